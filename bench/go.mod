@@ -1,0 +1,3 @@
+module quire.dev/bench
+
+go 1.26

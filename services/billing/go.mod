@@ -1,0 +1,3 @@
+module quire.dev/services/billing
+
+go 1.26

@@ -1,0 +1,3 @@
+module quire.dev/services/file
+
+go 1.26

@@ -1,0 +1,3 @@
+module quire.dev/services/lite
+
+go 1.26

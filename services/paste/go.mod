@@ -1,0 +1,3 @@
+module quire.dev/services/paste
+
+go 1.26

@@ -1,0 +1,3 @@
+module quire.dev/services/standalone
+
+go 1.26
