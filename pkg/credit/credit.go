@@ -1,0 +1,65 @@
+// Package credit is money: integer micro-credits and their decimal form.
+package credit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Micros is an amount of credits in millionths.
+type Micros int64
+
+// One is one credit.
+const One Micros = 1_000_000
+
+// ErrSyntax is returned for text that is no amount.
+var ErrSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
+
+// String is the amount with six places: "0.000500".
+func (m Micros) String() string {
+	sign, v := "", uint64(m)
+	if m < 0 {
+		sign, v = "-", -v
+	}
+	return fmt.Sprintf("%s%d.%06d", sign, v/uint64(One), v%uint64(One))
+}
+
+// Parse reads a decimal number of at most six places, with an optional sign. It never rounds.
+func Parse(s string) (Micros, error) {
+	rest, negative := s, false
+	switch {
+	case strings.HasPrefix(s, "-"):
+		rest, negative = s[1:], true
+	case strings.HasPrefix(s, "+"):
+		rest = s[1:]
+	}
+	whole, fraction, dotted := strings.Cut(rest, ".")
+	if whole == "" || len(whole) > 13 || len(fraction) > 6 || dotted && fraction == "" {
+		return 0, fmt.Errorf("%q: %w", s, ErrSyntax)
+	}
+	var v uint64
+	for _, c := range whole + fraction + strings.Repeat("0", 6-len(fraction)) {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%q: %w", s, ErrSyntax)
+		}
+		v = v*10 + uint64(c-'0')
+	}
+	if v > math.MaxInt64 {
+		return 0, fmt.Errorf("%q: %w", s, ErrSyntax)
+	}
+	if negative {
+		return -Micros(v), nil
+	}
+	return Micros(v), nil
+}
+
+// MustParse is Parse for amounts written in the program; it panics on a bad one.
+func MustParse(s string) Micros {
+	m, err := Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}

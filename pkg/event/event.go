@@ -1,0 +1,71 @@
+// Package event is the vocabulary on the bus: the protobuf schemas of every event, verdict,
+// request and answer, the subjects they travel on, the ids in them and their codec.
+package event
+
+import (
+	"fmt"
+)
+
+// Message is what the codec takes: every generated message of this package.
+type Message interface {
+	MarshalVT() ([]byte, error)
+	UnmarshalVT([]byte) error
+}
+
+// Encode returns m in protobuf's wire form. Fields come in the order of their numbers and no
+// message has a map, so equal messages encode to equal bytes.
+func Encode(m Message) ([]byte, error) {
+	data, err := m.MarshalVT()
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", m, err)
+	}
+	return data, nil
+}
+
+// Decode reads data into m, which must be empty. m keeps no reference to data.
+func Decode(data []byte, m Message) error {
+	if err := m.UnmarshalVT(data); err != nil {
+		return fmt.Errorf("decode %T of %d bytes: %w", m, len(data), err)
+	}
+	return nil
+}
+
+// Visibility says who may read a document.
+type Visibility uint32
+
+// The visibilities, by their number on the bus. Unlisted is the default of the API.
+const (
+	VisibilityUnspecified Visibility = iota
+	Public
+	Unlisted
+	Private
+)
+
+// String is the visibility's name in the API.
+func (v Visibility) String() string {
+	switch v {
+	case Public:
+		return "public"
+	case Unlisted:
+		return "unlisted"
+	case Private:
+		return "private"
+	}
+	return fmt.Sprintf("visibility(%d)", uint32(v))
+}
+
+// ParseVisibility reads a name of the API; false for any other text.
+func ParseVisibility(s string) (Visibility, bool) {
+	switch s {
+	case "public":
+		return Public, true
+	case "unlisted":
+		return Unlisted, true
+	case "private":
+		return Private, true
+	}
+	return VisibilityUnspecified, false
+}
+
+// InlineContentBytes is the most content an event carries; larger content is a blob (architecture.md, Streams).
+const InlineContentBytes = 64 << 10

@@ -1,0 +1,199 @@
+package event
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+)
+
+// ErrBadID is returned for text that is no id of the kind that was asked for.
+var ErrBadID = errors.New("bad id")
+
+// AccountID names an account, or as a pseudo-account the network of a keyless caller. Zero is nobody.
+type AccountID uint64
+
+// RequestID names one HTTP request: a UUIDv7, so that its time is in it.
+type RequestID [16]byte
+
+// IdempotencyID stands for (scope, method and path, Idempotency-Key).
+type IdempotencyID [16]byte
+
+// NewAccountID draws a random account id.
+func NewAccountID() AccountID {
+	var b [8]byte
+	for {
+		rand.Read(b[:])
+		if id := AccountID(binary.BigEndian.Uint64(b[:])); id != 0 {
+			return id
+		}
+	}
+}
+
+// String is the id in 11 base62 characters, "" for nobody.
+func (a AccountID) String() string {
+	if a == 0 {
+		return ""
+	}
+	return string(AppendBase62(nil, uint64(a), accountDigits))
+}
+
+// Bytes is the id in 8 big-endian bytes, the form that partitions go by.
+func (a AccountID) Bytes() []byte { return binary.BigEndian.AppendUint64(nil, uint64(a)) }
+
+// ParseAccountID reads what String wrote.
+func ParseAccountID(s string) (AccountID, error) {
+	v, ok := ParseBase62(s, accountDigits)
+	if !ok || v == 0 {
+		return 0, fmt.Errorf("account id %q: %w", s, ErrBadID)
+	}
+	return AccountID(v), nil
+}
+
+// NewRequestID makes an id of now.
+func NewRequestID() RequestID { return RequestID(uuid.Must(uuid.NewV7())) }
+
+// String is the id as a UUID.
+func (r RequestID) String() string { return uuid.UUID(r).String() }
+
+// UnixMilli is when the id was made, by the clock of the edge that made it.
+func (r RequestID) UnixMilli() int64 {
+	return int64(binary.BigEndian.Uint64(r[:8]) >> 16)
+}
+
+// ParseRequestID reads what String wrote.
+func ParseRequestID(s string) (RequestID, error) {
+	u, err := uuid.Parse(s)
+	if err != nil || len(s) != 36 {
+		return RequestID{}, fmt.Errorf("request id %q: %w", s, ErrBadID)
+	}
+	return RequestID(u), nil
+}
+
+// RequestIDFrom takes the 16 bytes of a message.
+func RequestIDFrom(b []byte) (RequestID, error) {
+	if len(b) != 16 {
+		return RequestID{}, fmt.Errorf("request id of %d bytes: %w", len(b), ErrBadID)
+	}
+	return RequestID(b), nil
+}
+
+// NewIdempotencyID derives the id of an Idempotency-Key. scope is the account, the network or "admin".
+func NewIdempotencyID(scope []byte, method, path, key string) IdempotencyID {
+	h := sha256.New()
+	h.Write(scope)
+	h.Write([]byte("\x00" + method + " " + path + "\x00" + key))
+	return IdempotencyID(h.Sum(nil)[:16])
+}
+
+// BodyHash is what an Idempotency-Key's request is compared by.
+func BodyHash(parts ...[]byte) uint64 {
+	h := sha256.New()
+	var n [8]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		h.Write(p)
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// ItemIDLength is the length of a document's id in base62 characters (71 bits).
+const ItemIDLength = 12
+
+// NewItemID draws a document's id from the operating system's CSPRNG.
+func NewItemID() string {
+	out := make([]byte, 0, ItemIDLength)
+	var buf [24]byte
+	for len(out) < ItemIDLength {
+		rand.Read(buf[:])
+		for _, b := range buf {
+			// 248 is the largest multiple of 62 in a byte: above it the digits would not be equally likely.
+			if b < 248 && len(out) < ItemIDLength {
+				out = append(out, base62[b%62])
+			}
+		}
+	}
+	return string(out)
+}
+
+// ValidItemID tells whether s has the form of a document's id.
+func ValidItemID(s string) bool {
+	if len(s) != ItemIDLength {
+		return false
+	}
+	for i := range len(s) {
+		if base62Value(s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Partition is the partition, of count, that key belongs to.
+func Partition(key []byte, count int) int {
+	if count <= 1 {
+		return 0
+	}
+	return int(xxhash.Sum64(key) % uint64(count))
+}
+
+// ItemPartition is Partition of a document's id.
+func ItemPartition(id string, count int) int { return Partition([]byte(id), count) }
+
+// AccountPartition is Partition of an account.
+func AccountPartition(a AccountID, count int) int { return Partition(a.Bytes(), count) }
+
+const (
+	base62        = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	accountDigits = 11 // 62^11 > 2^64
+)
+
+// AppendBase62 appends v in exactly digits base62 characters, most significant first.
+// v must be below 62^digits.
+func AppendBase62(dst []byte, v uint64, digits int) []byte {
+	start := len(dst)
+	for range digits {
+		dst = append(dst, '0')
+	}
+	for i := len(dst) - 1; i >= start; i-- {
+		dst[i] = base62[v%62]
+		v /= 62
+	}
+	return dst
+}
+
+// ParseBase62 reads exactly digits characters; false for other lengths, characters or an overflow.
+func ParseBase62(s string, digits int) (uint64, bool) {
+	if len(s) != digits {
+		return 0, false
+	}
+	var v uint64
+	for i := range len(s) {
+		d := base62Value(s[i])
+		if d < 0 {
+			return 0, false
+		}
+		if v > (1<<64-1-uint64(d))/62 {
+			return 0, false
+		}
+		v = v*62 + uint64(d)
+	}
+	return v, true
+}
+
+func base62Value(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'A' && c <= 'Z':
+		return int(c-'A') + 10
+	case c >= 'a' && c <= 'z':
+		return int(c-'a') + 36
+	}
+	return -1
+}

@@ -1,0 +1,78 @@
+package event
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Domain names a journal: billing, or one of the document services.
+type Domain string
+
+// The domains.
+const (
+	Billing Domain = "billing"
+	Paste   Domain = "paste"
+	Lite    Domain = "lite"
+	File    Domain = "file"
+)
+
+// Documents lists the domains that hold documents.
+func Documents() []Domain { return []Domain{Paste, Lite, File} }
+
+// Stream is the JetStream name of one partition's journal: BILLING_0.
+func (d Domain) Stream(partition int) string {
+	return fmt.Sprintf("%s_%d", strings.ToUpper(string(d)), partition)
+}
+
+// Subjects of the billing journal.
+
+// UsageSubject takes UsageBatch events.
+func UsageSubject(partition int) string { return fmt.Sprintf("billing.%d.usage", partition) }
+
+// AccountSubject takes CommandBatch events.
+func AccountSubject(partition int) string { return fmt.Sprintf("billing.%d.account", partition) }
+
+// PricesSubject takes PriceBook events.
+func PricesSubject(partition int) string { return fmt.Sprintf("billing.%d.prices", partition) }
+
+// RequestSubject takes a document domain's RequestBatch events.
+func (d Domain) RequestSubject(partition int) string { return fmt.Sprintf("%s.%d.request", d, partition) }
+
+// Subjects lists what one partition's stream of the domain stores.
+func (d Domain) Subjects(partition int) []string {
+	if d == Billing {
+		return []string{UsageSubject(partition), AccountSubject(partition), PricesSubject(partition)}
+	}
+	return []string{d.RequestSubject(partition)}
+}
+
+// Subjects outside the journals, by core NATS.
+
+// ReadSubject takes ReadBatch requests.
+func (d Domain) ReadSubject(partition int) string { return fmt.Sprintf("%s.%d.read", d, partition) }
+
+// ListSubject takes ListRequest requests.
+func (d Domain) ListSubject(partition int) string { return fmt.Sprintf("%s.%d.list", d, partition) }
+
+// QuerySubject takes Query requests to billing.
+func QuerySubject(partition int) string { return fmt.Sprintf("billing.%d.query", partition) }
+
+// UserSubject takes UserRequest requests; any billing instance answers.
+const UserSubject = "billing.users"
+
+// AnnounceSubject carries Announcement messages from billing to every edge.
+const AnnounceSubject = "billing.announce"
+
+// Answers to an edge's batches go to subjects of its own, in the order in which they were decided.
+
+// VerdictSubject carries VerdictBatch messages to the source.
+func VerdictSubject(source string) string { return "edge." + source + ".verdict" }
+
+// CommandOutcomeSubject carries CommandOutcomeBatch messages to the source.
+func CommandOutcomeSubject(source string) string { return "edge." + source + ".command" }
+
+// OutcomeSubject carries a domain's OutcomeBatch messages to the source.
+func (d Domain) OutcomeSubject(source string) string { return "edge." + source + ".outcome." + string(d) }
+
+// AnswerSubjects matches every subject that answers the source.
+func AnswerSubjects(source string) string { return "edge." + source + ".>" }

@@ -1,0 +1,107 @@
+// Package fault is the product's errors: a kind a program branches on, the message a client sees,
+// and the cause an operator sees. HTTP statuses are given in one place, Kind.Status.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is an error's code in the API.
+type Kind string
+
+// The kinds of the HTTP contract.
+const (
+	Malformed            Kind = "malformed"
+	UnknownField         Kind = "unknown_field"
+	InvalidField         Kind = "invalid_field"
+	InvalidCursor        Kind = "invalid_cursor"
+	APIKeyRequired       Kind = "api_key_required"
+	InvalidAPIKey        Kind = "invalid_api_key"
+	ManageTokenRequired  Kind = "manage_token_required"
+	AdminTokenRequired   Kind = "admin_token_required"
+	SessionRequired      Kind = "session_required"
+	InvalidCredentials   Kind = "invalid_credentials"
+	InvalidManageToken   Kind = "invalid_manage_token"
+	NotOwner             Kind = "not_owner"
+	WrongPassword        Kind = "wrong_password"
+	CrossOrigin          Kind = "cross_origin"
+	NotFound             Kind = "not_found"
+	MethodNotAllowed     Kind = "method_not_allowed"
+	IdempotencyInFlight  Kind = "idempotency_in_flight"
+	IdempotencyMismatch  Kind = "idempotency_mismatch"
+	EmailTaken           Kind = "email_taken"
+	InsufficientCredits  Kind = "insufficient_credits"
+	VersionMismatch      Kind = "version_mismatch"
+	TooLarge             Kind = "too_large"
+	UnsupportedMediaType Kind = "unsupported_media_type"
+	RangeNotSatisfiable  Kind = "range_not_satisfiable"
+	HeadersTooLarge      Kind = "headers_too_large"
+	RequestTimeout       Kind = "request_timeout"
+	QuotaExhausted       Kind = "quota_exhausted"
+	PlanUpgradeRequired  Kind = "plan_upgrade_required"
+	AnonymousLimit       Kind = "anonymous_limit"
+	TooManyFailures      Kind = "too_many_failures"
+	Internal             Kind = "internal"
+	Unavailable          Kind = "unavailable"
+	OutcomeUnknown       Kind = "outcome_unknown"
+)
+
+var statuses = map[Kind]int{
+	Malformed: 400, UnknownField: 400, InvalidField: 400, InvalidCursor: 400,
+	APIKeyRequired: 401, InvalidAPIKey: 401, ManageTokenRequired: 401, AdminTokenRequired: 401, SessionRequired: 401, InvalidCredentials: 401,
+	InvalidManageToken: 403, NotOwner: 403, WrongPassword: 403, CrossOrigin: 403,
+	NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408,
+	IdempotencyInFlight: 409, EmailTaken: 409, InsufficientCredits: 409, VersionMismatch: 412,
+	TooLarge: 413, UnsupportedMediaType: 415, RangeNotSatisfiable: 416, IdempotencyMismatch: 422,
+	QuotaExhausted: 429, PlanUpgradeRequired: 429, AnonymousLimit: 429, TooManyFailures: 429, HeadersTooLarge: 431,
+	Internal: 500, Unavailable: 503, OutcomeUnknown: 504,
+}
+
+// Status is the HTTP status of the kind; 500 for one that has none.
+func (k Kind) Status() int {
+	if s, ok := statuses[k]; ok {
+		return s
+	}
+	return 500
+}
+
+// Error is a failure with a kind.
+type Error struct {
+	Kind       Kind
+	Message    string // the client's
+	RetryAfter int    // seconds after which the same call may succeed; 0: waiting does not help
+	Cause      error  // the operator's; never shown to a client
+}
+
+// New makes an error of a kind with the client's message.
+func New(kind Kind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// Because returns a copy of e with the cause an operator should see.
+func (e *Error) Because(cause error) *Error {
+	c := *e
+	c.Cause = cause
+	return &c
+}
+
+// Error is the kind and message, and the cause where there is one.
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Message, e.Cause)
+	}
+	return fmt.Sprintf("%s: %s", e.Kind, e.Message)
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// KindOf is the kind of the first Error in err's chain, Internal where there is none.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}

@@ -1,0 +1,177 @@
+// Package plan is the vocabulary of tiers, quota keys and prices, and the price book as published.
+package plan
+
+import (
+	"fmt"
+
+	"quire.dev/pkg/credit"
+)
+
+// Tier is what an account has subscribed to. Its number is on the bus and never changes.
+type Tier uint32
+
+// The tiers.
+const (
+	TierUnspecified Tier = iota
+	Free
+	Pro
+	Max
+	Admin
+)
+
+// Tiers lists the tiers.
+func Tiers() []Tier { return []Tier{Free, Pro, Max, Admin} }
+
+var tierNames = [...]string{Free: "free", Pro: "pro", Max: "max", Admin: "admin"}
+var tierTitles = [...]string{Free: "Free", Pro: "Pro", Max: "Max", Admin: "Admin"}
+
+// String is the tier's name in the API.
+func (t Tier) String() string {
+	if t >= Free && t <= Admin {
+		return tierNames[t]
+	}
+	return fmt.Sprintf("tier(%d)", uint32(t))
+}
+
+// Title is the tier's name in a sentence.
+func (t Tier) Title() string {
+	if t >= Free && t <= Admin {
+		return tierTitles[t]
+	}
+	return t.String()
+}
+
+// ParseTier reads a tier's name in the API.
+func ParseTier(s string) (Tier, bool) {
+	for _, t := range Tiers() {
+		if tierNames[t] == s {
+			return t, true
+		}
+	}
+	return TierUnspecified, false
+}
+
+// QuotaKey names what a request is counted under. Its number is on the bus and never changes.
+type QuotaKey uint32
+
+// The quota keys.
+const (
+	KeyUnspecified QuotaKey = iota
+	PastesCreate
+	PastesGet
+	PastesUpdate
+	PastesDelete
+	FilesUpload
+	FilesGet
+	FilesDelete
+	LiteCreate
+	LiteGet
+	LiteUpdate
+	LiteDelete
+	LiteList
+	FilesList
+	keyEnd
+)
+
+// KeyCount is one more than the largest quota key's number: the size of an array indexed by key.
+const KeyCount = int(keyEnd)
+
+var keyNames = [...]string{
+	PastesCreate: "pastes.create", PastesGet: "pastes.get", PastesUpdate: "pastes.update", PastesDelete: "pastes.delete",
+	FilesUpload: "files.upload", FilesGet: "files.get", FilesDelete: "files.delete",
+	LiteCreate: "pasteLite.create", LiteGet: "pasteLite.get", LiteUpdate: "pasteLite.update", LiteDelete: "pasteLite.delete",
+	LiteList: "pasteLite.list", FilesList: "files.list",
+}
+
+// QuotaKeys lists the quota keys in the order of the contract.
+func QuotaKeys() []QuotaKey {
+	keys := make([]QuotaKey, 0, KeyCount-1)
+	for k := PastesCreate; k < keyEnd; k++ {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// Valid tells whether k is a quota key.
+func (k QuotaKey) Valid() bool { return k > KeyUnspecified && k < keyEnd }
+
+// String is the key's name in the API.
+func (k QuotaKey) String() string {
+	if k.Valid() {
+		return keyNames[k]
+	}
+	return fmt.Sprintf("key(%d)", uint32(k))
+}
+
+// ParseQuotaKey reads a key's name in the API.
+func ParseQuotaKey(s string) (QuotaKey, bool) {
+	for _, k := range QuotaKeys() {
+		if keyNames[k] == s {
+			return k, true
+		}
+	}
+	return KeyUnspecified, false
+}
+
+// Unlimited as a limit or as what remains: there is none.
+const Unlimited int64 = -1
+
+// Term is what a tier offers under one quota key.
+type Term struct {
+	Limit   int64         // free requests a month; Unlimited; 0: not on this tier
+	Price   credit.Micros // of each further request
+	Overage bool          // further requests are sold
+}
+
+// Book is a price book.
+type Book struct {
+	Terms                  [Admin + 1][KeyCount]Term
+	AnonymousLimit         int   // keyless quick pastes a window and source
+	AnonymousWindowMillis  int64 // length of the rolling window
+	FreeStorageBytes       uint64
+	StorageCentsPerGBMonth uint64 // of what the month's average exceeds FreeStorageBytes by
+}
+
+// GB is the gigabyte of the contract.
+const GB = 1 << 30
+
+// Published is the price book of the HTTP contract, with the given anonymous limit.
+func Published(anonymousLimit int) *Book {
+	b := &Book{
+		AnonymousLimit:         anonymousLimit,
+		AnonymousWindowMillis:  24 * 60 * 60 * 1000,
+		FreeStorageBytes:       10 * GB,
+		StorageCentsPerGBMonth: 3,
+	}
+	for _, row := range published {
+		b.Terms[Free][row.key] = Term{Limit: row.free}
+		b.Terms[Pro][row.key] = Term{Limit: row.pro, Price: credit.MustParse(row.proPrice), Overage: true}
+		b.Terms[Max][row.key] = Term{Limit: row.max, Price: credit.MustParse(row.maxPrice), Overage: true}
+		b.Terms[Admin][row.key] = Term{Limit: Unlimited}
+	}
+	for _, key := range []QuotaKey{LiteList, FilesList} {
+		for _, tier := range Tiers() {
+			b.Terms[tier][key] = Term{Limit: Unlimited}
+		}
+	}
+	return b
+}
+
+// published is the table "Tiers and prices" of the HTTP contract.
+var published = []struct {
+	key                QuotaKey
+	free, pro, max     int64
+	proPrice, maxPrice string
+}{
+	{PastesCreate, 0, 500, 10_000, "0.002", "0.001"},
+	{PastesGet, 0, 3_000, 50_000, "0.0005", "0.0003"},
+	{PastesUpdate, 0, 500, 10_000, "0.001", "0.0005"},
+	{PastesDelete, 10, 500, 5_000, "0.0005", "0.0003"},
+	{FilesUpload, 0, 100, 1_000, "0.005", "0.003"},
+	{FilesGet, 0, 500, 5_000, "0.001", "0.0005"},
+	{FilesDelete, 0, 200, 2_000, "0.0005", "0.0003"},
+	{LiteCreate, 100, 5_000, 20_000, "0.0005", "0.0002"},
+	{LiteGet, 500, 10_000, 100_000, "0.0002", "0.0001"},
+	{LiteUpdate, 50, 2_000, 10_000, "0.0002", "0.0001"},
+	{LiteDelete, 50, 2_000, 10_000, "0.0002", "0.0001"},
+}
