@@ -1,0 +1,187 @@
+// Package views is the contract of the read models: documents that a service
+// projects from its journal, loaded by id and listed by index.
+//
+// Two stores implement it, [quire.dev/pkg/views/sqlite] inside the process and
+// [quire.dev/pkg/views/mongo] for a deployment; quire.dev/pkg/views/viewstest
+// holds both to the same guarantees.
+//
+// Everything here is safe for concurrent use. A store copies what it keeps and
+// hands out copies: the caller owns every slice and map on both sides.
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Bounds of the contract. Both stores enforce all of them, so that what works
+// embedded also works deployed.
+const (
+	// MaxList is the largest Query.Limit.
+	MaxList = 1000
+	// MaxLoad is the largest number of ids in one Load.
+	MaxLoad = 10_000
+	// MaxBatchBytes bounds Batch.SizeBytes, and so a single document too. The
+	// MongoDB store keeps the whole batch in one document, which may not pass
+	// 16 MB. A larger Commit is refused with ErrTooLarge and changes nothing.
+	MaxBatchBytes = 12 << 20
+	// MaxIDBytes is the longest document id and stream name.
+	MaxIDBytes = 512
+	// MaxValueBytes is the longest string in Doc.Keys.
+	MaxValueBytes = 1024
+)
+
+var (
+	// ErrExists says that Insert found the id taken.
+	ErrExists = errors.New("views: document exists")
+	// ErrConflict says that the checkpoint of the stream is not Batch.From:
+	// somebody else projects this stream, or this very commit already happened
+	// (its outcome was unknown before). Nothing was changed. Read the
+	// checkpoint and go on from there.
+	ErrConflict = errors.New("views: checkpoint has moved")
+	// ErrUnavailable is wrapped by every error of a store that fails, hangs or
+	// runs out of time, together with the cause. After a write that returned
+	// it, the outcome is unknown: all of it happened, or nothing did.
+	ErrUnavailable = errors.New("views: store unavailable")
+	// ErrInvalid is wrapped by errors about a request that no store would
+	// take, such as an unknown collection: a mistake of the caller, not worth
+	// a retry. Nothing was changed.
+	ErrInvalid = errors.New("views: invalid request")
+	// ErrTooLarge is wrapped by the error for a batch above MaxBatchBytes.
+	// Nothing was changed; split the batch.
+	ErrTooLarge = errors.New("views: batch too large")
+)
+
+// Collection is a named set of documents, declared once by the service that
+// owns it, when it opens the store.
+//
+// Indexes may be added later: the store builds them when it opens. A document
+// enters an index over a key it was not written with only once it is written
+// again.
+type Collection struct {
+	Name    string // a letter, then letters, digits and underscores; 48 at most
+	Indexes []Index
+}
+
+// Index orders the documents of a collection by some of their keys, in the
+// given order, and by id where those are equal. Only documents that have every
+// one of these keys are in it.
+type Index struct {
+	Name string   // named like a Collection
+	Keys []string // names in Doc.Keys; named like a Collection
+}
+
+// Doc is one document.
+type Doc struct {
+	ID string // not empty, valid UTF-8
+	// Seq is the journal sequence of the last event that touched the document.
+	// A write with a smaller Seq than the stored one is ignored, an equal one
+	// rewrites. A deletion counts as newer than a Put of the same Seq, so that
+	// work done twice can't bring a deleted document back. Where no journal is
+	// behind the document, 0 will do.
+	Seq uint64
+	// Keys are the index values, by key name; only keys of declared indexes
+	// are allowed. Within a collection, one key is always a string or always
+	// an integer. Where a key is absent, the document is not in the indexes
+	// that need it.
+	Keys map[string]Value
+	Head []byte // what lists return; nil and empty are the same
+	Body []byte // the heavy part, loaded only on request; nil and empty are the same
+}
+
+// Parts says how much of a document Load returns.
+type Parts int
+
+const (
+	// Heads leaves Body out.
+	Heads Parts = iota
+	// Full is the whole document.
+	Full
+)
+
+// Query asks for a page of one index.
+//
+// The documents whose first index keys equal Equal are sorted by the remaining
+// keys, then by id, all in the same direction; strings by their bytes.
+// There is no upper bound: a caller that needs one stops reading.
+type Query struct {
+	Index string
+	Equal []Value // values of the first keys of the index; may be empty
+	// After and AfterID are an exclusive position in that order: values for
+	// all keys that remain after Equal, then an id. Both empty: from the
+	// beginning. An empty AfterID sorts before every id.
+	After   []Value
+	AfterID string
+	Desc    bool
+	Limit   int // 1 to MaxList
+}
+
+// NextAfter returns q moved behind d, the last document of its page.
+func (q Query) NextAfter(index Index, d Doc) Query {
+	q.After = nil
+	for _, key := range index.Keys[len(q.Equal):] {
+		q.After = append(q.After, d.Keys[key])
+	}
+	q.AfterID = d.ID
+	return q
+}
+
+// Put writes a document, new or not.
+type Put struct {
+	Collection string
+	Doc        Doc
+}
+
+// Delete removes a document, known or not. From then on a Put with the same or
+// a smaller Seq is ignored, for an hour at least.
+type Delete struct {
+	Collection string
+	ID         string
+	Seq        uint64
+}
+
+// Batch is a set of changes that happen together. Where it names a document
+// more than once, the change with the largest Seq counts, then a Delete, then
+// the later Put.
+type Batch struct {
+	// Stream names the checkpoint that moves with the batch: the stored one
+	// must be From, and becomes To, which must be larger. A stream never
+	// committed to stands at 0. With Stream empty, no checkpoint is looked at.
+	Stream   string
+	From, To uint64
+	Puts     []Put
+	Deletes  []Delete
+}
+
+// Store holds the collections it was opened with. Errors other than the ones
+// named wrap ErrInvalid or ErrUnavailable.
+type Store interface {
+	// Load returns those of the documents that exist, in any order.
+	Load(ctx context.Context, collection string, ids []string, parts Parts) ([]Doc, error)
+	// List returns one page of an index, bodies left out. Fewer documents than
+	// Limit: the end was reached.
+	List(ctx context.Context, collection string, q Query) ([]Doc, error)
+	// Commit applies the batch, all or nothing, also across a crash. It
+	// returns ErrConflict or an error wrapping ErrTooLarge.
+	//
+	// With the MongoDB store a concurrent reader may see part of a batch, and
+	// what a crash left half done is completed by the next Checkpoint or
+	// Commit of its stream, from whichever process. A service that reads
+	// Checkpoint before it serves sees whole batches only.
+	Commit(ctx context.Context, b Batch) error
+	// Insert adds a document unless its id is taken, in which case it returns
+	// ErrExists: of concurrent ones for an id, exactly one succeeds. An id
+	// that was deleted is free, unless it was with a larger Seq.
+	Insert(ctx context.Context, collection string, d Doc) error
+	// Checkpoint returns the position of a stream, 0 for an unknown one.
+	Checkpoint(ctx context.Context, stream string) (uint64, error)
+	// Close releases what the store holds. Calls under way are finished or
+	// fail; later ones fail.
+	Close() error
+}
+
+// Unavailable wraps the cause with ErrUnavailable and what was attempted.
+func Unavailable(attempt string, cause error) error {
+	return fmt.Errorf("%s: %w: %w", attempt, ErrUnavailable, cause)
+}
