@@ -1,0 +1,35 @@
+package credit_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"quire.dev/pkg/credit"
+)
+
+func TestParseReadsWhatStringWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := credit.Micros(rapid.Int64Range(-1<<60, 1<<60).Draw(t, "micros"))
+		back, err := credit.Parse(m.String())
+		if err != nil || back != m {
+			t.Fatalf("%d is %q, read as %d, %v", int64(m), m, int64(back), err)
+		}
+	})
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]credit.Micros{
+		"0": 0, "1": 1_000_000, "0.0005": 500, "-0.000001": -1, "+2.5": 2_500_000, "9000000000000": 9_000_000_000_000_000_000, "000.1": 100_000,
+	} {
+		if got, err := credit.Parse(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v; want %d", text, int64(got), err, int64(want))
+		}
+	}
+	for _, bad := range []string{"", ".", "1.", ".5", "0.0000001", "1e3", "0x1", "1,5", " 1", "--1", "9999999999999", "10000000000000", "NaN", "٣"} {
+		if got, err := credit.Parse(bad); !errors.Is(err, credit.ErrSyntax) {
+			t.Errorf("%q was read as %d, %v", bad, int64(got), err)
+		}
+	}
+}
