@@ -4,11 +4,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/google/uuid"
 )
 
 // ErrBadID is returned for text that is no id of the kind that was asked for.
@@ -54,11 +55,33 @@ func ParseAccountID(s string) (AccountID, error) {
 	return AccountID(v), nil
 }
 
-// NewRequestID makes an id of now.
-func NewRequestID() RequestID { return RequestID(uuid.Must(uuid.NewV7())) }
+// NewRequestID makes an id of now: 48 bits of milliseconds, 74 random bits (RFC 9562, version 7).
+// A UUID library would bring context and database/sql into every fold.
+func NewRequestID() RequestID {
+	var id RequestID
+	rand.Read(id[6:])
+	ms := uint64(time.Now().UnixMilli())
+	binary.BigEndian.PutUint16(id[:2], uint16(ms>>32))
+	binary.BigEndian.PutUint32(id[2:6], uint32(ms))
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
 
-// String is the id as a UUID.
-func (r RequestID) String() string { return uuid.UUID(r).String() }
+// String is the id in the form of a UUID.
+func (r RequestID) String() string {
+	var out [36]byte
+	at := 0
+	for i, b := range r {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			out[at] = '-'
+			at++
+		}
+		hex.Encode(out[at:at+2], []byte{b})
+		at += 2
+	}
+	return string(out[:])
+}
 
 // UnixMilli is when the id was made, by the clock of the edge that made it.
 func (r RequestID) UnixMilli() int64 {
@@ -67,11 +90,14 @@ func (r RequestID) UnixMilli() int64 {
 
 // ParseRequestID reads what String wrote.
 func ParseRequestID(s string) (RequestID, error) {
-	u, err := uuid.Parse(s)
-	if err != nil || len(s) != 36 {
-		return RequestID{}, fmt.Errorf("request id %q: %w", s, ErrBadID)
+	var id RequestID
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+		if _, err := hex.Decode(id[:], []byte(digits)); err == nil {
+			return id, nil
+		}
 	}
-	return RequestID(u), nil
+	return RequestID{}, fmt.Errorf("request id %q: %w", s, ErrBadID)
 }
 
 // RequestIDFrom takes the 16 bytes of a message.
