@@ -1,0 +1,323 @@
+// Package disk keeps blobs as files in a folder of one process, fsynced before a Put or a Delete returns.
+//
+//	<folder>/lock          held while the store is open
+//	<folder>/temp/         files that are being written
+//	<folder>/blobs/3/f/    blobs by the hash of their key, named by the key with "~" for "/"
+package disk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/internal/source"
+)
+
+const (
+	copyBufferBytes = 128 << 10
+	sweepBatch      = 256 // directory entries read at a time
+	hexDigits       = "0123456789abcdef"
+)
+
+// Store is a blob.Store in a folder. Only one process may have the folder open.
+type Store struct {
+	blobs   string
+	temp    string
+	lock    *os.File
+	buffers sync.Pool
+}
+
+// Open makes the folder where it is missing, takes its lock and removes what a crash left half-written. It refuses a
+// folder that is open already, here or in another process. The caller closes the store.
+func Open(folder string) (*Store, error) {
+	store := &Store{
+		blobs:   filepath.Join(folder, "blobs"),
+		temp:    filepath.Join(folder, "temp"),
+		buffers: sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
+	}
+	if err := makeFolder(folder); err != nil {
+		return nil, fmt.Errorf("open blob folder: %w", err)
+	}
+	var err error
+	if store.lock, err = takeLock(filepath.Join(folder, "lock")); err != nil {
+		return nil, fmt.Errorf("open blob folder %s: %w", folder, err)
+	}
+	if err := store.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open blob folder %s: %w", folder, err), store.Close())
+	}
+	return store, nil
+}
+
+// Close releases the folder. Readers that are still open stay usable; the store is not.
+func (s *Store) Close() error { return s.lock.Close() }
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size)); err != nil {
+		return blob.Info{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
+	}
+	file, err := os.CreateTemp(s.temp, "put-*")
+	if err != nil {
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	info, err := s.write(ctx, file, key, r, size)
+	if err != nil {
+		// The failure that matters is the first one; what can't be removed now is at the next Open.
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+		return blob.Info{}, err
+	}
+	return info, nil
+}
+
+func (s *Store) write(ctx context.Context, file *os.File, key string, r io.Reader, size int64) (blob.Info, error) {
+	buffer := s.buffers.Get().(*[copyBufferBytes]byte)
+	defer s.buffers.Put(buffer)
+	from := source.New(ctx, r, size)
+	// Hiding the file's ReadFrom makes the copy go through the pooled buffer.
+	if _, err := io.CopyBuffer(struct{ io.Writer }{file}, from, buffer[:]); err != nil {
+		if from.Err() != nil {
+			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, from.Err())
+		}
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	if err := file.Sync(); err != nil {
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	stat, err := file.Stat()
+	if err != nil {
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	if err := file.Close(); err != nil {
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
+	}
+	path := s.path(key)
+	if err := os.Rename(file.Name(), path); err != nil {
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return blob.Info{}, unavailable("put", key, err)
+	}
+	return blob.Info{Key: key, Size: stat.Size(), Modified: stat.ModTime().UTC()}, nil
+}
+
+// Get implements blob.Store.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, blob.Info, error) {
+	if err := errors.Join(blob.ValidateKey(key), blob.ValidateRange(offset, length)); err != nil {
+		return nil, blob.Info{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, blob.Info{}, fmt.Errorf("get blob %s: %w", key, err)
+	}
+	file, err := os.Open(s.path(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, blob.Info{}, fmt.Errorf("get blob %s: %w", key, blob.ErrNotFound)
+	}
+	if err != nil {
+		return nil, blob.Info{}, unavailable("get", key, err)
+	}
+	stat, err := file.Stat()
+	if err != nil {
+		return nil, blob.Info{}, errors.Join(unavailable("get", key, err), file.Close())
+	}
+	rest := max(0, stat.Size()-offset)
+	if length >= 0 {
+		rest = min(rest, length)
+	}
+	r := &reader{ctx: ctx, key: key, file: file, section: io.NewSectionReader(file, offset, rest)}
+	return r, blob.Info{Key: key, Size: stat.Size(), Modified: stat.ModTime().UTC()}, nil
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := blob.ValidateKey(key); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("delete blob %s: %w", key, err)
+	}
+	path := s.path(key)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unavailable("delete", key, err)
+	}
+	// Also where there was nothing: the delete that removed it may have failed at this very step.
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return unavailable("delete", key, err)
+	}
+	return nil
+}
+
+// Sweep implements blob.Store. It looks at every blob, whatever the prefix.
+func (s *Store) Sweep(ctx context.Context, prefix string, olderThan time.Time, visit func(blob.Info) error) error {
+	if err := blob.ValidatePrefix(prefix); err != nil {
+		return err
+	}
+	for _, shard := range shards() {
+		err := s.sweepShard(ctx, shard, func(info blob.Info) error {
+			if !strings.HasPrefix(info.Key, prefix) || !info.Modified.Before(olderThan) {
+				return nil
+			}
+			return visit(info)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) sweepShard(ctx context.Context, shard string, visit func(blob.Info) error) error {
+	folder, err := os.Open(filepath.Join(s.blobs, shard))
+	if err != nil {
+		return unavailable("sweep", shard, err)
+	}
+	defer func() { _ = folder.Close() }() // only read
+	for {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("sweep blobs: %w", err)
+		}
+		entries, err := folder.ReadDir(sweepBatch)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return unavailable("sweep", shard, err)
+		}
+		for _, entry := range entries {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("sweep blobs: %w", err)
+			}
+			stat, err := entry.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // deleted meanwhile
+			}
+			if err != nil {
+				return unavailable("sweep", shard, err)
+			}
+			info := blob.Info{Key: keyOf(entry.Name()), Size: stat.Size(), Modified: stat.ModTime().UTC()}
+			if err := visit(info); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *Store) prepare() error {
+	if err := os.RemoveAll(s.temp); err != nil {
+		return err
+	}
+	if err := makeFolder(s.temp); err != nil {
+		return err
+	}
+	// All shards exist from here on, so that a Put syncs one folder and nobody has to remove an empty one.
+	for _, shard := range shards() {
+		if err := makeFolder(filepath.Join(s.blobs, shard)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// path gives a blob's file. One key is one name, since "~" is in no key.
+func (s *Store) path(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	digits := hex.EncodeToString(sum[:1])
+	return filepath.Join(s.blobs, digits[:1], digits[1:], strings.ReplaceAll(key, "/", "~"))
+}
+
+func keyOf(name string) string { return strings.ReplaceAll(name, "~", "/") }
+
+func shards() []string {
+	all := make([]string, 0, len(hexDigits)*len(hexDigits))
+	for _, first := range hexDigits {
+		for _, second := range hexDigits {
+			all = append(all, filepath.Join(string(first), string(second)))
+		}
+	}
+	return all
+}
+
+// makeFolder makes a folder and the ones above it durable; what exists already it leaves alone.
+func makeFolder(path string) error {
+	if stat, err := os.Stat(path); err == nil {
+		if !stat.IsDir() {
+			return fmt.Errorf("%s is not a folder", path)
+		}
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := makeFolder(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(parent)
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+func takeLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("it is in use by another process: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+func unavailable(what, key string, err error) error {
+	return fmt.Errorf("%s blob %s: %w: %w", what, key, blob.ErrUnavailable, err)
+}
+
+// reader reads a part of a blob until its ctx ends. The file stays readable and whole when the blob is replaced or
+// deleted, as both only change the folder.
+type reader struct {
+	ctx     context.Context
+	key     string
+	file    *os.File
+	section *io.SectionReader
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, fmt.Errorf("read blob %s: %w", r.key, err)
+	}
+	n, err := r.section.Read(p)
+	if err != nil && err != io.EOF {
+		return n, unavailable("read", r.key, err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error { return r.file.Close() }

@@ -1,0 +1,73 @@
+// Package source reads what is put into a blob store, and tells the caller's failures from the store's.
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"quire.dev/pkg/blob"
+)
+
+// maxEmptyReads bounds the reads in a row that return neither bytes nor an error.
+const maxEmptyReads = 100
+
+// Reader reads from another reader, ends with ctx, and gives io.EOF only after exactly the announced size. It may be
+// used by one goroutine at a time.
+type Reader struct {
+	ctx  context.Context
+	r    io.Reader
+	size int64
+	read int64
+	err  error
+}
+
+// New returns a Reader of r, which holds size bytes, or any number where size is -1.
+func New(ctx context.Context, r io.Reader, size int64) *Reader {
+	return &Reader{ctx: ctx, r: r, size: size}
+}
+
+// Err returns why reading stopped, and nil while it has not or where it stopped at the right place.
+func (s *Reader) Err() error { return s.err }
+
+// Size returns the number of bytes read so far.
+func (s *Reader) Size() int64 { return s.read }
+
+// Read implements io.Reader.
+func (s *Reader) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	for range maxEmptyReads {
+		if err := s.ctx.Err(); err != nil {
+			return 0, s.fail(err)
+		}
+		n, err := s.r.Read(p)
+		s.read += int64(n)
+		if s.size >= 0 && s.read > s.size {
+			return 0, s.fail(fmt.Errorf("%w: more than %d bytes", blob.ErrSize, s.size))
+		}
+		if err == io.EOF {
+			return n, s.end()
+		}
+		if err != nil {
+			return n, s.fail(fmt.Errorf("read what is to be stored: %w", err))
+		}
+		if n > 0 || len(p) == 0 {
+			return n, nil
+		}
+	}
+	return 0, s.fail(fmt.Errorf("read what is to be stored: %w", io.ErrNoProgress))
+}
+
+func (s *Reader) end() error {
+	if s.size >= 0 && s.read != s.size {
+		return s.fail(fmt.Errorf("%w: %d of %d bytes", blob.ErrSize, s.read, s.size))
+	}
+	return io.EOF
+}
+
+func (s *Reader) fail(err error) error {
+	s.err = err
+	return err
+}
