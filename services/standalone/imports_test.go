@@ -1,0 +1,151 @@
+package standalone_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// listedPackage is what `go list -json` says of a package.
+type listedPackage struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// TestImportRules holds the layering of ARCHITECTURE.md to what the compiler sees.
+func TestImportRules(t *testing.T) {
+	packages := listPackages(t)
+	if len(packages) < 20 {
+		t.Fatalf("only %d packages were listed: the workspace was not seen", len(packages))
+	}
+	folds := 0
+	for _, p := range packages {
+		for _, imported := range append(append(p.Imports, p.TestImports...), p.XTestImports...) {
+			checkImport(t, p.ImportPath, imported)
+		}
+		if isFold(p.ImportPath) {
+			folds++
+			checkPure(t, p)
+		}
+	}
+	if folds != 2 {
+		t.Errorf("%d folds were checked, want billing's and the documents'", folds)
+	}
+}
+
+func listPackages(t *testing.T) []listedPackage {
+	t.Helper()
+	var stderr bytes.Buffer
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "work")
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	var packages []listedPackage
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p listedPackage
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+const (
+	pkgModule     = "quire.dev/pkg"
+	serviceModule = "quire.dev/services/"
+)
+
+// checkImport: a service never imports another, pkg never imports a service, and only the
+// packages whose job it is know a driver.
+func checkImport(t *testing.T, importer, imported string) {
+	t.Helper()
+	if within(importer, pkgModule) && strings.HasPrefix(imported, serviceModule) {
+		t.Errorf("%s imports %s: pkg is what services share, it can't know them", importer, imported)
+	}
+	if from, to := service(importer), service(imported); from != "" && to != "" && from != to && from != "standalone" {
+		t.Errorf("%s imports %s: services talk over the bus, only standalone puts them into one process", importer, imported)
+	}
+	owners := map[string][]string{
+		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", serviceModule + "standalone", "quire.dev/bench"},
+		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
+		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
+		"modernc.org/sqlite":                    {pkgModule + "/views/sqlite", serviceModule + "standalone"},
+		"github.com/minio/minio-go":             {pkgModule + "/blob/s3"},
+		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/bench"},
+		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/bench"},
+		"google.golang.org/protobuf/encoding":   nil,
+		"github.com/golang/protobuf":            nil,
+		"go.mongodb.org/mongo-driver/v2/x/bson": nil,
+	}
+	for module, allowed := range owners {
+		if within(imported, module) && !withinAny(importer, allowed) {
+			t.Errorf("%s imports %s: only %v may", importer, imported, allowed)
+		}
+	}
+}
+
+func isFold(path string) bool {
+	return path == serviceModule+"billing/internal/account" || path == pkgModule+"/document/fold"
+}
+
+// checkPure: what a fold decides depends on its events alone, so nothing that reads a clock, a
+// network or a store may be reached from it, not even through others.
+func checkPure(t *testing.T, p listedPackage) {
+	t.Helper()
+	forbidden := []string{
+		"context", "log", "net", "database", "os/exec", "math/rand", "github.com/nats-io", "go.mongodb.org", "modernc.org",
+		"github.com/minio", "github.com/prometheus", "github.com/gofiber", pkgModule + "/journal", pkgModule + "/views", pkgModule + "/blob", pkgModule + "/rpc",
+	}
+	for _, dep := range p.Deps {
+		for _, bad := range forbidden {
+			if within(dep, bad) && !strings.HasPrefix(dep, "vendor/") {
+				t.Errorf("%s reaches %s: a fold is pure", p.ImportPath, dep)
+			}
+		}
+	}
+	for _, imported := range p.Imports {
+		if imported == "time" || imported == "os" || imported == "crypto/rand" {
+			// time is needed for calendar months; what reads the clock is not.
+			if imported != "time" {
+				t.Errorf("%s imports %s: a fold is pure", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func service(path string) string {
+	rest, ok := strings.CutPrefix(path, serviceModule)
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return strings.TrimSuffix(name, "_test")
+}
+
+func withinAny(path string, modules []string) bool {
+	for _, m := range modules {
+		if within(path, m) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(path, module string) bool {
+	path = strings.TrimSuffix(strings.TrimSuffix(path, ".test"), "_test")
+	return path == module || strings.HasPrefix(path, module+"/")
+}
