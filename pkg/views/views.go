@@ -5,8 +5,9 @@
 // [quire.dev/pkg/views/mongo] for a deployment; quire.dev/pkg/views/viewstest
 // holds both to the same guarantees.
 //
-// Everything here is safe for concurrent use. A store copies what it keeps and
-// hands out copies: the caller owns every slice and map on both sides.
+// Everything here is safe for concurrent use. What a store returns belongs to
+// the caller. What the caller passes in stays as it is from then on, since a
+// store may go on with a write after the caller's deadline has passed.
 package views
 
 import (

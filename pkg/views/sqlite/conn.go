@@ -1,0 +1,191 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	moderncsqlite "modernc.org/sqlite"
+
+	"quire.dev/pkg/views"
+)
+
+// conn is a connection and its prepared statements, owned by one goroutine.
+// It goes below database/sql, whose pool would decide which connection serves
+// whom and costs a third of the rate of small writes.
+type conn struct {
+	driver.Conn
+	statements map[string]statement
+	args       []driver.NamedValue // reused; the driver copies what it binds
+}
+
+type statement interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+const busyTimeout = "PRAGMA busy_timeout = 10000" // milliseconds; matters to a second process only
+
+func writerPragmas(synchronous string) []string {
+	return []string{
+		busyTimeout,
+		"PRAGMA journal_mode = WAL",
+		"PRAGMA synchronous = " + synchronous,
+		"PRAGMA cache_size = -32768",           // KiB
+		"PRAGMA journal_size_limit = 67108864", // bytes
+		"PRAGMA wal_autocheckpoint = 4000",     // pages
+		"PRAGMA cell_size_check = ON",          // damage shows early
+		"PRAGMA temp_store = MEMORY",           // no files elsewhere
+	}
+}
+
+var readerPragmas = []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -8192"}
+
+func connect(path string, pragmas []string) (*conn, error) {
+	return connectMode(path, "rwc", pragmas)
+}
+
+func connectMode(path, mode string, pragmas []string) (*conn, error) {
+	name := url.URL{Scheme: "file", Path: path, RawQuery: "_error_rc=1&mode=" + mode}
+	connector, err := moderncsqlite.NewConnector(name.String())
+	if err != nil {
+		return nil, err
+	}
+	opened, err := connector.Connect(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: opened, statements: map[string]statement{}}
+	for _, pragma := range pragmas {
+		if err := c.query(context.Background(), pragma, nil, func(row) error { return nil }); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", pragma, err), c.close())
+		}
+	}
+	return c, nil
+}
+
+func (c *conn) close() error {
+	var errs []error
+	for _, s := range c.statements {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, c.Close())...)
+}
+
+// prepare returns the statement for the text. Texts are few: they depend on
+// the schema and the shape of a query, never on values.
+func (c *conn) prepare(text string) (statement, error) {
+	if s, ok := c.statements[text]; ok {
+		return s, nil
+	}
+	prepared, err := c.Prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := prepared.(statement)
+	if !ok {
+		return nil, errors.Join(errors.New("the driver has no statements with contexts"), prepared.Close())
+	}
+	c.statements[text] = s
+	return s, nil
+}
+
+func (c *conn) bind(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, arg := range args {
+		if b, ok := arg.([]byte); ok && len(b) == 0 {
+			arg = nil
+		}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
+	}
+	return c.args
+}
+
+// exec runs a statement and returns how many rows it changed. It has no
+// context: the driver would start a goroutine for each.
+func (c *conn) exec(text string, args ...any) (int64, error) {
+	s, err := c.prepare(text)
+	if err != nil {
+		return 0, err
+	}
+	result, err := s.ExecContext(context.Background(), c.bind(args))
+	clear(c.args)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// query calls each with every row.
+func (c *conn) query(ctx context.Context, text string, args []any, each func(row) error) (err error) {
+	s, err := c.prepare(text)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(ctx, c.bind(args))
+	clear(c.args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	values := make(row, len(rows.Columns()))
+	for {
+		// The statement watches ctx only while it starts.
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := rows.Next(values); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := each(values); err != nil {
+			return err
+		}
+	}
+}
+
+// row holds the columns of one row, which the receiver may keep.
+type row []driver.Value
+
+func (r row) integer(i int) (int64, error) {
+	n, ok := r[i].(int64)
+	if !ok {
+		return 0, fmt.Errorf("column %d is a %T, not an integer", i, r[i])
+	}
+	return n, nil
+}
+
+func (r row) text(i int) (string, error) {
+	s, ok := r[i].(string)
+	if !ok {
+		return "", fmt.Errorf("column %d is a %T, not a text", i, r[i])
+	}
+	return s, nil
+}
+
+func (r row) blob(i int) ([]byte, error) {
+	if r[i] == nil {
+		return nil, nil
+	}
+	b, ok := r[i].([]byte)
+	if !ok {
+		return nil, fmt.Errorf("column %d is a %T, not a blob", i, r[i])
+	}
+	return b, nil
+}
+
+func (r row) value(i int) (views.Value, error) {
+	switch v := r[i].(type) {
+	case int64:
+		return views.Int(v), nil
+	case string:
+		return views.String(v), nil
+	default:
+		return views.Value{}, fmt.Errorf("column %d is a %T, not a key", i, v)
+	}
+}

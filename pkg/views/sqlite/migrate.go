@@ -1,0 +1,306 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	moderncsqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"quire.dev/pkg/views"
+)
+
+const (
+	applicationID = 0x51756972 // "Quir", in the header of the file
+	version       = 1
+)
+
+var (
+	// ErrDamaged says that the file can't be read back as it was written.
+	ErrDamaged = errors.New("the database file is damaged; nothing was changed: stop the process, keep a copy of the file and its -wal, then restore a backup, or move them away to have the views projected again from the journal as far as it reaches back")
+	// ErrNewer says that the file was written by a later version of this code.
+	ErrNewer = errors.New("the database file was written by a newer version; nothing was changed: run that version, or restore a backup made before the upgrade")
+	// ErrForeign says that the file is a SQLite database of something else.
+	ErrForeign = errors.New("the database file belongs to another application; nothing was changed: choose another path")
+)
+
+// describe adds what to do to an error that means a damaged file.
+func describe(what, path string, err error) error {
+	var failure *moderncsqlite.Error
+	if errors.As(err, &failure) {
+		switch failure.Code() & 0xff {
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
+		}
+	}
+	return views.Unavailable(what, err)
+}
+
+// inspect looks at an existing file through a connection that can't change it:
+// an ordinary one would already move the write-ahead log into the file.
+func inspect(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return views.Unavailable("open "+path, err)
+	}
+	// The last connection to close removes the log.
+	_, err = os.Stat(path + "-wal")
+	unclean := err == nil
+
+	c, err := connectMode(path, "ro", []string{busyTimeout})
+	if err != nil {
+		return describe("open "+path, path, err)
+	}
+	err = check(ctx, c, unclean)
+	if err = errors.Join(err, c.close()); err != nil {
+		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return describe("check "+path, path, err)
+	}
+	return nil
+}
+
+func check(ctx context.Context, c *conn, thoroughly bool) error {
+	application, err := c.integer(ctx, "PRAGMA application_id")
+	if err != nil {
+		return err
+	}
+	found, err := c.integer(ctx, "PRAGMA user_version")
+	if err != nil {
+		return err
+	}
+	objects, err := c.integer(ctx, "SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return err
+	}
+	// A crash can leave a new file without anything in it.
+	empty := application == 0 && found == 0 && objects == 0
+	if application != applicationID && !empty {
+		return ErrForeign
+	}
+	if found > version {
+		return fmt.Errorf("%w (file has %d, this is %d)", ErrNewer, found, version)
+	}
+	if !thoroughly {
+		return nil
+	}
+	var faults []string
+	err = c.query(ctx, "PRAGMA quick_check(5)", nil, func(r row) error {
+		fault, err := r.text(0)
+		if fault != "ok" {
+			faults = append(faults, fault)
+		}
+		return err
+	})
+	if err == nil && len(faults) > 0 {
+		return fmt.Errorf("%w (%s)", ErrDamaged, strings.Join(faults, "; "))
+	}
+	return err
+}
+
+func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {
+	err = c.query(ctx, text, nil, func(r row) (err error) {
+		n, err = r.integer(0)
+		return err
+	})
+	return n, err
+}
+
+// migrate brings the file to the schema, in one transaction, and changes
+// nothing where it is already there.
+func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*table, err error) {
+	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = c.exec("ROLLBACK") // the error that led here is the one to report
+		}
+	}()
+	existing, err := readObjects(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	wanted := []object{{"checkpoints", "CREATE TABLE \"checkpoints\" (stream TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"}}
+	tables := map[string]*table{}
+	for _, collection := range schema.Collections() {
+		old, err := readKeys(ctx, c, collection.Name)
+		if err != nil {
+			return nil, err
+		}
+		declared := schema.Keys(collection.Name)
+		keys := slices.Clone(old)
+		for _, key := range declared {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+		retired := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(declared, key) })
+		if _, ok := existing[tableName(collection.Name)]; ok && len(keys) > len(old) {
+			if err := rebuild(c, collection.Name, old, keys); err != nil {
+				return nil, err
+			}
+			if existing, err = readObjects(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		wanted = append(wanted, objects(collection, keys)...)
+		tables[collection.Name] = newTable(collection, declared, retired)
+	}
+	if err := create(c, existing, wanted); err != nil {
+		return nil, err
+	}
+	if err := dropIndexes(c, existing, wanted, schema); err != nil {
+		return nil, err
+	}
+	if err := stamp(ctx, c); err != nil {
+		return nil, err
+	}
+	_, err = c.exec("COMMIT")
+	return tables, err
+}
+
+// object is a table or an index with the text that makes it.
+type object struct{ name, text string }
+
+func objects(collection views.Collection, keys []string) []object {
+	list := []object{{tableName(collection.Name), createTable(tableName(collection.Name), keys)}}
+	list = append(list, object{goneIndex(collection.Name), "CREATE INDEX " + quote(goneIndex(collection.Name)) +
+		" ON " + quote(tableName(collection.Name)) + " (gone) WHERE gone IS NOT NULL"})
+	for _, index := range collection.Indexes {
+		var columns, present []string
+		for _, key := range index.Keys {
+			columns = append(columns, quote(keyColumn(key)))
+			present = append(present, quote(keyColumn(key))+" IS NOT NULL")
+		}
+		name := indexName(collection.Name, index.Name)
+		list = append(list, object{name, "CREATE INDEX " + quote(name) + " ON " + quote(tableName(collection.Name)) +
+			" (" + strings.Join(columns, ", ") + ", id) WHERE " + strings.Join(present, " AND ")})
+	}
+	return list
+}
+
+// createTable gives key columns no type, so that SQLite keeps integers and
+// strings as they come.
+func createTable(name string, keys []string) string {
+	var b strings.Builder
+	b.WriteString("CREATE TABLE " + quote(name) + " (id TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL, gone INTEGER")
+	for _, key := range keys {
+		b.WriteString(", " + quote(keyColumn(key)))
+	}
+	b.WriteString(", head BLOB, body BLOB)")
+	return b.String()
+}
+
+// rebuild copies a table to add key columns in front of its contents. ALTER
+// TABLE would add them behind, where reading them means reading every body.
+func rebuild(c *conn, collection string, old, keys []string) error {
+	name, copied := tableName(collection), "new."+collection
+	columns := "id, seq, gone"
+	for _, key := range old {
+		columns += ", " + quote(keyColumn(key))
+	}
+	columns += ", head, body"
+	for _, text := range []string{
+		createTable(copied, keys),
+		"INSERT INTO " + quote(copied) + " (" + columns + ") SELECT " + columns + " FROM " + quote(name),
+		"DROP TABLE " + quote(name),
+		"ALTER TABLE " + quote(copied) + " RENAME TO " + quote(name),
+	} {
+		if _, err := c.exec(text); err != nil {
+			return fmt.Errorf("add keys to %s: %w", collection, err)
+		}
+	}
+	return nil
+}
+
+func create(c *conn, existing map[string]string, wanted []object) error {
+	for _, o := range wanted {
+		text, ok := existing[o.name]
+		isIndex := strings.HasPrefix(o.text, "CREATE INDEX")
+		if ok && (text == o.text || !isIndex) {
+			continue
+		}
+		if ok {
+			if _, err := c.exec("DROP INDEX " + quote(o.name)); err != nil {
+				return fmt.Errorf("replace index %s: %w", o.name, err)
+			}
+		}
+		if _, err := c.exec(o.text); err != nil {
+			return fmt.Errorf("create %s: %w", o.name, err)
+		}
+	}
+	return nil
+}
+
+// dropIndexes drops what known collections no longer declare. Other
+// collections in the file are let alone.
+func dropIndexes(c *conn, existing map[string]string, wanted []object, schema views.Schema) error {
+	keep := map[string]bool{}
+	for _, o := range wanted {
+		keep[o.name] = true
+	}
+	for _, collection := range schema.Collections() {
+		for name := range existing {
+			if keep[name] || !strings.HasPrefix(name, indexName(collection.Name, "")) {
+				continue
+			}
+			if _, err := c.exec("DROP INDEX " + quote(name)); err != nil {
+				return fmt.Errorf("drop index %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func stamp(ctx context.Context, c *conn) error {
+	found, err := c.integer(ctx, "PRAGMA user_version")
+	if err != nil || found == version {
+		return err
+	}
+	for _, text := range []string{
+		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+		fmt.Sprintf("PRAGMA user_version = %d", version),
+	} {
+		if _, err := c.exec(text); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	return nil
+}
+
+func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
+	found := map[string]string{}
+	err := c.query(ctx, "SELECT name, coalesce(sql, '') FROM sqlite_schema", nil, func(r row) error {
+		name, err := r.text(0)
+		if err != nil {
+			return err
+		}
+		found[name], err = r.text(1)
+		return err
+	})
+	return found, err
+}
+
+// readKeys returns the key columns that the table has, none if it does not
+// exist.
+func readKeys(ctx context.Context, c *conn, collection string) ([]string, error) {
+	var keys []string
+	err := c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{tableName(collection)}, func(r row) error {
+		name, err := r.text(0)
+		if key, ok := strings.CutPrefix(name, keyColumn("")); ok {
+			keys = append(keys, key)
+		}
+		return err
+	})
+	return keys, err
+}

@@ -1,0 +1,206 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"quire.dev/pkg/views"
+)
+
+type readJob struct {
+	ctx  context.Context
+	run  func(context.Context, *conn) error
+	done chan error
+}
+
+// writeJob changes nothing when it returns ErrConflict or ErrExists.
+type writeJob struct {
+	ctx  context.Context
+	run  func(*conn) error
+	done chan error
+}
+
+// read runs the function on a reading connection. When it returns an error,
+// the function may still be running: its results must not be looked at.
+func (s *Store) read(ctx context.Context, what string, run func(context.Context, *conn) error) error {
+	job := readJob{ctx: ctx, run: run, done: make(chan error, 1)}
+	err := hand(ctx, s.quit, s.reads, job, job.done)
+	if err == nil {
+		return nil
+	}
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(cause, err) // SQLite only says that it was interrupted
+	}
+	return views.Unavailable(what, err)
+}
+
+func (s *Store) write(ctx context.Context, what string, run func(*conn) error) error {
+	job := writeJob{ctx: ctx, run: run, done: make(chan error, 1)}
+	err := hand(ctx, s.quit, s.writes, job, job.done)
+	if err == nil || isRefusal(err) {
+		return err
+	}
+	return views.Unavailable(what, err)
+}
+
+// hand gives the job to a worker and waits for it. The channel has no buffer,
+// so that a job that was taken is always finished.
+func hand[J any](ctx context.Context, quit <-chan struct{}, jobs chan<- J, job J, done <-chan error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-quit:
+		return errClosed
+	default:
+	}
+	select {
+	case jobs <- job:
+	case <-quit:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func isRefusal(err error) bool {
+	return errors.Is(err, views.ErrConflict) || errors.Is(err, views.ErrExists)
+}
+
+func (s *Store) readLoop(c *conn) {
+	for {
+		select {
+		case job := <-s.reads:
+			job.done <- job.run(job.ctx, c)
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// writerLoop owns the writing connection.
+type writerLoop struct {
+	store     *Store
+	conn      *conn
+	nextSweep time.Time
+}
+
+func (w *writerLoop) run() {
+	group := make([]writeJob, 0, groupLimit)
+	for {
+		select {
+		case job := <-w.store.writes:
+			group = w.gather(append(group[:0], job))
+			w.commit(group)
+			w.sweep()
+		case <-w.store.quit:
+			return
+		}
+	}
+}
+
+// gather adds the writes that wait already.
+func (w *writerLoop) gather(group []writeJob) []writeJob {
+	for len(group) < groupLimit {
+		select {
+		case job := <-w.store.writes:
+			group = append(group, job)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit runs the jobs in one transaction. Where that fails each gets its own,
+// so that one impossible write does not take its neighbours along.
+func (w *writerLoop) commit(group []writeJob) {
+	results, err := w.transact(group)
+	if err != nil && len(group) > 1 {
+		for i := range group {
+			w.commit(group[i : i+1])
+		}
+		return
+	}
+	for i, job := range group {
+		if err != nil {
+			job.done <- err
+		} else {
+			job.done <- results[i]
+		}
+	}
+}
+
+// transact returns a result for each job, or why none of them happened.
+func (w *writerLoop) transact(group []writeJob) (results []error, err error) {
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.rollback()
+		}
+	}()
+	for _, job := range group {
+		result := job.ctx.Err()
+		if result == nil {
+			result = job.run(w.conn)
+			if result != nil && !isRefusal(result) {
+				return nil, result
+			}
+		}
+		results = append(results, result)
+	}
+	if _, err := w.conn.exec("COMMIT"); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// begin also ends a transaction that an earlier failure left open.
+func (w *writerLoop) begin() error {
+	_, err := w.conn.exec("BEGIN IMMEDIATE")
+	if err != nil {
+		w.rollback()
+		_, err = w.conn.exec("BEGIN IMMEDIATE")
+	}
+	return err
+}
+
+// rollback has no error to report: SQLite has often rolled back by itself, and
+// if it could not, the next begin fails.
+func (w *writerLoop) rollback() { _, _ = w.conn.exec("ROLLBACK") }
+
+// sweep forgets old deletions, some at a time. It rides behind writes, since
+// without writes there is nothing to forget. What fails here fails the next
+// write too, which has somebody to report to.
+func (w *writerLoop) sweep() {
+	now := w.store.now()
+	if now.Before(w.nextSweep) {
+		return
+	}
+	w.nextSweep = now.Add(sweepInterval)
+	if w.begin() != nil {
+		return
+	}
+	for _, t := range w.store.tables {
+		swept, err := w.conn.exec(t.sweep, now.Add(-tombstoneAge).Unix(), int64(sweepLimit))
+		if err != nil {
+			w.rollback()
+			return
+		}
+		if swept == sweepLimit {
+			w.nextSweep = now
+		}
+	}
+	if _, err := w.conn.exec("COMMIT"); err != nil {
+		w.rollback()
+	}
+}
