@@ -5286,7 +5286,8 @@ type BillingState struct {
 	Accounts      []*AccountState        `protobuf:"bytes,6,rep,name=accounts,proto3" json:"accounts,omitempty"`
 	Networks      []*NetworkState        `protobuf:"bytes,7,rep,name=networks,proto3" json:"networks,omitempty"`
 	Commands      []*CommandKept         `protobuf:"bytes,8,rep,name=commands,proto3" json:"commands,omitempty"`
-	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
+	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"` // admissions, settlements and commands folded
+	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`     // every book and from when, oldest first; the last is book
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5384,6 +5385,65 @@ func (x *BillingState) GetEntries() uint64 {
 	return 0
 }
 
+func (x *BillingState) GetBooks() []*BookState {
+	if x != nil {
+		return x.Books
+	}
+	return nil
+}
+
+type BookState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromMs        int64                  `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
+	Book          *PriceBook             `protobuf:"bytes,2,opt,name=book,proto3" json:"book,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BookState) Reset() {
+	*x = BookState{}
+	mi := &file_event_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BookState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BookState) ProtoMessage() {}
+
+func (x *BookState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BookState.ProtoReflect.Descriptor instead.
+func (*BookState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *BookState) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *BookState) GetBook() *PriceBook {
+	if x != nil {
+		return x.Book
+	}
+	return nil
+}
+
 type SourceState struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Source            string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -5399,7 +5459,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5411,7 +5471,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5424,7 +5484,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SourceState) GetSource() string {
@@ -5500,7 +5560,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5512,7 +5572,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5525,7 +5585,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -5647,13 +5707,14 @@ type MonthState struct {
 	ByteMsHigh    uint64                 `protobuf:"varint,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // storage integral, 128 bits
 	ByteMsLow     uint64                 `protobuf:"varint,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
 	SpentMicros   uint64                 `protobuf:"varint,5,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
+	Tier          uint32                 `protobuf:"varint,6,opt,name=tier,proto3" json:"tier,omitempty"` // plan.Tier at the month's end; of the current month: now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5665,7 +5726,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5678,7 +5739,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -5716,6 +5777,13 @@ func (x *MonthState) GetSpentMicros() uint64 {
 	return 0
 }
 
+func (x *MonthState) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
 type GrantState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grant         uint64                 `protobuf:"varint,1,opt,name=grant,proto3" json:"grant,omitempty"`
@@ -5730,7 +5798,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5742,7 +5810,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5755,7 +5823,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -5814,13 +5882,15 @@ type HoldState struct {
 	Result        Result                 `protobuf:"varint,10,opt,name=result,proto3,enum=quire.event.v1.Result" json:"result,omitempty"` // closed ones
 	ClosedMs      int64                  `protobuf:"varint,11,opt,name=closed_ms,json=closedMs,proto3" json:"closed_ms,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,12,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Index         uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                       // position in its batch
+	TimedOut      bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // closed by time-out: a settlement that comes later still counts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5832,7 +5902,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5845,7 +5915,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -5932,6 +6002,20 @@ func (x *HoldState) GetSequence() uint64 {
 	return 0
 }
 
+func (x *HoldState) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *HoldState) GetTimedOut() bool {
+	if x != nil {
+		return x.TimedOut
+	}
+	return false
+}
+
 type NetworkState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Network       uint64                 `protobuf:"fixed64,1,opt,name=network,proto3" json:"network,omitempty"`
@@ -5945,7 +6029,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5957,7 +6041,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5970,7 +6054,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6020,7 +6104,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6032,7 +6116,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6045,7 +6129,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -6515,7 +6599,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\x86\x03\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xb7\x03\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -6525,7 +6609,12 @@ const file_event_proto_rawDesc = "" +
 	"\baccounts\x18\x06 \x03(\v2\x1c.quire.event.v1.AccountStateR\baccounts\x128\n" +
 	"\bnetworks\x18\a \x03(\v2\x1c.quire.event.v1.NetworkStateR\bnetworks\x127\n" +
 	"\bcommands\x18\b \x03(\v2\x1b.quire.event.v1.CommandKeptR\bcommands\x12\x18\n" +
-	"\aentries\x18\t \x01(\x04R\aentries\"\xe7\x01\n" +
+	"\aentries\x18\t \x01(\x04R\aentries\x12/\n" +
+	"\x05books\x18\n" +
+	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\"S\n" +
+	"\tBookState\x12\x17\n" +
+	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12-\n" +
+	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\"\xe7\x01\n" +
 	"\vSourceState\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
@@ -6557,7 +6646,7 @@ const file_event_proto_rawDesc = "" +
 	"\rstorage_bytes\x18\r \x01(\x04R\fstorageBytes\x12(\n" +
 	"\x10storage_since_ms\x18\x0e \x01(\x03R\x0estorageSinceMs\x124\n" +
 	"\x16settled_balance_micros\x18\x0f \x01(\x03R\x14settledBalanceMicros\x12!\n" +
-	"\fledger_count\x18\x10 \x01(\x04R\vledgerCount\"\xb7\x01\n" +
+	"\fledger_count\x18\x10 \x01(\x04R\vledgerCount\"\xcb\x01\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
@@ -6565,7 +6654,8 @@ const file_event_proto_rawDesc = "" +
 	"\fbyte_ms_high\x18\x03 \x01(\x04R\n" +
 	"byteMsHigh\x12\x1e\n" +
 	"\vbyte_ms_low\x18\x04 \x01(\x04R\tbyteMsLow\x12!\n" +
-	"\fspent_micros\x18\x05 \x01(\x04R\vspentMicros\"\xbe\x01\n" +
+	"\fspent_micros\x18\x05 \x01(\x04R\vspentMicros\x12\x12\n" +
+	"\x04tier\x18\x06 \x01(\rR\x04tier\"\xbe\x01\n" +
 	"\n" +
 	"GrantState\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
@@ -6576,7 +6666,7 @@ const file_event_proto_rawDesc = "" +
 	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xa5\x03\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xd8\x03\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -6592,7 +6682,9 @@ const file_event_proto_rawDesc = "" +
 	"\x06result\x18\n" +
 	" \x01(\x0e2\x16.quire.event.v1.ResultR\x06result\x12\x1b\n" +
 	"\tclosed_ms\x18\v \x01(\x03R\bclosedMs\x12\x1a\n" +
-	"\bsequence\x18\f \x01(\x04R\bsequence\"\xce\x01\n" +
+	"\bsequence\x18\f \x01(\x04R\bsequence\x12\x14\n" +
+	"\x05index\x18\r \x01(\rR\x05index\x12\x1b\n" +
+	"\ttimed_out\x18\x0e \x01(\bR\btimedOut\"\xce\x01\n" +
 	"\fNetworkState\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\x06R\anetwork\x12\x1f\n" +
 	"\vadmitted_ms\x18\x02 \x03(\x03R\n" +
@@ -6677,7 +6769,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -6747,13 +6839,14 @@ var file_event_proto_goTypes = []any{
 	(*UserAnswer)(nil),          // 65: quire.event.v1.UserAnswer
 	(*User)(nil),                // 66: quire.event.v1.User
 	(*BillingState)(nil),        // 67: quire.event.v1.BillingState
-	(*SourceState)(nil),         // 68: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 69: quire.event.v1.AccountState
-	(*MonthState)(nil),          // 70: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 71: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 72: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 73: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 74: quire.event.v1.CommandKept
+	(*BookState)(nil),           // 68: quire.event.v1.BookState
+	(*SourceState)(nil),         // 69: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 70: quire.event.v1.AccountState
+	(*MonthState)(nil),          // 71: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 72: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 73: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 74: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 75: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -6817,26 +6910,28 @@ var file_event_proto_depIdxs = []int32{
 	7,  // 58: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
 	66, // 59: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
 	21, // 60: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	68, // 61: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	69, // 62: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	73, // 63: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	74, // 64: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	70, // 65: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	71, // 66: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	72, // 67: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	72, // 68: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	52, // 69: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 70: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	57, // 71: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 72: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	72, // 73: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	72, // 74: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 75: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	76, // [76:76] is the sub-list for method output_type
-	76, // [76:76] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	69, // 61: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	70, // 62: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	74, // 63: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	75, // 64: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	68, // 65: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 66: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	71, // 67: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	72, // 68: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	73, // 69: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	73, // 70: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	52, // 71: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	2,  // 72: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	57, // 73: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 74: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	73, // 75: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	73, // 76: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 77: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	78, // [78:78] is the sub-list for method output_type
+	78, // [78:78] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -6886,7 +6981,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
