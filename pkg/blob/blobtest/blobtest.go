@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"a reader that fails midway leaves nothing", failingReader},
 		{"a failed put keeps what was there before", failingOverwrite},
 		{"a reader of another size than announced leaves nothing", wrongSize},
+		{"a reader that never gets on leaves nothing", stuckReader},
 		{"a context that ends stops a put and leaves nothing", cancelledPut},
 		{"a context that ended stops every call", endedContext},
 		{"a context that ends stops a reader", cancelledGet},
@@ -275,6 +276,14 @@ func wrongSize(t *testing.T, store blob.Store) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func stuckReader(t *testing.T, store blob.Store) {
+	stuck := readerFunc(func([]byte) (int, error) { return 0, nil })
+	if _, err := store.Put(t.Context(), "a/b", stuck, -1); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("put: %v, want io.ErrNoProgress", err)
+	}
+	wantOnly(t, store)
+}
 
 func cancelledPut(t *testing.T, store blob.Store) {
 	for _, before := range sizesAround {

@@ -1,0 +1,93 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Config says which bucket to use, and how. The zero values but for URL's are good.
+type Config struct {
+	// URL is http(s)://key:secret@host:port/bucket?region=…; the region is us-east-1 where it is not given.
+	URL string
+	// Timeout bounds every call to the server, one part of a large blob at a time, and how long a read may wait for
+	// bytes. Default 30 s.
+	Timeout time.Duration
+	// Uploads bounds the Puts at a time, each of which holds 5 MiB; others wait. Default 16.
+	Uploads int
+}
+
+const (
+	defaultTimeout = 30 * time.Second
+	defaultUploads = 16
+	defaultRegion  = "us-east-1"
+)
+
+func (c Config) withDefaults() Config {
+	if c.Timeout <= 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Uploads <= 0 {
+		c.Uploads = defaultUploads
+	}
+	return c
+}
+
+// Validate says what is wrong with the settings, never showing the secret.
+func (c Config) Validate() error {
+	_, err := parseURL(c.URL)
+	return err
+}
+
+type location struct {
+	endpoint, key, secret, bucket, region string
+	secure                                bool
+}
+
+// parseURL never wraps the error of url.Parse, which would show the secret.
+func parseURL(raw string) (location, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return location{}, errors.New("the URL of the blob bucket is malformed; escape special characters of its secret (%2F for a slash)")
+	}
+	secret, _ := u.User.Password()
+	at := location{
+		endpoint: u.Host,
+		key:      u.User.Username(),
+		secret:   secret,
+		bucket:   strings.Trim(u.Path, "/"),
+		region:   u.Query().Get("region"),
+		secure:   u.Scheme == "https",
+	}
+	if at.region == "" {
+		at.region = defaultRegion
+	}
+	return at, errors.Join(
+		unless(u.Scheme == "http" || at.secure, "scheme %q is neither http nor https", u.Scheme),
+		unless(at.endpoint != "", "host is missing"),
+		unless(at.key != "" && at.secret != "", "key:secret@ is missing"),
+		// The names that S3 allows, less dots, which TLS certificates don't cover.
+		unless(regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`).MatchString(at.bucket),
+			"bucket %q is not 3 to 63 characters of [a-z0-9-]", at.bucket),
+		onlyRegion(u.Query()),
+	)
+}
+
+func onlyRegion(query url.Values) error {
+	for name := range query {
+		if name != "region" {
+			return fmt.Errorf("the URL of the blob bucket: parameter %q is unknown, only region is", name)
+		}
+	}
+	return nil
+}
+
+func unless(good bool, format string, args ...any) error {
+	if good {
+		return nil
+	}
+	return fmt.Errorf("the URL of the blob bucket: "+format, args...)
+}

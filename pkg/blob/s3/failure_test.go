@@ -1,0 +1,199 @@
+package s3_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/blobtest"
+	"quire.dev/pkg/blob/s3"
+)
+
+// failingServer answers the opening of its bucket and of uploads; what else it does is the test's.
+func failingServer(t *testing.T, answer http.HandlerFunc) *s3.Store {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodHead && r.URL.Path == "/bucket/":
+		case r.Method == http.MethodGet && r.URL.Query().Has("versioning"):
+			_, _ = io.WriteString(w, `<VersioningConfiguration/>`)
+		case r.Method == http.MethodPost && r.URL.Query().Has("uploads"):
+			_, _ = io.WriteString(w, `<InitiateMultipartUploadResult><Bucket>bucket</Bucket><Key>a/b</Key><UploadId>7</UploadId></InitiateMultipartUploadResult>`)
+		default:
+			answer(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	at := strings.Replace(server.URL, "http://", "http://key:secretsecret@", 1) + "/bucket"
+	store, err := s3.Open(t.Context(), s3.Config{URL: at, Timeout: 300 * time.Millisecond, Uploads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// hang answers nothing until the client has gone.
+func hang(_ http.ResponseWriter, r *http.Request) {
+	// The server notices that the client has gone only once the body is read.
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
+func TestAServerThatHangsOrFailsIsUnavailable(t *testing.T) {
+	servers := map[string]http.HandlerFunc{
+		"hangs": hang,
+		"fails": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"drops": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	}
+	for name, answer := range servers {
+		t.Run(name, func(t *testing.T) {
+			store := failingServer(t, answer)
+			_, putSmall := store.Put(t.Context(), "a/b", strings.NewReader("x"), 1)
+			_, putLarge := store.Put(t.Context(), "a/b", blobtest.Content(1, 11<<20), -1)
+			_, _, get := store.Get(t.Context(), "a/b", 0, -1)
+			_, _, stat := store.Get(t.Context(), "a/b", 0, 0)
+			sweep := store.Sweep(t.Context(), "a/", time.Now(), func(blob.Info) error { return nil })
+			errs := map[string]error{
+				"small put": putSmall, "large put": putLarge, "get": get, "empty get": stat, "sweep": sweep,
+				"delete": store.Delete(t.Context(), "a/b"),
+			}
+			for call, err := range errs {
+				if !errors.Is(err, blob.ErrUnavailable) {
+					t.Errorf("%s: %v, want ErrUnavailable", call, err)
+				}
+			}
+		})
+	}
+}
+
+func TestNoServerIsUnavailableAndItsSecretIsNotShown(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	at := strings.Replace(server.URL, "http://", "http://key:secretsecret@", 1) + "/bucket"
+	server.Close()
+	_, err := s3.Open(t.Context(), s3.Config{URL: at})
+	if !errors.Is(err, blob.ErrUnavailable) || strings.Contains(err.Error(), "secretsecret") {
+		t.Errorf("open: %v, want ErrUnavailable without the secret", err)
+	}
+}
+
+func TestABodyThatStallsOrIsCutIsUnavailable(t *testing.T) {
+	bodies := map[string]http.HandlerFunc{
+		"stalls": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"is cut": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	}
+	for name, after := range bodies {
+		t.Run(name, func(t *testing.T) {
+			store := failingServer(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 01:00:00 GMT")
+				_, _ = io.WriteString(w, strings.Repeat("x", 10))
+				_ = http.NewResponseController(w).Flush()
+				after(w, r)
+			})
+			r, info, err := store.Get(t.Context(), "a/b", 0, -1)
+			if err != nil || info.Size != 1000 {
+				t.Fatalf("get: %+v, %v", info, err)
+			}
+			n, err := io.Copy(io.Discard, r)
+			if n != 10 || !errors.Is(err, blob.ErrUnavailable) {
+				t.Errorf("read %d bytes, then %v, want 10 and ErrUnavailable", n, err)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAFailedUploadIsAborted(t *testing.T) {
+	gone := errors.New("the client went away")
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc // of the second part
+		after  func(cancel func()) io.Reader
+		want   error
+	}{
+		{"a part fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, nil, blob.ErrUnavailable},
+		{"a part hangs", hang, nil, blob.ErrUnavailable},
+		{"the reader fails", accept, func(func()) io.Reader { return iotest.ErrReader(gone) }, gone},
+		{"the context ends", accept, func(cancel func()) io.Reader {
+			return readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF })
+		}, context.Canceled},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var aborts atomic.Int64
+			store := failingServer(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodDelete && r.URL.Query().Get("uploadId") == "7":
+					aborts.Add(1)
+					w.WriteHeader(http.StatusNoContent)
+				case r.URL.Query().Get("partNumber") == "2":
+					test.answer(w, r)
+				case r.Method == http.MethodPut:
+					accept(w, r)
+				default:
+					t.Errorf("%s %s: nothing else was to be asked", r.Method, r.URL)
+				}
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			content := blobtest.Content(1, 11<<20)
+			if test.after != nil {
+				content = io.MultiReader(content, test.after(cancel))
+			}
+			if _, err := store.Put(ctx, "a/b", content, -1); !errors.Is(err, test.want) {
+				t.Errorf("put: %v, want %v", err, test.want)
+			}
+			if aborts.Load() != 1 {
+				t.Errorf("the upload was aborted %d times, want once", aborts.Load())
+			}
+		})
+	}
+}
+
+func accept(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("ETag", fmt.Sprintf(`"part%s"`, r.URL.Query().Get("partNumber")))
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestPutsBeyondTheBoundWaitForTheirTurn(t *testing.T) {
+	store := failingServer(t, accept) // one upload at a time
+	release, reading := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		blocked := readerFunc(func([]byte) (int, error) {
+			close(reading)
+			<-release
+			return 0, io.EOF
+		})
+		_, err := store.Put(t.Context(), "a/b", blocked, -1)
+		first <- err
+	}()
+	<-reading
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := store.Put(ctx, "a/c", strings.NewReader("x"), 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("second put: %v, want it to wait until its context ends", err)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Errorf("first put: %v", err)
+	}
+	if _, err := store.Put(t.Context(), "a/c", strings.NewReader("x"), 1); err != nil {
+		t.Errorf("put after the first: %v", err)
+	}
+}

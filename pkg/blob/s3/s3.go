@@ -1,0 +1,334 @@
+// Package s3 keeps blobs in a bucket of any S3 server.
+//
+// A blob of more than one part is a multipart upload. One that a killed process leaves unfinished is invisible but
+// takes space: give the bucket a lifecycle rule that aborts incomplete uploads (MinIO does so by itself after a day).
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/internal/source"
+)
+
+const (
+	// partBytes is the smallest part that S3 allows but for the last one.
+	partBytes = 5 << 20
+	// maxParts is how many parts S3 allows, which bounds a blob to 48 GiB.
+	maxParts   = 10_000
+	maxRetries = 3
+)
+
+// Store is a blob.Store in a bucket.
+type Store struct {
+	client  *minio.Core
+	bucket  string
+	timeout time.Duration
+	buffers buffers
+}
+
+// Open connects to the bucket that config names and creates it where it is missing. It refuses a bucket that keeps
+// versions, since a delete there would not delete.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	config = config.withDefaults()
+	at, err := parseURL(config.URL)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(at.secure, config.Timeout)
+	if err != nil {
+		return nil, fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
+	}
+	client, err := minio.NewCore(at.endpoint, &minio.Options{
+		Creds:      credentials.NewStaticV4(at.key, at.secret, ""),
+		Secure:     at.secure,
+		Region:     at.region,
+		Transport:  transport,
+		MaxRetries: maxRetries,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
+	}
+	store := &Store{
+		client:  client,
+		bucket:  at.bucket,
+		timeout: config.Timeout,
+		buffers: newBuffers(config.Uploads),
+	}
+	if err := store.prepare(ctx, at.region); err != nil {
+		return nil, store.fault(ctx, "open bucket", at.bucket, err)
+	}
+	return store, nil
+}
+
+func newTransport(secure bool, timeout time.Duration) (*http.Transport, error) {
+	transport, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, err
+	}
+	transport.ResponseHeaderTimeout = timeout
+	return transport, nil
+}
+
+var errVersioned = errors.New("the bucket keeps versions, so that a delete would not delete; suspend its versioning")
+
+func (s *Store) prepare(ctx context.Context, region string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	exists, err := s.client.BucketExists(ctx, s.bucket)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		err := s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{Region: region})
+		if err != nil && minio.ToErrorResponse(err).Code == minio.BucketAlreadyOwnedByYou {
+			return nil // another instance has made it meanwhile
+		}
+		return err
+	}
+	// Where the server does not say, or not to us, it is not ours to refuse.
+	if versions, err := s.client.GetBucketVersioning(ctx, s.bucket); err == nil && versions.Enabled() {
+		return errVersioned
+	}
+	return nil
+}
+
+// Put implements blob.Store. It holds one part in memory and waits where Config.Uploads others do; Info.Modified is
+// by this process's clock. A Put of a blob of more than one part that fails aborts its upload.
+func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size)); err != nil {
+		return blob.Info{}, err
+	}
+	buffer, err := s.buffers.take(ctx)
+	if err != nil {
+		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
+	}
+	from := source.New(ctx, r, size)
+	if err := s.upload(ctx, key, from, buffer); err != nil {
+		if from.Err() != nil {
+			s.buffers.give(buffer)
+			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, from.Err())
+		}
+		// After a failed request the transport may still read from the buffer, so that it can't be used again.
+		s.buffers.drop()
+		return blob.Info{}, s.fault(ctx, "put", key, err)
+	}
+	s.buffers.give(buffer)
+	return blob.Info{Key: key, Size: from.Size(), Modified: time.Now().UTC()}, nil
+}
+
+func (s *Store) upload(ctx context.Context, key string, from *source.Reader, buffer []byte) error {
+	part, last, err := nextPart(ctx, from, buffer)
+	if err != nil {
+		return err
+	}
+	if last {
+		ctx, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		_, err := s.client.PutObject(ctx, s.bucket, key, bytes.NewReader(part), int64(len(part)), "", "", minio.PutObjectOptions{})
+		return err
+	}
+	id, err := s.beginUpload(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := s.uploadParts(ctx, key, id, part, from, buffer); err != nil {
+		s.abortUpload(ctx, key, id)
+		return err
+	}
+	return nil
+}
+
+// nextPart fills the buffer and says whether that was the last part. It looks at ctx after the last read, so that
+// nothing is made visible for a caller who is gone.
+func nextPart(ctx context.Context, from *source.Reader, buffer []byte) (part []byte, last bool, err error) {
+	n, err := io.ReadFull(from, buffer)
+	if from.Err() != nil {
+		return nil, false, from.Err()
+	}
+	return buffer[:n], err != nil, ctx.Err()
+}
+
+func (s *Store) beginUpload(ctx context.Context, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.client.NewMultipartUpload(ctx, s.bucket, key, minio.PutObjectOptions{})
+}
+
+func (s *Store) uploadParts(ctx context.Context, key, id string, part []byte, from *source.Reader, buffer []byte) error {
+	var done []minio.CompletePart
+	for last := false; ; {
+		if len(done) == maxParts {
+			return fmt.Errorf("%w: more than %d bytes", blob.ErrSize, int64(maxParts)*partBytes)
+		}
+		etag, err := s.uploadPart(ctx, key, id, len(done)+1, part)
+		if err != nil {
+			return err
+		}
+		done = append(done, minio.CompletePart{PartNumber: len(done) + 1, ETag: etag})
+		if last {
+			break
+		}
+		if part, last, err = nextPart(ctx, from, buffer); err != nil {
+			return err
+		}
+		if len(part) == 0 {
+			break // the size is a multiple of the part's
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, err := s.client.CompleteMultipartUpload(ctx, s.bucket, key, id, done, minio.PutObjectOptions{})
+	return err
+}
+
+func (s *Store) uploadPart(ctx context.Context, key, id string, number int, part []byte) (etag string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	sent, err := s.client.PutObjectPart(ctx, s.bucket, key, id, number, bytes.NewReader(part), int64(len(part)),
+		minio.PutObjectPartOptions{})
+	return sent.ETag, err
+}
+
+// abortUpload frees the parts sent so far, also where ctx has ended. A failure leaves them to the bucket's lifecycle
+// rule; the Put's own failure is what its caller has to know.
+func (s *Store) abortUpload(ctx context.Context, key, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+	defer cancel()
+	_ = s.client.AbortMultipartUpload(ctx, s.bucket, key, id)
+}
+
+// Get implements blob.Store. A server that sends nothing for Config.Timeout is ErrUnavailable.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, blob.Info, error) {
+	if err := errors.Join(blob.ValidateKey(key), blob.ValidateRange(offset, length)); err != nil {
+		return nil, blob.Info{}, err
+	}
+	if length == 0 {
+		return s.getNothing(ctx, key)
+	}
+	var options minio.GetObjectOptions
+	if offset > 0 || length > 0 {
+		if err := options.SetRange(offset, lastByte(offset, length)); err != nil {
+			return nil, blob.Info{}, fmt.Errorf("get blob %s: %w: %w", key, blob.ErrInvalid, err)
+		}
+	}
+	idle := newIdle(ctx, s.timeout)
+	idle.start()
+	body, object, header, err := s.client.GetObject(idle.ctx, s.bucket, key, options)
+	idle.stop()
+	if err != nil {
+		idle.close()
+		if minio.ToErrorResponse(err).Code == minio.InvalidRange {
+			return s.getNothing(ctx, key) // the range lies past the end
+		}
+		return nil, blob.Info{}, s.fault(ctx, "get", key, idle.cause(err))
+	}
+	size, err := wholeSize(object.Size, header)
+	if err != nil {
+		idle.close()
+		return nil, blob.Info{}, errors.Join(s.fault(ctx, "get", key, err), body.Close())
+	}
+	info := blob.Info{Key: key, Size: size, Modified: object.LastModified.UTC()}
+	return &reader{store: s, ctx: ctx, idle: idle, key: key, body: body}, info, nil
+}
+
+// lastByte gives the end of a range as SetRange wants it, where 0 stands for the blob's end.
+func lastByte(offset, length int64) int64 {
+	if length < 0 || offset > math.MaxInt64-length {
+		return 0
+	}
+	return offset + length - 1
+}
+
+// wholeSize gives the size of the blob where the answer may be a part of it (RFC 9110, 14.4: "bytes 0-9/100").
+func wholeSize(answered int64, header http.Header) (int64, error) {
+	value := header.Get("Content-Range")
+	if value == "" {
+		return answered, nil
+	}
+	_, total, _ := strings.Cut(value, "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("content range %q: %w", value, err)
+	}
+	return size, nil
+}
+
+// getNothing answers a get whose range holds no byte of the blob.
+func (s *Store) getNothing(ctx context.Context, key string) (io.ReadCloser, blob.Info, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	object, err := s.client.StatObject(bounded, s.bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return nil, blob.Info{}, s.fault(ctx, "get", key, err)
+	}
+	return http.NoBody, blob.Info{Key: key, Size: object.Size, Modified: object.LastModified.UTC()}, nil
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := blob.ValidateKey(key); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err := s.client.RemoveObject(bounded, s.bucket, key, minio.RemoveObjectOptions{})
+	if err != nil && minio.ToErrorResponse(err).Code != minio.NoSuchKey {
+		return s.fault(ctx, "delete", key, err)
+	}
+	return nil
+}
+
+// Sweep implements blob.Store.
+func (s *Store) Sweep(ctx context.Context, prefix string, olderThan time.Time, visit func(blob.Info) error) error {
+	if err := blob.ValidatePrefix(prefix); err != nil {
+		return err
+	}
+	idle := newIdle(ctx, s.timeout)
+	defer idle.close()
+	idle.start()
+	for object := range s.client.ListObjectsIter(idle.ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		idle.stop()
+		if object.Err != nil {
+			return s.fault(ctx, "sweep", prefix, idle.cause(object.Err))
+		}
+		if object.LastModified.Before(olderThan) {
+			info := blob.Info{Key: object.Key, Size: object.Size, Modified: object.LastModified.UTC()}
+			if err := visit(info); err != nil {
+				return err
+			}
+		}
+		idle.start()
+	}
+	// A listing whose context ends may end without an error.
+	if idle.ctx.Err() != nil {
+		return s.fault(ctx, "sweep", prefix, context.Cause(idle.ctx))
+	}
+	return nil
+}
+
+// fault gives an error of the client its kind. ctx is the caller's: where that has ended, the store is not to blame.
+func (s *Store) fault(ctx context.Context, what, key string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s blob %s: %w", what, key, ctx.Err())
+	}
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return fmt.Errorf("%s blob %s: %w", what, key, blob.ErrNotFound)
+	}
+	if errors.Is(err, errVersioned) || errors.Is(err, blob.ErrSize) {
+		return fmt.Errorf("%s blob %s: %w", what, key, err)
+	}
+	return fmt.Errorf("%s blob %s: %w: %w", what, key, blob.ErrUnavailable, err)
+}
