@@ -2792,11 +2792,12 @@ type Outcome struct {
 	CreatedMs     int64                  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	UpdatedMs     int64                  `protobuf:"varint,7,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
 	ExpiresMs     int64                  `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,9,opt,name=remaining,proto3" json:"remaining,omitempty"`                // of the first answer
-	Document      *Document              `protobuf:"bytes,10,opt,name=document,proto3" json:"document,omitempty"`                    // Burn: what was read for the last time. Create of a file: for rendering a replay
-	BodyHash      uint64                 `protobuf:"fixed64,11,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`  // of the request, to tell a mismatch
-	RequestId     []byte                 `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // of the request that made it
-	Owner         uint64                 `protobuf:"fixed64,13,opt,name=owner,proto3" json:"owner,omitempty"`                        // 0: keyless
+	Remaining     int64                  `protobuf:"zigzag64,9,opt,name=remaining,proto3" json:"remaining,omitempty"`                 // of the first answer
+	Document      *Document              `protobuf:"bytes,10,opt,name=document,proto3" json:"document,omitempty"`                     // Burn: what was read for the last time. Create of a file: for rendering a replay
+	BodyHash      uint64                 `protobuf:"fixed64,11,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`   // of the request, to tell a mismatch
+	RequestId     []byte                 `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`  // of the request that made it
+	Owner         uint64                 `protobuf:"fixed64,13,opt,name=owner,proto3" json:"owner,omitempty"`                         // 0: keyless
+	DecidedMs     int64                  `protobuf:"varint,14,opt,name=decided_ms,json=decidedMs,proto3" json:"decided_ms,omitempty"` // fold time; a kept outcome counts for 24 h from it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2922,18 +2923,148 @@ func (x *Outcome) GetOwner() uint64 {
 	return 0
 }
 
+func (x *Outcome) GetDecidedMs() int64 {
+	if x != nil {
+		return x.DecidedMs
+	}
+	return 0
+}
+
+// DomainState is what a document domain's fold knows beside its documents, kept with every commit.
+type DomainState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time
+	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`              // by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainState) Reset() {
+	*x = DomainState{}
+	mi := &file_event_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainState) ProtoMessage() {}
+
+func (x *DomainState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
+func (*DomainState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *DomainState) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *DomainState) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *DomainState) GetSources() []*DomainSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// DomainSource is how far the batches of one source are folded. Idle for an hour it is forgotten.
+type DomainSource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Mark          uint64                 `protobuf:"varint,2,opt,name=mark,proto3" json:"mark,omitempty"`
+	SeenMs        int64                  `protobuf:"varint,3,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainSource) Reset() {
+	*x = DomainSource{}
+	mi := &file_event_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainSource) ProtoMessage() {}
+
+func (x *DomainSource) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
+func (*DomainSource) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DomainSource) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *DomainSource) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
+}
+
+func (x *DomainSource) GetSeenMs() int64 {
+	if x != nil {
+		return x.SeenMs
+	}
+	return 0
+}
+
 // ReadBatch is a request on <domain>.<p>.read.
 type ReadBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NowMs         int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"` // the edge's clock: what is expired by it is not there
 	Reads         []*Read                `protobuf:"bytes,2,rep,name=reads,proto3" json:"reads,omitempty"`
+	AfterSequence uint64                 `protobuf:"varint,3,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"` // the answer knows at least what this journal sequence did; 0: what it knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3076,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3089,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -2975,6 +3106,13 @@ func (x *ReadBatch) GetReads() []*Read {
 	return nil
 }
 
+func (x *ReadBatch) GetAfterSequence() uint64 {
+	if x != nil {
+		return x.AfterSequence
+	}
+	return 0
+}
+
 type Read struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Item           string                 `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
@@ -2988,7 +3126,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3138,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3151,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Read) GetItem() string {
@@ -3060,7 +3198,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3210,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3223,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -3108,7 +3246,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3258,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3271,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -3190,7 +3328,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3340,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3353,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -3300,7 +3438,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +3450,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +3463,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -3366,7 +3504,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3516,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3529,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -3421,7 +3559,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3571,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3584,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -3560,7 +3698,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3710,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3723,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -3619,7 +3757,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3631,7 +3769,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3644,7 +3782,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -3670,7 +3808,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3820,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3833,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -3715,7 +3853,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3865,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3878,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -3765,7 +3903,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3777,7 +3915,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3790,7 +3928,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 type QueryAnswer struct {
@@ -3810,7 +3948,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3960,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3973,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -3954,7 +4092,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4104,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4117,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -4102,7 +4240,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4252,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4265,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -4196,7 +4334,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4346,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4359,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -4297,7 +4435,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4309,7 +4447,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4322,7 +4460,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -4356,7 +4494,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4506,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4519,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -4471,7 +4609,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4483,7 +4621,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4496,7 +4634,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -4615,7 +4753,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4765,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4778,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -4679,7 +4817,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4691,7 +4829,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4704,7 +4842,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -4774,7 +4912,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4786,7 +4924,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4799,7 +4937,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -4906,7 +5044,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4918,7 +5056,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4931,7 +5069,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -4965,7 +5103,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4977,7 +5115,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4990,7 +5128,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -5018,7 +5156,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +5168,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +5181,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -5076,7 +5214,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5088,7 +5226,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5101,7 +5239,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -5120,7 +5258,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5132,7 +5270,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5145,7 +5283,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -5165,7 +5303,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5177,7 +5315,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5190,7 +5328,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -5219,7 +5357,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5231,7 +5369,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5244,7 +5382,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -5294,7 +5432,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5306,7 +5444,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5319,7 +5457,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -5402,7 +5540,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5414,7 +5552,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5427,7 +5565,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -5459,7 +5597,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5471,7 +5609,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5484,7 +5622,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SourceState) GetSource() string {
@@ -5560,7 +5698,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +5710,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,7 +5723,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -5714,7 +5852,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5726,7 +5864,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5739,7 +5877,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -5798,7 +5936,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5810,7 +5948,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5823,7 +5961,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -5890,7 +6028,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5902,7 +6040,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5915,7 +6053,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6029,7 +6167,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6041,7 +6179,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6054,7 +6192,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6104,7 +6242,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6116,7 +6254,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6129,7 +6267,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -6378,7 +6516,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x123\n" +
-	"\boutcomes\x18\x04 \x03(\v2\x17.quire.event.v1.OutcomeR\boutcomes\"\xa3\x03\n" +
+	"\boutcomes\x18\x04 \x03(\v2\x17.quire.event.v1.OutcomeR\boutcomes\"\xc2\x03\n" +
 	"\aOutcome\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x125\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1d.quire.event.v1.OutcomeStatusR\x06status\x12\x1a\n" +
@@ -6397,10 +6535,21 @@ const file_event_proto_rawDesc = "" +
 	"\tbody_hash\x18\v \x01(\x06R\bbodyHash\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\f \x01(\fR\trequestId\x12\x14\n" +
-	"\x05owner\x18\r \x01(\x06R\x05owner\"N\n" +
+	"\x05owner\x18\r \x01(\x06R\x05owner\x12\x1d\n" +
+	"\n" +
+	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"z\n" +
+	"\vDomainState\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x126\n" +
+	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asources\"S\n" +
+	"\fDomainSource\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
+	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"u\n" +
 	"\tReadBatch\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12*\n" +
-	"\x05reads\x18\x02 \x03(\v2\x14.quire.event.v1.ReadR\x05reads\"\xa2\x01\n" +
+	"\x05reads\x18\x02 \x03(\v2\x14.quire.event.v1.ReadR\x05reads\x12%\n" +
+	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\xa2\x01\n" +
 	"\x04Read\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\tR\x04item\x12\x1c\n" +
 	"\trequester\x18\x02 \x01(\x06R\trequester\x12\x18\n" +
@@ -6769,7 +6918,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -6808,45 +6957,47 @@ var file_event_proto_goTypes = []any{
 	(*Document)(nil),            // 34: quire.event.v1.Document
 	(*OutcomeBatch)(nil),        // 35: quire.event.v1.OutcomeBatch
 	(*Outcome)(nil),             // 36: quire.event.v1.Outcome
-	(*ReadBatch)(nil),           // 37: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 38: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 39: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 40: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 41: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 42: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 43: quire.event.v1.Announcement
-	(*Query)(nil),               // 44: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 45: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 46: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 47: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 48: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 49: quire.event.v1.AuditQuery
-	(*QueryAnswer)(nil),         // 50: quire.event.v1.QueryAnswer
-	(*UsageAnswer)(nil),         // 51: quire.event.v1.UsageAnswer
-	(*KeyUsage)(nil),            // 52: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 53: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 54: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 55: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 56: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 57: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 58: quire.event.v1.AuditAnswer
-	(*UserRequest)(nil),         // 59: quire.event.v1.UserRequest
-	(*RegisterUser)(nil),        // 60: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 61: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 62: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 63: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 64: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 65: quire.event.v1.UserAnswer
-	(*User)(nil),                // 66: quire.event.v1.User
-	(*BillingState)(nil),        // 67: quire.event.v1.BillingState
-	(*BookState)(nil),           // 68: quire.event.v1.BookState
-	(*SourceState)(nil),         // 69: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 70: quire.event.v1.AccountState
-	(*MonthState)(nil),          // 71: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 72: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 73: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 74: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 75: quire.event.v1.CommandKept
+	(*DomainState)(nil),         // 37: quire.event.v1.DomainState
+	(*DomainSource)(nil),        // 38: quire.event.v1.DomainSource
+	(*ReadBatch)(nil),           // 39: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 40: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 41: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 42: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 43: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 44: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 45: quire.event.v1.Announcement
+	(*Query)(nil),               // 46: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 47: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 48: quire.event.v1.LedgerQuery
+	(*StatementQuery)(nil),      // 49: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 50: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 51: quire.event.v1.AuditQuery
+	(*QueryAnswer)(nil),         // 52: quire.event.v1.QueryAnswer
+	(*UsageAnswer)(nil),         // 53: quire.event.v1.UsageAnswer
+	(*KeyUsage)(nil),            // 54: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 55: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 56: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 57: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 58: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 59: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 60: quire.event.v1.AuditAnswer
+	(*UserRequest)(nil),         // 61: quire.event.v1.UserRequest
+	(*RegisterUser)(nil),        // 62: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 63: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 64: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 65: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 66: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 67: quire.event.v1.UserAnswer
+	(*User)(nil),                // 68: quire.event.v1.User
+	(*BillingState)(nil),        // 69: quire.event.v1.BillingState
+	(*BookState)(nil),           // 70: quire.event.v1.BookState
+	(*SourceState)(nil),         // 71: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 72: quire.event.v1.AccountState
+	(*MonthState)(nil),          // 73: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 74: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 75: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 76: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 77: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -6879,59 +7030,60 @@ var file_event_proto_depIdxs = []int32{
 	36, // 27: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
 	4,  // 28: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
 	34, // 29: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	38, // 30: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	40, // 31: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,  // 32: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	34, // 33: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	36, // 34: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	34, // 35: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	45, // 36: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	46, // 37: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	47, // 38: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	48, // 39: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	49, // 40: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	5,  // 41: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	51, // 42: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	54, // 43: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	55, // 44: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	56, // 45: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	58, // 46: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	52, // 47: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 48: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	53, // 49: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	52, // 50: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 51: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	57, // 52: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	60, // 53: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	61, // 54: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	62, // 55: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	63, // 56: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	64, // 57: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 58: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	66, // 59: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 60: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	69, // 61: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	70, // 62: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	74, // 63: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	75, // 64: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	68, // 65: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 66: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	71, // 67: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	72, // 68: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	73, // 69: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	73, // 70: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	52, // 71: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 72: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	57, // 73: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 74: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	73, // 75: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	73, // 76: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 77: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	78, // [78:78] is the sub-list for method output_type
-	78, // [78:78] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	38, // 30: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	40, // 31: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	42, // 32: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	4,  // 33: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	34, // 34: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	36, // 35: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	34, // 36: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	47, // 37: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	48, // 38: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	49, // 39: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	50, // 40: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	51, // 41: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	5,  // 42: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	53, // 43: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	56, // 44: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	57, // 45: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	58, // 46: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	60, // 47: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	54, // 48: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	6,  // 49: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	55, // 50: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	54, // 51: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12, // 52: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	59, // 53: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	62, // 54: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	63, // 55: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	64, // 56: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	65, // 57: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	66, // 58: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 59: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	68, // 60: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 61: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	71, // 62: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	72, // 63: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	76, // 64: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	77, // 65: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	70, // 66: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 67: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	73, // 68: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	74, // 69: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	75, // 70: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	75, // 71: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	54, // 72: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	2,  // 73: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	59, // 74: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 75: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	75, // 76: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	75, // 77: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 78: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	79, // [79:79] is the sub-list for method output_type
+	79, // [79:79] is the sub-list for method input_type
+	79, // [79:79] is the sub-list for extension type_name
+	79, // [79:79] is the sub-list for extension extendee
+	0,  // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -6953,22 +7105,22 @@ func file_event_proto_init() {
 		(*Request_Expire)(nil),
 	}
 	file_event_proto_msgTypes[20].OneofWrappers = []any{}
-	file_event_proto_msgTypes[33].OneofWrappers = []any{}
-	file_event_proto_msgTypes[36].OneofWrappers = []any{
+	file_event_proto_msgTypes[35].OneofWrappers = []any{}
+	file_event_proto_msgTypes[38].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
 		(*Query_Explain)(nil),
 		(*Query_Audit)(nil),
 	}
-	file_event_proto_msgTypes[42].OneofWrappers = []any{
+	file_event_proto_msgTypes[44].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
 		(*QueryAnswer_Explain)(nil),
 		(*QueryAnswer_Audit)(nil),
 	}
-	file_event_proto_msgTypes[51].OneofWrappers = []any{
+	file_event_proto_msgTypes[53].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -6981,7 +7133,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   68,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
