@@ -1,0 +1,397 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// heartbeat is how often the server says that it has nothing to send.
+	heartbeat = 500 * time.Millisecond
+	// silentBeats without a sign of life and the consumer is given up.
+	silentBeats = 4
+	// inactive is after how long the server drops a consumer that nobody reads.
+	inactive = 5 * time.Second
+	// confirmations are how often, 200 ms apart, a stream must be seen too
+	// short, or missing, before that is believed: a server that has just been
+	// elected may still be applying what its quorum holds.
+	confirmations = 6
+	confirmWait   = 200 * time.Millisecond
+	// progressEvery is how many messages lie between two reports.
+	progressEvery = 1024
+)
+
+// FollowOptions are the optional reports of Follow.
+type FollowOptions struct {
+	// CaughtUp is called once, as soon as what the stream held when Follow
+	// started has been handled; at once where there is nothing to catch up with.
+	CaughtUp func()
+	// Progress is called now and then while catching up, and at its end.
+	Progress func(done, total uint64)
+}
+
+// Follow gives every message after the sequence from, in order, without gap or
+// repeat, to handle, until ctx ends or handle fails; it returns that error. One
+// call of handle runs at a time, never after Follow has returned, and the
+// server sends no more than it keeps up with.
+//
+// Lost connections, restarted servers and lost consumers are survived. Errors:
+// ErrGap where messages are gone that should follow, ErrTruncated where the
+// stream ends before from, ErrNoStream, ErrClosed where the connection was
+// closed for good.
+func (j *Journal) Follow(ctx context.Context, from uint64, handle func(context.Context, Message) error, opts FollowOptions) error {
+	f := &follower{journal: j, handle: handle, next: from + 1, progress: opts.Progress, caughtUp: opts.CaughtUp}
+	return f.run(ctx)
+}
+
+// Replay gives the messages after from up to and including to, in order, to
+// handle, and returns. progress may be nil. Errors are those of Follow, and
+// ErrTruncated where the stream ends before to.
+func (j *Journal) Replay(ctx context.Context, from, to uint64, handle func(Message) error, progress func(done, total uint64)) error {
+	if to <= from {
+		return nil
+	}
+	f := &follower{
+		journal:  j,
+		handle:   func(_ context.Context, m Message) error { return handle(m) },
+		next:     from + 1,
+		last:     to,
+		progress: progress,
+	}
+	return f.run(ctx)
+}
+
+// errReplayed ends a replay that has come to its last message.
+var errReplayed = errors.New("replayed")
+
+// follower is one Follow or Replay. Its position belongs to run while nothing
+// is attached, and to the attached subscription's goroutine otherwise.
+type follower struct {
+	journal  *Journal
+	handle   func(context.Context, Message) error
+	progress func(done, total uint64)
+	caughtUp func()
+
+	next  uint64 // sequence of the message to be handled next
+	last  uint64 // sequence to stop after, 0: never
+	start uint64 // next at the start
+	goal  uint64 // what the stream held at the start, or last
+	ready bool   // goal has been set
+}
+
+func (f *follower) run(ctx context.Context) error {
+	status := f.journal.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer f.journal.nc.RemoveStatusListener(status)
+	retry := newBackoff(10*time.Millisecond, time.Second)
+	for doubts := 0; ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		before := f.next
+		err := f.once(ctx, status)
+		if f.next > before {
+			retry.reset()
+			doubts = 0
+		}
+		switch {
+		case errors.Is(err, errReplayed):
+			return nil
+		case errors.Is(err, errAgain):
+		case errors.Is(err, ErrTruncated) || errors.Is(err, ErrNoStream):
+			if doubts++; doubts >= confirmations {
+				return err
+			}
+			if !newBackoff(confirmWait, confirmWait).wait(ctx) {
+				return ctx.Err()
+			}
+			continue
+		default:
+			return err
+		}
+		if !retry.wait(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// errAgain asks run to attach once more; the cause is wrapped beside it.
+var errAgain = errors.New("attach again")
+
+func again(cause error) error { return fmt.Errorf("%w: %w", errAgain, cause) }
+
+// once attaches to the stream and delivers until something ends it.
+func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
+	j := f.journal
+	if j.nc.IsClosed() {
+		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
+	}
+	state, err := j.State(ctx)
+	switch {
+	case errors.Is(err, ErrNoStream):
+		return err
+	case err != nil:
+		return again(err)
+	case state.Last+1 < f.next:
+		return fmt.Errorf("follow %s after %d: %w: it ends at %d", j.stream, f.next-1, ErrTruncated, state.Last)
+	case state.Last < f.last:
+		return fmt.Errorf("replay %s up to %d: %w: it ends at %d", j.stream, f.last, ErrTruncated, state.Last)
+	case state.First > f.next:
+		return fmt.Errorf("follow %s after %d: %w: it begins at %d", j.stream, f.next-1, ErrGap, state.First)
+	}
+	if !f.ready {
+		f.ready, f.start, f.goal = true, f.next, state.Last
+		if f.last > 0 {
+			f.goal = f.last
+		}
+		if f.next > f.goal {
+			f.reached()
+		}
+	}
+	a := &attachment{f: f, ctx: ctx, ended: make(chan error, 1)}
+	return a.run(status)
+}
+
+// reached tells, once, that the stream of the start has been handled.
+func (f *follower) reached() {
+	if f.progress != nil {
+		f.progress(f.next-f.start, f.goal+1-f.start)
+	}
+	if f.caughtUp != nil {
+		f.caughtUp()
+		f.caughtUp = nil
+	}
+}
+
+// handled moves on and reports.
+func (f *follower) handled() error {
+	f.next++
+	switch done := f.next - f.start; {
+	case f.next == f.goal+1:
+		f.reached()
+	case f.next <= f.goal && done%progressEvery == 0 && f.progress != nil:
+		f.progress(done, f.goal+1-f.start)
+	}
+	if f.last > 0 && f.next > f.last {
+		return errReplayed
+	}
+	return nil
+}
+
+// attachment is the life of one consumer: an ephemeral push consumer, in the
+// server's memory, whose messages are handled on the goroutine of the
+// subscription that receives them. Flow control is answered from there too, in
+// its place among the messages, so that a slow handler slows the server down
+// and nothing is dropped.
+type attachment struct {
+	f     *follower
+	ctx   context.Context
+	busy  atomic.Bool   // a message is being handled
+	seen  atomic.Uint64 // signs of life
+	ended chan error    // why, once
+
+	handling sync.Mutex // held while a message is handled
+	done     bool       // nothing more is handled
+	consumed uint64     // sequence of the consumer's last message
+}
+
+func (a *attachment) run(status <-chan nats.Status) error {
+	j := a.f.journal
+	inbox := j.nc.NewInbox()
+	sub, err := j.nc.Subscribe(inbox, a.receive)
+	if err != nil {
+		return again(err)
+	}
+	defer func() {
+		_ = sub.Unsubscribe() // fails only where the connection has closed it
+		a.handling.Lock()     // waits for the handler
+		a.done = true
+		a.handling.Unlock()
+	}()
+	// What may be outstanding is bounded by the server's flow control window.
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return again(err)
+	}
+	name := inbox[strings.LastIndexByte(inbox, '.')+1:]
+	if err := a.create(name, inbox); err != nil {
+		return again(err)
+	}
+	// Nobody waits for it: the server drops an idle consumer by itself.
+	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+j.stream+"."+name, nil) }()
+	return a.watch(status)
+}
+
+// create makes the consumer that delivers to inbox.
+func (a *attachment) create(name, inbox string) error {
+	j := a.f.journal
+	request := map[string]any{
+		"stream_name": j.stream,
+		"config": map[string]any{
+			"name":               name,
+			"deliver_subject":    inbox,
+			"deliver_policy":     "by_start_sequence",
+			"opt_start_seq":      a.f.next,
+			"ack_policy":         "none",
+			"max_deliver":        1,
+			"replay_policy":      "instant",
+			"flow_control":       true,
+			"idle_heartbeat":     heartbeat,
+			"inactive_threshold": inactive,
+			"num_replicas":       1,
+			"mem_storage":        true,
+		},
+	}
+	var answer struct {
+		Error *apiError `json:"error"`
+	}
+	if err := j.ask(a.ctx, "CONSUMER.CREATE."+j.stream+"."+name, request, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return j.refused("create consumer of", answer.Error)
+	}
+	return nil
+}
+
+// watch waits for the end, for a new connection, or for too long a silence.
+func (a *attachment) watch(status <-chan nats.Status) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	var last uint64
+	silent := 0
+	for {
+		select {
+		case err := <-a.ended:
+			return err
+		case <-a.ctx.Done():
+			return a.ctx.Err()
+		case s := <-status:
+			if s == nats.CLOSED {
+				return fmt.Errorf("follow %s: %w", a.f.journal.stream, ErrClosed)
+			}
+			// What was sent while there was no connection is gone.
+			return again(nats.ErrDisconnected)
+		case <-beat.C:
+			seen := a.seen.Load()
+			if seen != last || a.busy.Load() {
+				last, silent = seen, 0
+				continue
+			}
+			if silent++; silent >= silentBeats {
+				return again(nats.ErrConsumerNotActive)
+			}
+		}
+	}
+}
+
+// receive runs on the subscription's goroutine.
+func (a *attachment) receive(m *nats.Msg) {
+	a.seen.Add(1)
+	a.handling.Lock()
+	defer a.handling.Unlock()
+	if a.done {
+		return
+	}
+	var err error
+	if len(m.Data) == 0 && m.Header.Get("Status") != "" {
+		err = a.control(m)
+	} else {
+		a.busy.Store(true)
+		err = a.deliver(m)
+		a.busy.Store(false)
+	}
+	if err != nil {
+		a.done = true
+		a.ended <- err
+	}
+}
+
+// control answers flow control and notices from a heartbeat what was lost.
+func (a *attachment) control(m *nats.Msg) error {
+	if m.Header.Get("Status") != "100" {
+		return again(fmt.Errorf("consumer ended: %s", m.Header.Get("Description")))
+	}
+	reply := m.Reply
+	if reply == "" {
+		reply = m.Header.Get("Nats-Consumer-Stalled")
+	}
+	if reply != "" {
+		if err := a.f.journal.nc.Publish(reply, nil); err != nil {
+			return again(err)
+		}
+	}
+	if sent := m.Header.Get("Nats-Last-Consumer"); sent != "" && sent != strconv.FormatUint(a.consumed, 10) {
+		return again(errors.New("messages were lost on the way"))
+	}
+	return nil
+}
+
+func (a *attachment) deliver(m *nats.Msg) error {
+	f := a.f
+	at, ok := parsePosition(m.Reply)
+	if !ok {
+		return again(fmt.Errorf("message without position: %q", m.Reply))
+	}
+	a.consumed++
+	if at.consumer != a.consumed {
+		return again(errors.New("messages were lost on the way"))
+	}
+	if at.stream != f.next {
+		return fmt.Errorf("follow %s: %w: %d came where %d should", f.journal.stream, ErrGap, at.stream, f.next)
+	}
+	err := f.handle(a.ctx, Message{
+		Sequence: at.stream,
+		Time:     time.Unix(0, at.nanos).UTC(),
+		Subject:  m.Subject,
+		Data:     m.Data,
+	})
+	if err != nil {
+		return err
+	}
+	return f.handled()
+}
+
+// position is what the reply subject of a delivered message tells.
+type position struct {
+	stream, consumer uint64
+	nanos            int64
+}
+
+// parsePosition reads $JS.ACK.<stream>.<consumer>.<delivered>.<stream
+// sequence>.<consumer sequence>.<time>.<pending>, or the same with domain and
+// account after ACK and possibly more behind.
+func parsePosition(reply string) (position, bool) {
+	const prefix = "$JS.ACK."
+	if !strings.HasPrefix(reply, prefix) {
+		return position{}, false
+	}
+	skip := 3
+	if strings.Count(reply, ".") >= 10 {
+		skip = 5
+	}
+	rest := reply[len(prefix):]
+	for range skip {
+		_, after, ok := strings.Cut(rest, ".")
+		if !ok {
+			return position{}, false
+		}
+		rest = after
+	}
+	var numbers [3]uint64
+	for i := range numbers {
+		token, after, _ := strings.Cut(rest, ".")
+		n, err := strconv.ParseUint(token, 10, 64)
+		if err != nil {
+			return position{}, false
+		}
+		numbers[i], rest = n, after
+	}
+	return position{stream: numbers[0], consumer: numbers[1], nanos: int64(numbers[2])}, true
+}

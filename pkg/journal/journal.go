@@ -1,0 +1,226 @@
+// Package journal appends batches to partitioned JetStream streams and folds
+// them in order. It is the only package of the project that knows JetStream.
+//
+// What it promises rests on how the servers are run: sync_interval "always",
+// file storage, and in a cluster three replicas. Then a message is delivered,
+// and acknowledged, only once it is stored for good, so that a fold may answer
+// for what it was given.
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Errors to branch on with errors.Is.
+var (
+	// ErrPartitions says that a stream was made for another number of partitions.
+	ErrPartitions = errors.New("stream belongs to another number of partitions")
+	// ErrStreamConfig says that a stream exists with a configuration that could
+	// lose messages, or that is not this partition's.
+	ErrStreamConfig = errors.New("stream is configured unsafely")
+	// ErrNoStream says that the stream does not exist.
+	ErrNoStream = errors.New("stream does not exist")
+	// ErrNoMessage says that no message has that sequence, or is that late.
+	ErrNoMessage = errors.New("message does not exist")
+
+	// ErrGap says that messages which should follow are not in the stream any
+	// more: they were purged or deleted before they were folded.
+	ErrGap = errors.New("messages are missing from the stream")
+	// ErrTruncated says that the stream ends before the sequence that was to be
+	// continued from: it is another stream, or it has lost its tail.
+	ErrTruncated = errors.New("stream is shorter than what was folded")
+
+	// ErrBusy says that the queue of an appender is full. Nothing was queued.
+	ErrBusy = errors.New("journal queue is full")
+	// ErrClosed says that the appender is stopping, or its connection is closed.
+	ErrClosed = errors.New("journal is closed")
+	// ErrUnknown says that it is not known whether the batch was stored.
+	ErrUnknown = errors.New("outcome of the append is unknown")
+	// ErrFull says that the stream is at its limit; the batch was not stored.
+	ErrFull = errors.New("stream is full")
+	// ErrTooLarge says that an item, or its batch, exceeds what the server
+	// takes in one message; it was not stored.
+	ErrTooLarge = errors.New("message is too large")
+	// ErrUnavailable says that no server took the batch; it was not stored.
+	ErrUnavailable = errors.New("journal is unavailable")
+	// ErrForgotten says that the bytes of a batch are no longer kept.
+	ErrForgotten = errors.New("batch is no longer kept")
+)
+
+const (
+	apiPrefix = "$JS.API."
+	// apiWait bounds one question to the server where the caller's context
+	// allows longer; the question is then asked again.
+	apiWait = 5 * time.Second
+
+	codeStreamNotFound  = 10059
+	codeMessageNotFound = 10037
+)
+
+// Journal reads one stream. It is safe for concurrent use and holds nothing
+// that must be closed; the connection stays the caller's.
+type Journal struct {
+	nc     *nats.Conn
+	stream string
+}
+
+// Open names a stream to read. It does not talk to the server.
+func Open(nc *nats.Conn, stream string) *Journal {
+	return &Journal{nc: nc, stream: stream}
+}
+
+// Name is the name of the stream.
+func (j *Journal) Name() string { return j.stream }
+
+// Message as a fold sees it. The data belongs to the receiver.
+type Message struct {
+	Sequence uint64
+	Time     time.Time // when the stream's leader took it, UTC
+	Subject  string
+	Data     []byte
+}
+
+// State is what the leader of a stream says it holds.
+type State struct {
+	Messages  uint64    `json:"messages"`
+	Bytes     uint64    `json:"bytes"`
+	First     uint64    `json:"first_seq"` // Last+1 where the stream is empty and was not always
+	FirstTime time.Time `json:"first_ts"`
+	Last      uint64    `json:"last_seq"`
+	LastTime  time.Time `json:"last_ts"`
+}
+
+// apiError is a refusal by the JetStream API.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("%s (%d/%d)", e.Description, e.Code, e.ErrCode)
+}
+
+// State asks the stream's leader. A message that was acknowledged before the
+// question is counted in the answer.
+func (j *Journal) State(ctx context.Context) (State, error) {
+	var answer struct {
+		Error *apiError `json:"error"`
+		State State     `json:"state"`
+	}
+	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
+		return State{}, err
+	}
+	if answer.Error != nil {
+		return State{}, j.refused("read state of", answer.Error)
+	}
+	return answer.State, nil
+}
+
+// LastSequence is the sequence of the last message, as the stream's leader
+// says: whoever has folded up to it has folded all that was acknowledged
+// before the question.
+func (j *Journal) LastSequence(ctx context.Context) (uint64, error) {
+	state, err := j.State(ctx)
+	return state.Last, err
+}
+
+// Purge removes all messages up to and including the sequence upTo. A stream
+// that is kept for ever refuses it.
+func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
+	var answer struct {
+		Error *apiError `json:"error"`
+	}
+	request := struct {
+		Sequence uint64 `json:"seq"` // the first to be kept
+	}{upTo + 1}
+	if err := j.ask(ctx, "STREAM.PURGE."+j.stream, request, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return j.refused("purge", answer.Error)
+	}
+	return nil
+}
+
+// Get reads one message, ErrNoMessage where there is none.
+func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
+	return j.get(ctx, map[string]any{"seq": sequence})
+}
+
+// TimeOf says when the leader took a message, ErrNoMessage where there is none.
+func (j *Journal) TimeOf(ctx context.Context, sequence uint64) (time.Time, error) {
+	m, err := j.Get(ctx, sequence)
+	return m.Time, err
+}
+
+// SeekTime is the sequence of the first message at or after t; where there is
+// none, the sequence that the next message will have.
+func (j *Journal) SeekTime(ctx context.Context, t time.Time) (uint64, error) {
+	state, err := j.State(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m, err := j.get(ctx, map[string]any{"start_time": t.UTC().Format(time.RFC3339Nano), "next_by_subj": ">"})
+	if errors.Is(err, ErrNoMessage) {
+		return state.Last + 1, nil
+	}
+	return m.Sequence, err
+}
+
+func (j *Journal) get(ctx context.Context, request map[string]any) (Message, error) {
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := j.ask(ctx, "STREAM.MSG.GET."+j.stream, request, &answer); err != nil {
+		return Message{}, err
+	}
+	if answer.Error != nil {
+		return Message{}, j.refused("read message of", answer.Error)
+	}
+	m := answer.Message
+	return Message{Sequence: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Data: m.Data}, nil
+}
+
+func (j *Journal) refused(what string, e *apiError) error {
+	switch e.ErrCode {
+	case codeStreamNotFound:
+		return fmt.Errorf("%s %s: %w", what, j.stream, ErrNoStream)
+	case codeMessageNotFound:
+		return fmt.Errorf("%s %s: %w", what, j.stream, ErrNoMessage)
+	}
+	return fmt.Errorf("%s %s: %w", what, j.stream, e)
+}
+
+// ask sends one request to the JetStream API.
+func (j *Journal) ask(ctx context.Context, api string, request, answer any) error {
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return fmt.Errorf("encode %s: %w", api, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiWait)
+	defer cancel()
+	m, err := j.nc.RequestWithContext(ctx, apiPrefix+api, body)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", api, err)
+	}
+	if err := json.Unmarshal(m.Data, answer); err != nil {
+		return fmt.Errorf("decode answer to %s: %w", api, err)
+	}
+	return nil
+}

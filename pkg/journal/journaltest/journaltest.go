@@ -1,0 +1,186 @@
+// Package journaltest runs the real journal server in the process of a test:
+// JetStream in a temporary folder, with fsync on every write as in production.
+package journaltest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// readyWait bounds how long a server may take to start.
+const readyWait = 30 * time.Second
+
+// Option changes how a server is run.
+type Option func(*server.Options)
+
+// WithMaxStore bounds what all streams may store together, in bytes.
+func WithMaxStore(bytes int64) Option {
+	return func(o *server.Options) { o.JetStreamMaxStore = bytes }
+}
+
+// WithMaxPayload bounds one message, in bytes.
+func WithMaxPayload(bytes int32) Option {
+	return func(o *server.Options) { o.MaxPayload = bytes }
+}
+
+// WithFolder stores in dir instead of a temporary folder.
+func WithFolder(dir string) Option {
+	return func(o *server.Options) { o.StoreDir = dir }
+}
+
+// WithListener lets the server listen on a free port of the loopback address,
+// and again on the same one after Restart.
+func WithListener() Option {
+	return func(o *server.Options) {
+		o.DontListen = false
+		o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT
+	}
+}
+
+// Server is a journal server that can be stopped and started again in the
+// same folder; its connections come back by themselves.
+type Server struct {
+	opts *server.Options
+
+	mu      sync.Mutex
+	running *server.Server // nil while it is stopped
+}
+
+// Start runs a server until the test ends. Without WithListener it is reached
+// through Conn alone.
+func Start(t testing.TB, options ...Option) *Server {
+	t.Helper()
+	opts := &server.Options{
+		ServerName: "journaltest",
+		JetStream:  true,
+		SyncAlways: true,
+		DontListen: true,
+		NoSigs:     true,
+		NoLog:      true,
+	}
+	for _, option := range options {
+		option(opts)
+	}
+	if opts.StoreDir == "" {
+		opts.StoreDir = t.TempDir()
+	}
+	s := &Server{opts: opts}
+	s.run(t)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func (s *Server) run(t testing.TB) {
+	t.Helper()
+	srv, err := server.NewServer(s.opts.Clone())
+	if err != nil {
+		t.Fatalf("new server: %v", err)
+	}
+	srv.Start()
+	if !srv.ReadyForConnections(readyWait) {
+		t.Fatalf("server was not ready in %v", readyWait)
+	}
+	if addr, ok := srv.Addr().(*net.TCPAddr); ok && !s.opts.DontListen {
+		s.opts.Port = addr.Port
+	}
+	s.mu.Lock()
+	s.running = srv
+	s.mu.Unlock()
+}
+
+// Stop ends the server, in the orderly way, and all its connections.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	srv := s.running
+	s.running = nil
+	s.mu.Unlock()
+	if srv != nil {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+	}
+}
+
+// Restart stops the server, if it runs, and starts it in the same folder.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Stop()
+	s.run(t)
+}
+
+// URL is where a server with WithListener listens.
+func (s *Server) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return ""
+	}
+	return s.running.ClientURL()
+}
+
+// InProcessConn makes a connection to the server that runs now. It is what
+// nats.InProcessServer asks for.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return nil, errors.New("server is stopped")
+	}
+	return s.running.InProcessConn()
+}
+
+// Conn connects inside the process, for as long as the test runs, and
+// reconnects whenever the server is back.
+func (s *Server) Conn(t testing.TB, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect("", append([]nats.Option{
+		nats.InProcessServer(s),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(5 * time.Millisecond),
+		nats.ReconnectJitter(0, 0),
+	}, options...)...)
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Drop cuts all connections, as a network would; clients reconnect.
+func (s *Server) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return
+	}
+	conns, err := s.running.Connz(&server.ConnzOptions{})
+	if err != nil {
+		return // it is shutting down, and drops them itself
+	}
+	for _, c := range conns.Conns {
+		_ = s.running.DisconnectClientByID(c.Cid) // it may have gone meanwhile
+	}
+}
+
+// Eventually waits until condition holds, and fails the test where it does
+// not within a minute.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}

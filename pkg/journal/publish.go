@@ -1,0 +1,253 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// What one message to an appender's inbox says about its batch.
+type answerKind uint8
+
+const (
+	stored  answerKind = iota
+	refused            // by the stream, or by JetStream: this attempt was not stored
+	nobody             // no server listens: this attempt reached no stream
+	unclear            // an error that does not say whether it was stored
+)
+
+type answer struct {
+	number   uint64
+	sequence uint64 // of a stored batch, 0 where it is not known
+	kind     answerKind
+	err      error // of a refusal
+	extra    bool  // it answers Resend, not an attempt of publish
+}
+
+// reply is the subject that an attempt is to be acknowledged to.
+func (a *Appender[T]) reply(number uint64, attempt int) string {
+	b := make([]byte, 0, len(a.inbox)+24)
+	b = append(b, a.inbox...)
+	b = append(b, '.')
+	b = strconv.AppendUint(b, number, 10)
+	b = append(b, '.')
+	b = strconv.AppendInt(b, int64(attempt), 10)
+	return string(b)
+}
+
+// receive runs on the goroutine of the acknowledgements' subscription.
+func (a *Appender[T]) receive(m *nats.Msg) {
+	number, attempt, ok := strings.Cut(m.Subject[min(len(a.inbox)+1, len(m.Subject)):], ".")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil || n != a.current.Load() {
+		return // of a batch that is done with
+	}
+	ans := parseAck(m)
+	ans.number, ans.extra = n, attempt == "0"
+	a.deliver(ans)
+}
+
+// deliver never blocks: an answer that finds no room is one of many to the
+// same batch, and a lost one only costs another attempt.
+func (a *Appender[T]) deliver(ans answer) {
+	select {
+	case a.answers <- ans:
+	default:
+	}
+}
+
+// attempts is what is known of one batch while it is being published.
+type attempts struct {
+	sent     int   // messages given to the connection
+	unstored int   // of these, known not to be stored
+	cause    error // the last reason
+}
+
+// unknown reports whether any attempt may have been stored.
+func (t *attempts) unknown() bool { return t.sent > t.unstored }
+
+// publish sends the batch until it is known to be stored, refused for good, or
+// out of time.
+func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan nats.Status) (sequence uint64, err error) {
+	var (
+		t       attempts
+		until   time.Time
+		ackWait = newBackoff(a.cfg.AckWait, 8*a.cfg.AckWait)
+		pause   = newBackoff(10*time.Millisecond, time.Second)
+	)
+	if a.cfg.MaxWait > 0 {
+		until = time.Now().Add(a.cfg.MaxWait)
+	}
+	for {
+		wait := pause.next
+		if a.send(&t, data) {
+			wait = ackWait.step()
+		} else {
+			pause.step()
+		}
+		for again := false; !again; {
+			left := wait
+			if !until.IsZero() {
+				left = min(wait, time.Until(until))
+			}
+			if left <= 0 && !until.IsZero() && !time.Now().Before(until) {
+				return 0, a.gaveUp(&t)
+			}
+			a.timer.Reset(max(left, 0))
+			select {
+			case ans := <-a.answers:
+				if ans.number != a.number {
+					continue
+				}
+				if ans.kind == stored {
+					return ans.sequence, nil
+				}
+				if ans.extra {
+					continue
+				}
+				if err := a.judge(&t, ans); err != nil {
+					return 0, err
+				}
+				wait = pause.step()
+			case s := <-status:
+				// An acknowledgement sent to the lost connection never comes.
+				again = s == nats.CONNECTED
+				if s == nats.CLOSED {
+					return 0, a.gaveUp(&t)
+				}
+			case <-a.timer.C:
+				again = left == wait
+			case <-ctx.Done():
+				return 0, a.gaveUp(&t)
+			}
+		}
+		if t.sent > 0 {
+			a.cfg.Logger.Warn("appending the batch again", "subject", a.cfg.Subject, "number", a.number,
+				"attempts", t.sent, "cause", t.cause)
+		}
+	}
+}
+
+// send reports whether the batch was given to a connection that is up.
+func (a *Appender[T]) send(t *attempts, data []byte) bool {
+	if !a.nc.IsConnected() {
+		t.cause = nats.ErrDisconnected
+		return false
+	}
+	a.stats.attempts.Add(1)
+	if err := a.nc.PublishRequest(a.cfg.Subject, a.reply(a.number, t.sent+1), data); err != nil {
+		t.cause = err
+		return false
+	}
+	t.sent++
+	t.cause = nats.ErrTimeout // if no answer comes
+	return true
+}
+
+// judge takes an answer other than an acknowledgement; its error is final.
+func (a *Appender[T]) judge(t *attempts, ans answer) error {
+	t.cause = ans.err
+	if ans.kind != unclear {
+		t.unstored++
+	}
+	if ans.kind == refused && a.cfg.MaxWait > 0 && !t.unknown() && !a.forget(a.number) {
+		return ans.err
+	}
+	return nil
+}
+
+// gaveUp says how a batch ends that is out of time.
+func (a *Appender[T]) gaveUp(t *attempts) error {
+	if a.forget(a.number) || t.unknown() {
+		return fmt.Errorf("%w: %w", ErrUnknown, t.cause)
+	}
+	for _, known := range []error{ErrFull, ErrTooLarge, ErrUnavailable} {
+		if errors.Is(t.cause, known) {
+			return t.cause
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, t.cause)
+}
+
+// parseAck reads what a stream answers to a publish. The common case,
+// {"stream":"BILLING_0","seq":12}, is not worth a JSON decoder.
+func parseAck(m *nats.Msg) answer {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return answer{kind: nobody, err: fmt.Errorf("%w: %w", ErrUnavailable, nats.ErrNoResponders)}
+	}
+	if !bytes.Contains(m.Data, []byte(`"error"`)) {
+		if sequence := ackSequence(m.Data); sequence > 0 {
+			return answer{kind: stored, sequence: sequence}
+		}
+	}
+	var ack struct {
+		Error    *apiError `json:"error"`
+		Sequence uint64    `json:"seq"`
+	}
+	if err := json.Unmarshal(m.Data, &ack); err != nil {
+		return answer{kind: unclear, err: fmt.Errorf("decode acknowledgement: %w", err)}
+	}
+	switch {
+	case ack.Error == nil && ack.Sequence > 0:
+		return answer{kind: stored, sequence: ack.Sequence}
+	case ack.Error == nil:
+		return answer{kind: unclear, err: errors.New("acknowledgement without sequence")}
+	}
+	return refusal(ack.Error)
+}
+
+func ackSequence(data []byte) (sequence uint64) {
+	_, rest, _ := bytes.Cut(data, []byte(`"seq":`))
+	for i, c := range rest {
+		switch {
+		case c >= '0' && c <= '9':
+			sequence = 10*sequence + uint64(c-'0')
+		case c == ' ' && sequence == 0 && i < 4:
+		default:
+			return sequence
+		}
+	}
+	return 0 // it does not end
+}
+
+// Errors of a publish by which the server says that it has stored nothing, by
+// number (nats-server's errors.json).
+const (
+	codeInsufficientResources = 10023
+	codeAccountLimits         = 10002
+	codeMemoryLimits          = 10028
+	codeStorageLimits         = 10047
+	codeMessageTooLarge       = 10054
+	codeHeaderTooLarge        = 10097
+	codeStoreFailed           = 10077
+	codeNotEnabled            = 10076
+	codeNotEnabledForAccount  = 10039
+	codeClusterNotAvailable   = 10008
+	codeStreamSealed          = 10109
+)
+
+func refusal(e *apiError) answer {
+	switch e.ErrCode {
+	case codeStoreFailed:
+		// Only a limit is refused before anything is written, and only the
+		// description tells the limits (ErrMaxBytes, ErrMaxMsgs,
+		// ErrMaxMsgsPerSubject of nats-server's store.go) from a failed write.
+		if strings.HasPrefix(e.Description, "maximum ") {
+			return answer{kind: refused, err: fmt.Errorf("%w: %w", ErrFull, e)}
+		}
+		return answer{kind: unclear, err: e}
+	case codeMessageTooLarge, codeHeaderTooLarge:
+		return answer{kind: refused, err: fmt.Errorf("%w: %w", ErrTooLarge, e)}
+	case codeInsufficientResources, codeAccountLimits, codeMemoryLimits, codeStorageLimits,
+		codeNotEnabled, codeNotEnabledForAccount, codeClusterNotAvailable, codeStreamSealed:
+		return answer{kind: refused, err: fmt.Errorf("%w: %w", ErrUnavailable, e)}
+	}
+	return answer{kind: unclear, err: e}
+}
