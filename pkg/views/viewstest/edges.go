@@ -1,0 +1,255 @@
+package viewstest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"quire.dev/pkg/views"
+)
+
+func testContents(t *testing.T, open Open) {
+	s, reopen := open(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	huge := make([]byte, 9<<20)
+	for i := range huge {
+		huge[i] = byte(random.Uint32())
+	}
+	docs := []views.Doc{
+		{ID: "nothing", Seq: 1},
+		{ID: "empty", Seq: 1, Head: []byte{}, Body: []byte{}},
+		{ID: "zeros", Seq: 1, Head: make([]byte, 3), Body: make([]byte, 100)},
+		{ID: "head", Seq: 1, Head: huge[:1<<20]},
+		{ID: "huge", Seq: 1, Head: []byte("h"), Body: huge},
+	}
+	for _, d := range docs {
+		put(t, s, d)
+	}
+	for range 2 {
+		same(t, load(t, s, views.Full, "nothing", "empty", "zeros", "head", "huge"), docs...)
+		s = reopen()
+	}
+	small := views.Doc{ID: "huge", Seq: 2, Body: []byte("now small")}
+	put(t, s, small)
+	same(t, load(t, s, views.Full, "huge"), small)
+}
+
+func testUnicode(t *testing.T, open Open) {
+	s, reopen := open(t)
+	texts := []string{
+		"plain", "Ünïcödé", "日本語", "👩‍👩‍👧", "\u0000nul\u0000", "$dollar.dot", "a'b\"c\\d", "%_*?", " ", "\n\t\r",
+		"\ufeffbom", "\u202eright to left", "e\u0301", "\u00e9", "\U0010FFFF", strings.Repeat("長", 100),
+	}
+	var docs []views.Doc
+	for i, text := range texts {
+		docs = append(docs, views.Doc{
+			ID: text, Seq: uint64(i),
+			Keys: map[string]views.Value{word: views.String(text), owner: views.String(text + "!")},
+			Head: []byte(text), Body: []byte(text),
+		})
+	}
+	put(t, s, docs...)
+	stream := "stream " + strings.Join(texts[:5], " ")
+	commit(t, s, views.Batch{Stream: stream, To: 3})
+	s = reopen()
+	same(t, load(t, s, views.Full, texts...), docs...)
+	for _, d := range docs {
+		same(t, list(t, s, views.Query{Index: byWord, Equal: []views.Value{d.Keys[word]}, Limit: 2}), headOnly(d))
+	}
+	if got := checkpoint(t, s, stream); got != 3 {
+		t.Fatalf("checkpoint is %d, want 3", got)
+	}
+	remove(t, s, 99, texts...)
+	same(t, load(t, s, views.Full, texts...))
+}
+
+func testLimits(t *testing.T, open Open) {
+	s, _ := open(t)
+	ctx := t.Context()
+	var docs []views.Doc
+	for i := range 1001 {
+		docs = append(docs, views.Doc{ID: fmt.Sprintf("%04d", i), Seq: 1, Keys: map[string]views.Value{end: views.Int(1)}})
+	}
+	put(t, s, docs...)
+	if got := list(t, s, views.Query{Index: byEnd, Limit: views.MaxList}); len(got) != views.MaxList {
+		t.Errorf("list of at most %d returned %d", views.MaxList, len(got))
+	}
+	ann := views.String("ann")
+	for name, q := range map[string]views.Query{
+		"no limit":           {Index: byOwner},
+		"limit too large":    {Index: byOwner, Limit: views.MaxList + 1},
+		"unknown index":      {Index: "nothing", Limit: 1},
+		"too many values":    {Index: byOwner, Limit: 1, Equal: []views.Value{ann, ann, ann}},
+		"position too short": {Index: byOwner, Limit: 1, After: []views.Value{ann}, AfterID: "x"},
+		"position too long":  {Index: byEnd, Limit: 1, After: []views.Value{ann, ann}, AfterID: "x"},
+		"position of an id":  {Index: byOwner, Limit: 1, AfterID: "x"},
+		"value not UTF-8":    {Index: byOwner, Limit: 1, Equal: []views.Value{views.String("\xff")}},
+	} {
+		if _, err := s.List(ctx, items, q); !errors.Is(err, views.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+	if _, err := s.List(ctx, "nowhere", views.Query{Index: byOwner, Limit: 1}); !errors.Is(err, views.ErrInvalid) {
+		t.Errorf("list of an unknown collection: %v", err)
+	}
+	if _, err := s.Load(ctx, "nowhere", []string{"x"}, views.Full); !errors.Is(err, views.ErrInvalid) {
+		t.Errorf("load from an unknown collection: %v", err)
+	}
+	if _, err := s.Load(ctx, items, make([]string, views.MaxLoad+1), views.Full); !errors.Is(err, views.ErrInvalid) {
+		t.Errorf("load of too many: %v", err)
+	}
+	for name, d := range map[string]views.Doc{
+		"empty id":       {},
+		"long id":        {ID: strings.Repeat("i", views.MaxIDBytes+1)},
+		"id not UTF-8":   {ID: "\xff"},
+		"long value":     {ID: "x", Keys: map[string]views.Value{word: views.String(strings.Repeat("v", views.MaxValueBytes+1))}},
+		"undeclared key": {ID: "x", Keys: map[string]views.Value{"nothing": ann}},
+	} {
+		if err := s.Insert(ctx, items, d); !errors.Is(err, views.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+	testTooLarge(t, s)
+}
+
+func testTooLarge(t *testing.T, s views.Store) {
+	t.Helper()
+	d := views.Doc{ID: "large", Seq: 1, Body: bytes.Repeat([]byte("x"), views.MaxBatchBytes/3)}
+	b := views.Batch{Stream: "large", To: 1}
+	for i := range 3 {
+		d.ID = fmt.Sprint("large-", i)
+		b.Puts = append(b.Puts, views.Put{Collection: items, Doc: d})
+	}
+	if err := s.Commit(t.Context(), b); !errors.Is(err, views.ErrTooLarge) {
+		t.Errorf("commit of %d bytes: %v, want ErrTooLarge", b.SizeBytes(), err)
+	}
+	d.Body = make([]byte, views.MaxBatchBytes)
+	if err := s.Insert(t.Context(), items, d); !errors.Is(err, views.ErrTooLarge) {
+		t.Errorf("insert above the limit: %v, want ErrTooLarge", err)
+	}
+	same(t, load(t, s, views.Heads, "large-0", "large-1", "large-2"))
+	if got := checkpoint(t, s, "large"); got != 0 {
+		t.Errorf("checkpoint is %d, want 0", got)
+	}
+	b.Puts = b.Puts[:2]
+	commit(t, s, b)
+	same(t, load(t, s, views.Full, "large-0", "large-1", "large-2"), b.Puts[0].Doc, b.Puts[1].Doc)
+}
+
+// calls is every call of a store that waits for something.
+func calls(s views.Store) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"load": func(ctx context.Context) error {
+			_, err := s.Load(ctx, items, []string{"a"}, views.Full)
+			return err
+		},
+		"list": func(ctx context.Context) error {
+			_, err := s.List(ctx, items, views.Query{Index: byOwner, Limit: 1})
+			return err
+		},
+		"commit": func(ctx context.Context) error {
+			return s.Commit(ctx, views.Batch{Stream: "s", To: 1, Puts: []views.Put{{Collection: items, Doc: doc("new", 1, "ann", 1)}}})
+		},
+		"insert": func(ctx context.Context) error { return s.Insert(ctx, items, doc("new", 1, "ann", 1)) },
+		"checkpoint": func(ctx context.Context) error {
+			_, err := s.Checkpoint(ctx, "s")
+			return err
+		},
+	}
+}
+
+func testContext(t *testing.T, open Open) {
+	s, _ := open(t)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithTimeout(t.Context(), -1)
+	defer cancel()
+	for name, call := range calls(s) {
+		if err := call(cancelled); !errors.Is(err, views.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, cancelled: %v, want ErrUnavailable and the cause", name, err)
+		}
+		if err := call(expired); !errors.Is(err, views.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s, expired: %v, want ErrUnavailable and the cause", name, err)
+		}
+	}
+	same(t, load(t, s, views.Full, "new"))
+	if got := checkpoint(t, s, "s"); got != 0 {
+		t.Errorf("checkpoint is %d after commits that never began", got)
+	}
+	for _, name := range []string{"load", "list", "commit", "checkpoint"} {
+		if err := calls(s)[name](t.Context()); err != nil {
+			t.Errorf("%s, afterwards: %v", name, err)
+		}
+	}
+}
+
+func testClosed(t *testing.T, open Open) {
+	s, _ := open(t)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+	}
+	for name, call := range calls(s) {
+		if err := call(t.Context()); !errors.Is(err, views.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
+// testConcurrent lets streams, inserts and readers work at once. Every stream
+// replaces one counter document and adds one of its own in every batch.
+func testConcurrent(t *testing.T, open Open) {
+	s, reopen := open(t)
+	const streams, batches = 4, 15
+	var wait sync.WaitGroup
+	for n := range streams {
+		name := fmt.Sprint("stream-", n)
+		wait.Go(func() {
+			for seq := uint64(1); seq <= batches; seq++ {
+				err := s.Commit(t.Context(), views.Batch{Stream: name, From: seq - 1, To: seq, Puts: []views.Put{
+					{Collection: items, Doc: doc(name, seq, "counters", int64(n))},
+					{Collection: items, Doc: doc(fmt.Sprintf("%s-%03d", name, seq), seq, name, int64(seq))},
+				}})
+				if err != nil {
+					t.Errorf("commit: %v", err)
+					return
+				}
+			}
+		})
+		wait.Go(func() {
+			for i := range batches {
+				if err := s.Insert(t.Context(), plain, views.Doc{ID: fmt.Sprint(name, "/", i)}); err != nil {
+					t.Errorf("insert: %v", err)
+				}
+				docs, err := s.List(t.Context(), items, views.Query{Index: byOwner, Equal: []views.Value{views.String(name)}, Limit: 1000})
+				if err != nil {
+					t.Errorf("list: %v", err)
+				}
+				for i, d := range docs {
+					if want := uint64(i + 1); d.Seq != want {
+						t.Errorf("%s lists seq %d where %d belongs", name, d.Seq, want)
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	s = reopen()
+	for n := range streams {
+		name := fmt.Sprint("stream-", n)
+		if got := checkpoint(t, s, name); got != batches {
+			t.Errorf("%s stands at %d, want %d", name, got, batches)
+		}
+		same(t, load(t, s, views.Full, name), doc(name, batches, "counters", int64(n)))
+		q := views.Query{Index: byOwner, Equal: []views.Value{views.String(name)}, Limit: 1000}
+		if got := list(t, s, q); len(got) != batches {
+			t.Errorf("%s has %d documents, want %d", name, len(got), batches)
+		}
+	}
+}

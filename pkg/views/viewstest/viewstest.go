@@ -1,0 +1,236 @@
+// Package viewstest is the conformance suite of the read-model stores: what a
+// service may rely on, whichever store is behind it.
+package viewstest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/views"
+)
+
+// Open returns an empty store that holds Collections(), and a function that
+// closes it and opens it again over the same data. The test that calls it
+// closes nothing: Open registers that with t.Cleanup.
+type Open func(t *testing.T) (store views.Store, reopen func() views.Store)
+
+// Names of the collections and indexes that the suite uses.
+const (
+	items   = "items"
+	plain   = "plain"
+	byOwner = "by_owner"
+	byWord  = "by_word"
+	byEnd   = "by_end"
+	owner   = "owner"
+	created = "created"
+	word    = "word"
+	end     = "end"
+)
+
+// Collections returns what the store under test has to be opened with.
+func Collections() []views.Collection {
+	return []views.Collection{
+		{Name: items, Indexes: []views.Index{
+			ownerIndex(),
+			{Name: byWord, Keys: []string{word, owner}},
+			{Name: byEnd, Keys: []string{end}},
+		}},
+		{Name: plain},
+	}
+}
+
+func ownerIndex() views.Index {
+	return views.Index{Name: byOwner, Keys: []string{owner, created}}
+}
+
+// Run holds the store to every guarantee of the contract.
+func Run(t *testing.T, open Open) {
+	for _, guarantee := range []struct {
+		name string
+		test func(t *testing.T, open Open)
+	}{
+		{"load returns what exists, with or without bodies", testLoad},
+		{"load takes many ids, also repeated ones", testLoadMany},
+		{"collections are apart", testCollectionsApart},
+		{"list sorts by the remaining keys, then by id, both ways", testListOrder},
+		{"list finds by any prefix of the keys", testListPrefix},
+		{"list leaves out documents that lack a key", testListAbsentKeys},
+		{"list follows a document whose keys change", testListMoves},
+		{"list sorts integers by value and strings by bytes", testListValues},
+		{"list positions need no document behind them", testListPositions},
+		{"pages stay stable under inserts and deletes", testListStable},
+		{"a put replaces all of a document", testPutReplaces},
+		{"an older put is ignored", testOlderPut},
+		{"an older delete is ignored", testOlderDelete},
+		{"a deleted document stays deleted for older puts", testDeletedStays},
+		{"the newest change of a batch counts", testBatchOrder},
+		{"a batch moves its checkpoint", testCheckpoint},
+		{"a batch from the wrong checkpoint changes nothing", testConflict},
+		{"of two writers at one checkpoint one wins", testTwoWriters},
+		{"an invalid batch changes nothing", testInvalidBatch},
+		{"insert takes an id once", testInsert},
+		{"insert is unique under concurrency", testInsertRace},
+		{"insert takes a deleted id", testInsertDeleted},
+		{"what was written is there after a reopen", testReopen},
+		{"empty and huge contents come back", testContents},
+		{"any UTF-8 comes back", testUnicode},
+		{"limits are enforced", testLimits},
+		{"an ended context is an unavailable store", testContext},
+		{"a closed store is unavailable", testClosed},
+		{"concurrent use keeps every write", testConcurrent},
+		{"any sequence of calls behaves like the model", testModel},
+	} {
+		t.Run(guarantee.name, func(t *testing.T) { guarantee.test(t, open) })
+	}
+}
+
+// deadline bounds one call: a store that hangs should fail the test, not the
+// run.
+const deadline = time.Minute
+
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+func commit(t fataler, s views.Store, b views.Batch) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if err := s.Commit(ctx, b); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+}
+
+func put(t fataler, s views.Store, docs ...views.Doc) {
+	t.Helper()
+	for chunk := range slices.Chunk(docs, 100) {
+		var b views.Batch
+		for _, d := range chunk {
+			b.Puts = append(b.Puts, views.Put{Collection: items, Doc: d})
+		}
+		commit(t, s, b)
+	}
+}
+
+func remove(t fataler, s views.Store, seq uint64, ids ...string) {
+	t.Helper()
+	var b views.Batch
+	for _, id := range ids {
+		b.Deletes = append(b.Deletes, views.Delete{Collection: items, ID: id, Seq: seq})
+	}
+	commit(t, s, b)
+}
+
+func load(t fataler, s views.Store, parts views.Parts, ids ...string) []views.Doc {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	docs, err := s.Load(ctx, items, ids, parts)
+	if err != nil {
+		t.Fatalf("load %q: %v", ids, err)
+	}
+	return docs
+}
+
+func list(t fataler, s views.Store, q views.Query) []views.Doc {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	docs, err := s.List(ctx, items, q)
+	if err != nil {
+		t.Fatalf("list %+v: %v", q, err)
+	}
+	return docs
+}
+
+// listAll pages through an index, a page of size at a time.
+func listAll(t fataler, s views.Store, index views.Index, q views.Query, size int) []string {
+	t.Helper()
+	q.Index, q.Limit = index.Name, size
+	var ids []string
+	for {
+		page := list(t, s, q)
+		if len(page) > size {
+			t.Fatalf("list returned %d documents for a limit of %d", len(page), size)
+		}
+		for _, d := range page {
+			ids = append(ids, d.ID)
+		}
+		if len(page) < size {
+			return ids
+		}
+		q = q.NextAfter(index, page[len(page)-1])
+	}
+}
+
+func checkpoint(t fataler, s views.Store, stream string) uint64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	seq, err := s.Checkpoint(ctx, stream)
+	if err != nil {
+		t.Fatalf("checkpoint of %q: %v", stream, err)
+	}
+	return seq
+}
+
+// same fails unless the documents are equal, whatever their order.
+func same(t fataler, got []views.Doc, want ...views.Doc) {
+	t.Helper()
+	byID := func(a, b views.Doc) int { return strings.Compare(a.ID, b.ID) }
+	got, want = slices.SortedFunc(slices.Values(got), byID), slices.SortedFunc(slices.Values(want), byID)
+	if !slices.EqualFunc(got, want, equal) {
+		t.Fatalf("got %s\nwant %s", describe(got), describe(want))
+	}
+}
+
+func equal(a, b views.Doc) bool {
+	return a.ID == b.ID && a.Seq == b.Seq && maps.Equal(a.Keys, b.Keys) &&
+		string(a.Head) == string(b.Head) && string(a.Body) == string(b.Body)
+}
+
+func describe(docs []views.Doc) string {
+	var b strings.Builder
+	for _, d := range docs {
+		fmt.Fprintf(&b, "\n  {%q seq %d keys %v head %.40q (%d bytes) body %.40q (%d bytes)}",
+			d.ID, d.Seq, d.Keys, d.Head, len(d.Head), d.Body, len(d.Body))
+	}
+	return b.String()
+}
+
+func sameIDs(t fataler, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("got ids %q\nwant %q", got, want)
+	}
+}
+
+func idsOf(docs []views.Doc) []string {
+	ids := make([]string, 0, len(docs))
+	for _, d := range docs {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// doc makes a document of an owner that says in its contents which it is.
+func doc(id string, seq uint64, of string, at int64) views.Doc {
+	return views.Doc{
+		ID: id, Seq: seq,
+		Keys: map[string]views.Value{owner: views.String(of), created: views.Int(at)},
+		Head: fmt.Appendf(nil, "head of %s at %d", id, seq),
+		Body: fmt.Appendf(nil, "body of %s at %d", id, seq),
+	}
+}
+
+func headOnly(d views.Doc) views.Doc {
+	d.Body = nil
+	return d
+}
