@@ -1,0 +1,139 @@
+// Package rpc asks and answers over NATS: single calls, and batches that merge
+// all requests that wait for one subject. Requests carry how long the caller
+// waits; answers carry a payload, or an error of a code and a message.
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Errors to branch on with errors.Is. A refusal by the other side is *Error.
+var (
+	// ErrUnavailable says that nobody answers to the subject, or that there is
+	// no connection; the request was not executed.
+	ErrUnavailable = errors.New("no server for the request")
+	// ErrTimeout says that no answer came in time; whether the request was
+	// executed is unknown.
+	ErrTimeout = errors.New("no answer in time")
+	// ErrBusy says that too many requests wait here; it was not sent.
+	ErrBusy = errors.New("too many requests are waiting")
+	// ErrTooLarge says that the request exceeds one message; it was not sent.
+	ErrTooLarge = errors.New("request is too large")
+	// ErrClosed says that the batcher, or its connection, is closed. Whether a
+	// request that had been sent was executed is unknown.
+	ErrClosed = errors.New("rpc is closed")
+)
+
+// Codes of *Error that this package makes itself.
+const (
+	// CodeInternal is the code of a handler's error that is no *Error, and of
+	// a panic.
+	CodeInternal = "internal"
+	// CodeBusy says that the server's queue was full; it was not executed.
+	CodeBusy = "busy"
+)
+
+// Error is what a handler answers instead of a payload.
+type Error struct {
+	Code    string // for programs; one token, no line breaks
+	Message string // for operators
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+const (
+	// DefaultTimeout holds where a context, or a request, has no deadline.
+	DefaultTimeout = 5 * time.Second
+
+	// timeoutHeader is how many milliseconds the caller still waits. It is a
+	// duration, so that the clocks of two machines need not agree.
+	timeoutHeader = "Quire-Timeout"
+	// errorHeader is the code of an error, whose message is the payload.
+	errorHeader = "Quire-Error"
+
+	// Between two attempts to reach a subject that nobody answers to.
+	firstPause = 5 * time.Millisecond
+	mostPause  = 250 * time.Millisecond
+)
+
+// Call sends one request and waits for its answer, at most until ctx ends, or
+// DefaultTimeout where ctx has no deadline. While nobody answers to the
+// subject, it tries again. Errors: *Error from the handler, ErrUnavailable,
+// ErrTimeout, ErrTooLarge, ErrClosed, and ctx.Err() where ctx was cancelled,
+// which leaves unknown whether the request was executed.
+func Call(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
+		defer cancel()
+	}
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		answer, err := attempt(ctx, nc, subject, payload)
+		if err == nil || !errors.Is(err, ErrUnavailable) {
+			return answer, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, err
+		}
+	}
+}
+
+// attempt is ErrUnavailable where the request was surely not executed.
+func attempt(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
+	if nc.IsClosed() {
+		return nil, fmt.Errorf("call %s: %w", subject, ErrClosed)
+	}
+	if !nc.IsConnected() {
+		return nil, fmt.Errorf("call %s: %w: %w", subject, ErrUnavailable, nats.ErrDisconnected)
+	}
+	deadline, _ := ctx.Deadline()
+	m := &nats.Msg{Subject: subject, Data: payload, Header: timeoutIn(time.Until(deadline))}
+	answer, err := nc.RequestMsgWithContext(ctx, m)
+	if err == nil {
+		return answer.Data, failure(answer)
+	}
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
+		err = errors.Join(ErrUnavailable, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		err = errors.Join(ErrTimeout, err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		err = errors.Join(ErrTooLarge, err)
+	case errors.Is(err, nats.ErrConnectionClosed):
+		err = errors.Join(ErrClosed, err)
+	}
+	return nil, fmt.Errorf("call %s: %w", subject, err)
+}
+
+func timeoutIn(d time.Duration) nats.Header {
+	return nats.Header{timeoutHeader: {strconv.FormatInt(max(d.Milliseconds(), 1), 10)}}
+}
+
+// failure is the error that an answer carries, or nil.
+func failure(m *nats.Msg) error {
+	if m.Header == nil {
+		return nil
+	}
+	if code := m.Header.Get(errorHeader); code != "" {
+		return &Error{Code: code, Message: string(m.Data)}
+	}
+	return nil
+}
+
+// noResponders tells the server's notice that nobody got the request.
+func noResponders(m *nats.Msg) bool {
+	return len(m.Data) == 0 && m.Header != nil && m.Header.Get("Status") == "503"
+}

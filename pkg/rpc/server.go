@@ -1,0 +1,235 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Bounds of what waits in a server.
+const (
+	// queuePerWorker requests wait for each concurrent handler of Serve.
+	queuePerWorker = 64
+	// What may wait in the connection before it is read; more is lost, and its
+	// callers run into their deadline.
+	pendingMessages = 8192
+	pendingBytes    = 128 << 20
+)
+
+// Option changes how a server runs.
+type Option func(*Server)
+
+// WithLogger tells of panics. Without it they are only answered.
+func WithLogger(l *slog.Logger) Option {
+	return func(s *Server) { s.logger = l }
+}
+
+// Server answers the requests of one subject until Drain.
+type Server struct {
+	nc      *nats.Conn
+	logger  *slog.Logger
+	sub     *nats.Subscription
+	closed  chan struct{} // the subscription has delivered its last request
+	queue   chan *Request // nil for ServeBatch
+	stop    chan struct{} // the workers end when the queue is empty
+	workers sync.WaitGroup
+	base    context.Context // of all handlers
+	cancel  context.CancelFunc
+}
+
+// Request is one message that waits for its answer.
+type Request struct {
+	// Payload belongs to the handler.
+	Payload []byte
+	// Deadline is when the caller gives up, by this machine's clock.
+	Deadline time.Time
+
+	nc    *nats.Conn
+	reply string
+}
+
+// Reply answers. A batch may be answered in several messages. The payload may
+// be used again once Reply has returned. Safe for concurrent use, also after
+// the handler has returned. Its error says that the answer was not sent.
+func (r *Request) Reply(payload []byte) error {
+	if err := r.nc.Publish(r.reply, payload); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	return nil
+}
+
+// Fail answers with an error: an *Error as it is, any other as CodeInternal.
+func (r *Request) Fail(err error) error {
+	e := &Error{Code: CodeInternal, Message: err.Error()}
+	errors.As(err, &e)
+	m := &nats.Msg{Subject: r.reply, Data: []byte(e.Message), Header: nats.Header{errorHeader: {e.Code}}}
+	if err := r.nc.PublishMsg(m); err != nil {
+		return fmt.Errorf("answer with error: %w", err)
+	}
+	return nil
+}
+
+// Late reports whether the caller has given up.
+func (r *Request) Late() bool { return !time.Now().Before(r.Deadline) }
+
+// Serve answers calls on subject with up to concurrency handlers at a time;
+// servers that name the same queue share them. The context of a handler ends
+// at the caller's deadline. What handle returns travels back, a panic as
+// CodeInternal. Requests that are past their deadline are dropped, and those
+// that find the queue full are answered CodeBusy.
+func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ctx context.Context, payload []byte) ([]byte, error), options ...Option) (*Server, error) {
+	concurrency = max(concurrency, 1)
+	s := newServer(nc, options)
+	s.queue = make(chan *Request, concurrency*queuePerWorker)
+	for range concurrency {
+		s.workers.Go(func() {
+			for r := s.next(); r != nil; r = s.next() {
+				s.answer(r, handle)
+			}
+		})
+	}
+	err := s.subscribe(subject, queue, func(r *Request) {
+		select {
+		case s.queue <- r:
+		default:
+			_ = r.Fail(&Error{Code: CodeBusy, Message: "the server's queue is full"}) // the caller times out
+		}
+	})
+	if err != nil {
+		close(s.stop)
+		s.workers.Wait()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ServeBatch gives every request on subject to handle, one after another, on
+// the goroutine that receives them, so that handle must not block for long: it
+// may keep the request and answer it from elsewhere. A panic is answered as
+// CodeInternal.
+func ServeBatch(nc *nats.Conn, subject, queue string, handle func(*Request), options ...Option) (*Server, error) {
+	s := newServer(nc, options)
+	err := s.subscribe(subject, queue, func(r *Request) {
+		defer s.recovered(r)
+		handle(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newServer(nc *nats.Conn, options []Option) *Server {
+	s := &Server{nc: nc, logger: slog.New(slog.DiscardHandler), closed: make(chan struct{}), stop: make(chan struct{})}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	for _, option := range options {
+		option(s)
+	}
+	return s
+}
+
+func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
+	receive := func(m *nats.Msg) {
+		if m.Reply == "" {
+			return // nobody waits
+		}
+		take(&Request{Payload: m.Data, Deadline: time.Now().Add(timeoutOf(m)), nc: s.nc, reply: m.Reply})
+	}
+	sub, err := s.nc.QueueSubscribe(subject, queue, receive)
+	if err != nil {
+		return fmt.Errorf("serve %s: %w", subject, err)
+	}
+	s.sub = sub
+	sub.SetClosedHandler(func(string) { close(s.closed) })
+	if err := sub.SetPendingLimits(pendingMessages, pendingBytes); err != nil {
+		_ = sub.Unsubscribe() // it is closed already
+		return fmt.Errorf("serve %s: %w", subject, err)
+	}
+	return nil
+}
+
+func timeoutOf(m *nats.Msg) time.Duration {
+	if m.Header == nil {
+		return DefaultTimeout
+	}
+	ms, err := strconv.ParseUint(m.Header.Get(timeoutHeader), 10, 32)
+	if err != nil || ms == 0 {
+		return DefaultTimeout
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (s *Server) answer(r *Request, handle func(context.Context, []byte) ([]byte, error)) {
+	if r.Late() {
+		return
+	}
+	defer s.recovered(r)
+	ctx, cancel := context.WithDeadline(s.base, r.Deadline)
+	defer cancel()
+	payload, err := handle(ctx, r.Payload)
+	if err != nil {
+		err = r.Fail(err)
+	} else {
+		err = r.Reply(payload)
+	}
+	if err != nil {
+		s.logger.Warn("request was not answered", "subject", s.sub.Subject, "error", err)
+	}
+}
+
+// recovered answers a panic of the handler, which must not end the process:
+// what it was about is one request.
+func (s *Server) recovered(r *Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	s.logger.Error("handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	_ = r.Fail(&Error{Code: CodeInternal, Message: "the handler panicked"}) // the caller times out
+}
+
+// Drain takes no more requests, and waits until those it has are answered. When
+// ctx ends first, the contexts of the handlers are cancelled, and Drain still
+// waits for them, and returns ctx.Err(). It must be called once.
+func (s *Server) Drain(ctx context.Context) error {
+	defer s.cancel()
+	stop := context.AfterFunc(ctx, s.cancel)
+	defer stop()
+	if s.sub.Drain() == nil { // else the connection is closed, and nothing more comes
+		select {
+		case <-s.closed:
+		case <-ctx.Done():
+			_ = s.sub.Unsubscribe() // fails only where it is closed
+		}
+	}
+	close(s.stop)
+	s.workers.Wait()
+	return ctx.Err()
+}
+
+// next waits for a request; nil ends a worker.
+func (s *Server) next() *Request {
+	select {
+	case r := <-s.queue:
+		return r
+	default:
+	}
+	select {
+	case r := <-s.queue:
+		return r
+	case <-s.stop:
+	}
+	select {
+	case r := <-s.queue:
+		return r
+	default:
+		return nil
+	}
+}
