@@ -1,0 +1,393 @@
+// Package datafolder lays out, locks and checks the folder in which one quire keeps everything.
+//
+//	VERSION      the format's number, the secret's fingerprint and the journals that were made
+//	LOCK         held by the running process; says its id and where it listens
+//	secret       signs API keys, tokens and sessions; absent where QUIRE_SECRET gives it
+//	admin-token  the administrator's bearer token; absent where QUIRE_ADMIN_TOKEN gives it
+//	CLEAN        present while nobody runs and the last stop was an orderly one
+//	nats/        the journals
+//	views/       the read models
+//	blobs/       large content and files
+//	torn/        unacknowledged ends of journal files, kept aside before they are cut off
+//
+// A folder that is not as it should be is refused and left as it is.
+package datafolder
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Format is the layout's number. A folder with a larger one is refused.
+const Format = 1
+
+// Errors that Open's errors wrap.
+var (
+	ErrInUse   = errors.New("data folder is in use")
+	ErrNewer   = errors.New("data folder was made by a newer quire")
+	ErrDamaged = errors.New("data folder is damaged")
+	ErrSecret  = errors.New("another secret than the data folder's")
+)
+
+const (
+	versionFile = "VERSION"
+	lockFile    = "LOCK"
+	secretFile  = "secret"
+	adminFile   = "admin-token"
+	cleanFile   = "CLEAN"
+)
+
+// Options are what the environment gives instead of the folder.
+type Options struct {
+	Secret     string // QUIRE_SECRET; empty: the folder's, made on the first start
+	AdminToken string // QUIRE_ADMIN_TOKEN; likewise
+}
+
+// Folder is an open, locked data folder. Its methods are for one goroutine.
+type Folder struct {
+	Path       string
+	First      bool // made by this Open
+	Clean      bool // the last process stopped in an orderly way
+	Secret     []byte
+	AdminToken string
+
+	lock    *os.File
+	version version
+}
+
+// NATS is where the embedded journal server keeps its files.
+func (f *Folder) NATS() string { return filepath.Join(f.Path, "nats") }
+
+// Views is where the embedded read models are.
+func (f *Folder) Views() string { return filepath.Join(f.Path, "views") }
+
+// Blobs is where the embedded blob store is.
+func (f *Folder) Blobs() string { return filepath.Join(f.Path, "blobs") }
+
+// Torn is where cut-off ends of journal files are kept.
+func (f *Folder) Torn() string { return filepath.Join(f.Path, "torn") }
+
+// AdminTokenFile is where the admin token is, for people to look it up.
+func (f *Folder) AdminTokenFile() string { return filepath.Join(f.Path, adminFile) }
+
+// Streams are the journals that a former start has recorded.
+func (f *Folder) Streams() []string { return slices.Clone(f.version.streams) }
+
+var parts = []string{"nats", "views", "blobs"}
+
+// Open makes or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged
+// or ErrSecret, or are the operating system's.
+func Open(path string, opts Options) (*Folder, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w", path, err)
+	}
+	f := &Folder{Path: abs}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	// What is not ours is refused before a lock file is put into it.
+	made, err := f.readVersion()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.acquire(); err != nil {
+		return nil, err
+	}
+	if err := f.open(made, opts); err != nil {
+		f.lock.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Folder) open(made bool, opts Options) error {
+	if !made {
+		// Another process may have made it between the look and the lock.
+		var err error
+		if made, err = f.readVersion(); err != nil {
+			return err
+		}
+	}
+	if !made {
+		if err := f.create(opts); err != nil {
+			return err
+		}
+	} else if err := f.check(opts); err != nil {
+		return err
+	}
+	f.Clean = f.First || exists(filepath.Join(f.Path, cleanFile))
+	return f.loadAdminToken(opts)
+}
+
+// Started ends the folder's claim to be cleanly stopped. Call it before anything in it is written.
+func (f *Folder) Started() error {
+	if err := os.Remove(filepath.Join(f.Path, cleanFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("mark data folder as in use: %w", err)
+	}
+	return syncFolder(f.Path)
+}
+
+// Stopped records that everything was stopped in an orderly way, so that the next start accepts no torn file.
+func (f *Folder) Stopped() error {
+	return writeFile(filepath.Join(f.Path, cleanFile), nil)
+}
+
+// Record remembers journals, so that the next start misses them if they are gone.
+func (f *Folder) Record(streams []string) error {
+	next := f.version
+	next.streams = slices.Clone(f.version.streams)
+	for _, s := range streams {
+		if !slices.Contains(next.streams, s) {
+			next.streams = append(next.streams, s)
+		}
+	}
+	if len(next.streams) == len(f.version.streams) {
+		return nil
+	}
+	slices.Sort(next.streams)
+	if err := writeFile(filepath.Join(f.Path, versionFile), next.encode()); err != nil {
+		return err
+	}
+	f.version = next
+	return nil
+}
+
+// Announce writes where the process listens into the lock file, for the other subcommands.
+func (f *Folder) Announce(url string) error {
+	text := fmt.Sprintf("%d\n%s\n", os.Getpid(), url)
+	if err := f.lock.Truncate(0); err != nil {
+		return fmt.Errorf("announce in %s: %w", f.lock.Name(), err)
+	}
+	if _, err := f.lock.WriteAt([]byte(text), 0); err != nil {
+		return fmt.Errorf("announce in %s: %w", f.lock.Name(), err)
+	}
+	return nil
+}
+
+// Close gives the lock back.
+func (f *Folder) Close() error { return f.lock.Close() }
+
+// acquire takes the lock, which the operating system gives back when the process ends, however it ends.
+func (f *Folder) acquire() error {
+	file, err := os.OpenFile(filepath.Join(f.Path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock data folder: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			holder, _ := readHolder(file)
+			return fmt.Errorf("%w: %s belongs to process %s; stop that one or give another QUIRE_DATA",
+				ErrInUse, f.Path, holder.describe())
+		}
+		return fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	f.lock = file
+	return f.Announce("")
+}
+
+// Holder is the process that has a folder open.
+type Holder struct {
+	PID int
+	URL string // empty while it starts
+}
+
+func (h Holder) describe() string {
+	if h.PID == 0 {
+		return "(unknown)"
+	}
+	if h.URL != "" {
+		return fmt.Sprintf("%d, which listens on %s", h.PID, h.URL)
+	}
+	return strconv.Itoa(h.PID)
+}
+
+// Running tells who has the folder at path open; false: nobody, or there is no such folder.
+func Running(path string) (Holder, bool, error) {
+	file, err := os.Open(filepath.Join(path, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Holder{}, false, nil
+	}
+	if err != nil {
+		return Holder{}, false, fmt.Errorf("look at the lock: %w", err)
+	}
+	defer file.Close()
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		h, err := readHolder(file)
+		return h, true, err
+	}
+	if err != nil {
+		return Holder{}, false, fmt.Errorf("look at the lock %s: %w", file.Name(), err)
+	}
+	return Holder{}, false, nil
+}
+
+func readHolder(file *os.File) (Holder, error) {
+	buf := make([]byte, 1024)
+	n, _ := file.ReadAt(buf, 0) // shorter than buf: io.EOF
+	lines := strings.Split(string(buf[:n]), "\n")
+	pid, err := strconv.Atoi(lines[0])
+	if err != nil {
+		return Holder{}, fmt.Errorf("read %s: %w", file.Name(), err)
+	}
+	h := Holder{PID: pid}
+	if len(lines) > 1 {
+		h.URL = lines[1]
+	}
+	return h, nil
+}
+
+// AdminToken reads the admin token of the folder at path.
+func AdminToken(path string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(path, adminFile))
+	if err != nil {
+		return "", fmt.Errorf("read the admin token: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// readVersion tells whether the folder was made before. Whatever is in the way is an error.
+func (f *Folder) readVersion() (bool, error) {
+	data, err := os.ReadFile(filepath.Join(f.Path, versionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, f.checkUnmade()
+	}
+	if err != nil {
+		return false, f.damaged("VERSION can't be read: %v", err)
+	}
+	v, err := decodeVersion(data)
+	if err != nil {
+		return false, f.damaged("VERSION: %v", err)
+	}
+	if v.format > Format {
+		return false, fmt.Errorf("%w: %s has format %d, this quire knows up to %d: "+
+			"start the newer quire again, or restore a backup from before the upgrade",
+			ErrNewer, f.Path, v.format, Format)
+	}
+	f.version = v
+	return true, nil
+}
+
+// checkUnmade accepts an empty folder, and one whose making was cut short before anything was stored in it.
+func (f *Folder) checkUnmade() error {
+	entries, err := os.ReadDir(f.Path)
+	if err != nil {
+		return fmt.Errorf("read data folder: %w", err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case name == lockFile || name == secretFile || name == adminFile || strings.HasSuffix(name, ".tmp"):
+		case slices.Contains(parts, name):
+			inside, err := os.ReadDir(filepath.Join(f.Path, name))
+			if err != nil {
+				return fmt.Errorf("read data folder: %w", err)
+			}
+			if len(inside) > 0 {
+				return f.damaged("VERSION is missing, and %s is not empty", name)
+			}
+		default:
+			return fmt.Errorf("%s holds something else (%s) and no quire data: give another QUIRE_DATA", f.Path, name)
+		}
+	}
+	return nil
+}
+
+// create makes the parts; VERSION comes last, so that a folder with one is complete.
+func (f *Folder) create(opts Options) error {
+	f.First = true
+	for _, part := range parts {
+		if err := os.MkdirAll(filepath.Join(f.Path, part), 0o700); err != nil {
+			return fmt.Errorf("make data folder: %w", err)
+		}
+	}
+	if err := os.Chmod(f.Path, 0o700); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	f.Secret = []byte(opts.Secret)
+	if opts.Secret == "" {
+		f.Secret = []byte(token())
+		if err := writeFile(filepath.Join(f.Path, secretFile), append(slices.Clone(f.Secret), '\n')); err != nil {
+			return err
+		}
+	}
+	f.version = version{format: Format, secret: fingerprint(f.Secret)}
+	return writeFile(filepath.Join(f.Path, versionFile), f.version.encode())
+}
+
+// check holds an existing folder to its layout and loads the secret.
+func (f *Folder) check(opts Options) error {
+	for _, part := range parts {
+		info, err := os.Stat(filepath.Join(f.Path, part))
+		if err != nil || !info.IsDir() {
+			return f.damaged("its folder %s is missing", part)
+		}
+	}
+	f.Secret = []byte(opts.Secret)
+	if opts.Secret == "" {
+		data, err := os.ReadFile(filepath.Join(f.Path, secretFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return f.damaged("its file secret is missing: put it back, or set QUIRE_SECRET to what it was; " +
+				"with another one no API key would be valid any more")
+		}
+		if err != nil {
+			return f.damaged("its file secret can't be read: %v", err)
+		}
+		f.Secret = []byte(strings.TrimSpace(string(data)))
+		if fingerprint(f.Secret) != f.version.secret {
+			return f.damaged("its file secret is not the one it was made with: put that one back")
+		}
+	}
+	if fingerprint(f.Secret) != f.version.secret {
+		return fmt.Errorf("%w: QUIRE_SECRET is not the one that %s was made with; "+
+			"with another one no API key would be valid any more", ErrSecret, f.Path)
+	}
+	return nil
+}
+
+// loadAdminToken takes or makes the admin token. To draw a new one, delete the file and start again.
+func (f *Folder) loadAdminToken(opts Options) error {
+	if f.AdminToken = opts.AdminToken; f.AdminToken != "" {
+		return nil
+	}
+	data, err := os.ReadFile(f.AdminTokenFile())
+	if err == nil {
+		if f.AdminToken = strings.TrimSpace(string(data)); f.AdminToken == "" {
+			return f.damaged("its file %s is empty: delete it to get a new one", adminFile)
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f.damaged("its file %s can't be read: %v", adminFile, err)
+	}
+	f.AdminToken = "qa_" + token()
+	return writeFile(f.AdminTokenFile(), []byte(f.AdminToken+"\n"))
+}
+
+func (f *Folder) damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s. Nothing was changed; restore the folder from a backup", ErrDamaged, f.Path, fmt.Sprintf(format, args...))
+}
+
+func token() string {
+	var b [32]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// fingerprint tells two secrets apart without giving either away.
+func fingerprint(secret []byte) string {
+	h := sha256.Sum256(append([]byte("quire data folder\x00"), secret...))
+	return hex.EncodeToString(h[:16])
+}
