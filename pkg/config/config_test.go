@@ -1,0 +1,290 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/config"
+)
+
+// getters reads one setting by each getter, with defaults that no test sets.
+func getters(r *config.Reader) map[string]func(string) any {
+	return map[string]func(string) any{
+		"string":   func(name string) any { return r.String(name, "default") },
+		"choice":   func(name string) any { return r.Choice(name, "json", "json", "text") },
+		"int":      func(name string) any { return r.Int(name, 3, config.Range[int]{Min: 1, Max: 16}) },
+		"any int":  func(name string) any { return r.Int(name, 3, config.Range[int]{}) },
+		"bool":     func(name string) any { return r.Bool(name, true) },
+		"duration": func(name string) any { return r.Duration(name, time.Second, config.Range[time.Duration]{}) },
+		"bytes":    func(name string) any { return r.Bytes(name, 7, config.Range[int64]{}) },
+		"address":  func(name string) any { return r.Address(name, "127.0.0.1:8080") },
+		"cidrs":    func(name string) any { return fmt.Sprint(r.CIDRs(name)) },
+		"url":      func(name string) any { return r.URL(name, "", "nats", "tls", "mongodb", "http") },
+		"secret":   func(name string) any { return r.Secret(name, 8).Reveal() },
+	}
+}
+
+func TestASettingIsReadAsWritten(t *testing.T) {
+	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::1/128")}
+	tests := []struct {
+		getter, value string
+		want          any
+	}{
+		{"string", "any text", "any text"},
+		{"choice", "text", "text"},
+		{"int", "16", 16},
+		{"int", " 1 ", 1},
+		{"any int", "-5", -5},
+		{"bool", "false", false},
+		{"bool", "0", false},
+		{"duration", "1h30m", 90 * time.Minute},
+		{"duration", "-5s", -5 * time.Second},
+		{"duration", "7d", 7 * 24 * time.Hour},
+		{"bytes", "0", int64(0)},
+		{"bytes", "64KiB", int64(64 << 10)},
+		{"bytes", "4MB", int64(4 << 20)},
+		{"bytes", "4 M", int64(4 << 20)},
+		{"bytes", "2G", int64(2 << 30)},
+		{"address", ":0", ":0"},
+		{"address", "[::1]:8080", "[::1]:8080"},
+		{"address", "nats.example.org:65535", "nats.example.org:65535"},
+		{"cidrs", "10.0.0.0/8, fd00::1", fmt.Sprint(networks)},
+		{"url", "nats://user:pass@host:4222", "nats://user:pass@host:4222"},
+		{"url", "nats://a:4222,nats://b:4222", "nats://a:4222,nats://b:4222"},
+		{"url", "mongodb://u:p@a:27017,b:27017,c/db?replicaSet=rs", "mongodb://u:p@a:27017,b:27017,c/db?replicaSet=rs"},
+		{"url", "http://k:s@[::1]:9000/bucket?region=x", "http://k:s@[::1]:9000/bucket?region=x"},
+		{"secret", "12345678", "12345678"},
+	}
+	for _, test := range tests {
+		r := config.New([]string{"QUIRE_X=" + test.value})
+		if got := getters(r)[test.getter]("QUIRE_X"); got != test.want {
+			t.Errorf("%s of %q is %v, want %v", test.getter, test.value, got, test.want)
+		}
+		if err := r.Err(); err != nil {
+			t.Errorf("%s of %q: %v", test.getter, test.value, err)
+		}
+	}
+}
+
+func TestASettingThatIsUnsetOrEmptyHasItsDefault(t *testing.T) {
+	want := map[string]any{
+		"string": "default", "choice": "json", "int": 3, "any int": 3, "bool": true, "duration": time.Second,
+		"bytes": int64(7), "address": "127.0.0.1:8080", "cidrs": "[]", "url": "", "secret": "",
+	}
+	for _, environ := range [][]string{nil, {"QUIRE_X="}, {"QUIRE_X= "}} {
+		r := config.New(environ)
+		for getter, get := range getters(r) {
+			if got := get("QUIRE_X"); got != want[getter] {
+				t.Errorf("%s in %q is %v, want %v", getter, environ, got, want[getter])
+			}
+		}
+		if err := r.Err(); err != nil {
+			t.Errorf("%q: %v", environ, err)
+		}
+	}
+}
+
+func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+	tests := []struct{ getter, value, allowed string }{
+		{"choice", "xml", "one of json, text"},
+		{"int", "17", "a whole number from 1 to 16"},
+		{"int", "0", "a whole number from 1 to 16"},
+		{"int", "four", "a whole number from 1 to 16"},
+		{"any int", "1.5", "a whole number"},
+		{"any int", "99999999999999999999", "a whole number"},
+		{"bool", "yes", "true, false, 1 or 0"},
+		{"duration", "7", "a duration"},
+		{"duration", "d", "a duration"},
+		{"duration", fmt.Sprintf("%dd", math.MaxInt64), "a duration"},
+		{"duration", fmt.Sprintf("%dd", math.MinInt64), "a duration"},
+		{"bytes", "MiB", "a number of bytes"},
+		{"bytes", "-1", "a number of bytes"},
+		{"bytes", "1.5G", "a number of bytes"},
+		{"bytes", "9999999999G", "a number of bytes"},
+		{"address", "8080", "an address"},
+		{"address", "host:65536", "an address"},
+		{"address", "host:http", "an address"},
+		{"address", "http://host:80", "an address"},
+		{"cidrs", "10.0.0.0/33", "networks"},
+		{"cidrs", "10.0.0.1/8", "networks"},
+		{"cidrs", "10.0.0.0/8,", "networks"},
+		{"cidrs", "localhost", "networks"},
+		{"url", "host:4222", "nats:// or tls:// or mongodb:// or http://"},
+		{"url", "ftp://host", "nats:// or tls://"},
+		{"url", "nats://", "nats://"},
+		{"url", "nats:///x", "nats://"},
+		{"url", "http://host:port", "nats://"},
+		{"url", "nats://a b", "nats://"},
+	}
+	for _, test := range tests {
+		r := config.New([]string{"QUIRE_X=" + test.value})
+		_ = getters(r)[test.getter]("QUIRE_X")
+		err := r.Err()
+		if err == nil {
+			t.Errorf("%s takes %q", test.getter, test.value)
+			continue
+		}
+		for _, part := range []string{"QUIRE_X=", fmt.Sprintf("%q", test.value), test.allowed} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s of %q: %q does not say %q", test.getter, test.value, err, part)
+			}
+		}
+	}
+}
+
+func TestAllFaultsAreInOneMessage(t *testing.T) {
+	r := config.New([]string{"QUIRE_A=x", "QUIRE_B=y", "QUIRE_C=1", "QUIRE_D=z", "HOME=/root", "QUIRE_DEV=0"})
+	r.Int("QUIRE_A", 1, config.Range[int]{})
+	r.Bool("QUIRE_B", false)
+	r.Int("QUIRE_C", 1, config.Range[int]{})
+	r.Bool("QUIRE_DEV", false)
+	r.Reject("QUIRE_DEV", "1 where QUIRE_CLOCK_OFFSET is set")
+	r.Reject("QUIRE_NEEDED", "a URL")
+	err := r.Err()
+	if err == nil {
+		t.Fatal("no fault was found")
+	}
+	want := []string{
+		"5 settings are wrong:",
+		`QUIRE_A="x": it must be a whole number`,
+		`QUIRE_B="y": it must be true, false, 1 or 0`,
+		`QUIRE_DEV="0": it must be 1 where QUIRE_CLOCK_OFFSET is set`,
+		`QUIRE_NEEDED is not set: it must be a URL`,
+		`QUIRE_D is no setting`,
+	}
+	if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {
+		t.Errorf("the message is\n%s\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+}
+
+func TestATypoIsAFaultWithASuggestion(t *testing.T) {
+	read := func(environ ...string) error {
+		r := config.New(environ)
+		r.String("QUIRE_LISTEN", "")
+		r.String("QUIRE_NATS_URL", "")
+		r.Known("QUIRE_PARTITIONS")
+		return r.Err()
+	}
+	tests := map[string]string{
+		"QUIRE_LISTN=:1":     "did you mean QUIRE_LISTEN?",
+		"QUIRE_NATS_ULR=x":   "did you mean QUIRE_NATS_URL?",
+		"QUIRE_PARTITION=2":  "did you mean QUIRE_PARTITIONS?",
+		"QUIRE_WHATEVER=x":   "QUIRE_WHATEVER is no setting",
+		"QUIRE_LISTN=":       "did you mean QUIRE_LISTEN?",
+		"QUIRE_EDGE_PORT=80": "QUIRE_EDGE_PORT is no setting",
+	}
+	for variable, want := range tests {
+		if err := read(variable); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", variable, err, want)
+		}
+	}
+	if err := read("QUIRE_WHATEVER=x"); strings.Contains(err.Error(), "did you mean") {
+		t.Errorf("something far off is suggested: %v", err)
+	}
+	if err := read("QUIRE_PARTITIONS=x", "QUIREX=1", "LISTEN=1"); err != nil {
+		t.Errorf("known and foreign variables: %v", err)
+	}
+}
+
+func TestVariablesThatKubernetesAddsAreNoTypos(t *testing.T) {
+	r := config.New([]string{
+		"QUIRE_EDGE_SERVICE_HOST=10.1.2.3", "QUIRE_EDGE_SERVICE_PORT=80", "QUIRE_EDGE_SERVICE_PORT_HTTP=80",
+		"QUIRE_EDGE_PORT=tcp://10.1.2.3:80", "QUIRE_EDGE_PORT_80_TCP_ADDR=10.1.2.3",
+	})
+	if err := r.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoFaultShowsASecret(t *testing.T) {
+	const secret = "hunter2"
+	r := config.New([]string{
+		"QUIRE_SECRET=" + secret, "QUIRE_ADMIN_TOKEN=" + secret, "QUIRE_S3_URL=ftp://key:" + secret + "@host/b",
+		"QUIRE_NATS_URL=user:" + secret + "@host:4222", "QUIRE_MONGO_URL=mongo://u:a/" + secret + "@b@host",
+	})
+	r.Secret("QUIRE_SECRET", 32)
+	r.Reject("QUIRE_ADMIN_TOKEN", "longer")
+	r.URL("QUIRE_S3_URL", "", "http", "https")
+	r.URL("QUIRE_NATS_URL", "", "nats")
+	r.URL("QUIRE_MONGO_URL", "", "mongodb")
+	err := r.Err()
+	if err == nil {
+		t.Fatal("no fault was found")
+	}
+	if strings.Contains(err.Error(), secret) {
+		t.Errorf("a secret is shown: %v", err)
+	}
+	for _, name := range []string{"QUIRE_SECRET", "QUIRE_ADMIN_TOKEN", "QUIRE_S3_URL", "QUIRE_NATS_URL", "QUIRE_MONGO_URL"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
+func TestOnlyRevealShowsASecret(t *testing.T) {
+	secret := config.Secret("hunter2")
+	holder := struct{ Secret config.Secret }{secret}
+	encoded, err := json.Marshal(holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("started", "value", secret, "holder", holder)
+	shown := []string{
+		string(encoded), log.String(), fmt.Sprint(secret), fmt.Sprintf("%s %q %v %+v %#v %x %d", secret, secret, secret, holder, holder, secret, secret),
+	}
+	for _, text := range shown {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
+			t.Errorf("the secret is shown: %s", text)
+		}
+	}
+	if secret.Reveal() != "hunter2" {
+		t.Error("reveal does not give the secret")
+	}
+}
+
+func TestRedactHidesCredentialsAndLeavesTheRest(t *testing.T) {
+	tests := map[string]string{
+		"":                                           "",
+		"plain text":                                 "plain text",
+		"mail a@example.org":                         "mail a@example.org",
+		"http://host:80/path?x=1":                    "http://host:80/path?x=1",
+		"http://key:secret@host/b":                   "http://***@host/b",
+		"nats://token@host:4222":                     "nats://***@host:4222",
+		"http://key:se/c@ret@host/b":                 "http://***@host/b",
+		"nats://u:p@a:1,nats://u:p@b:2":              "nats://***@a:1,nats://***@b:2",
+		`dial "http://k:s@h/x": refused by a@b`:      `dial "http://***@h/x": refused by a@b`,
+		"http://h/f?id=1&X-Amz-Signature=abc&p=2":    "http://h/f?id=1&X-Amz-Signature=***&p=2",
+		"mongodb://h/?authSource=x&password=y first": "mongodb://h/?authSource=x&password=*** first",
+	}
+	for text, want := range tests {
+		if got := config.Redact(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestNamesOfSecretsAreTold(t *testing.T) {
+	secret := []string{
+		"token", "adminToken", "X-Manage-Token", "QUIRE_SECRET", "password", "key", "Key", "apiKey", "x-api-key", "api_key",
+		"apikey", "Authorization", "Set-Cookie", "access_key", "secretKey", "devKey",
+	}
+	for _, name := range secret {
+		if !config.IsSecretName(name) {
+			t.Errorf("%q is not taken for a secret", name)
+		}
+	}
+	plain := []string{"", "quotaKey", "quota_key", "keyPrefix", "keyVersion", "tokens", "monkey", "url", "idempotencyKey", "author", "keys"}
+	for _, name := range plain {
+		if config.IsSecretName(name) {
+			t.Errorf("%q is taken for a secret", name)
+		}
+	}
+}

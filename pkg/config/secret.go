@@ -1,0 +1,112 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"unicode"
+)
+
+// Hidden stands where a secret is not shown.
+const Hidden = "***"
+
+// Secret is a text that formatting, logging and encoding don't show. Only Reveal does.
+type Secret string
+
+// Reveal gives the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String implements fmt.Stringer.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return Hidden
+}
+
+// Format implements fmt.Formatter, so that no verb shows the secret.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText implements encoding.TextMarshaler, for JSON among others.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Redact hides the credentials of all URLs in a text: what stands between "://" and the last "@" before the next space,
+// and the values of query parameters with a secret's name. It rather hides too much, as where a secret has an
+// unescaped "/" or "@".
+func Redact(text string) string {
+	parts := strings.Split(text, "://")
+	for i, part := range parts[1:] {
+		end := strings.IndexFunc(part, unicode.IsSpace)
+		if end < 0 {
+			end = len(part)
+		}
+		parts[i+1] = redactQuery(hideUser(part[:end])) + part[end:]
+	}
+	return strings.Join(parts, "://")
+}
+
+func hideUser(text string) string {
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		return Hidden + text[at:]
+	}
+	return text
+}
+
+func redactQuery(part string) string {
+	path, query, ok := strings.Cut(part, "?")
+	if !ok {
+		return part
+	}
+	fields := strings.Split(query, "&")
+	for i, field := range fields {
+		if name, _, ok := strings.Cut(field, "="); ok && IsSecretName(name) {
+			fields[i] = name + "=" + Hidden
+		}
+	}
+	return path + "?" + strings.Join(fields, "&")
+}
+
+// IsSecretName says whether a field, header, parameter or setting of this name holds a secret: "password",
+// "adminToken", "x-api-key", "QUIRE_SECRET". A "quotaKey" or a "keyPrefix" does not.
+func IsSecretName(name string) bool {
+	words := splitWords(name)
+	for i, word := range words {
+		switch word {
+		case "token", "secret", "password", "passwd", "passphrase", "authorization", "cookie", "credential", "credentials",
+			"apikey", "signature":
+			return true
+		case "key":
+			if len(words) == 1 || i > 0 && isKeyKind(words[i-1]) && i == len(words)-1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isKeyKind(word string) bool {
+	switch word {
+	case "api", "access", "private", "signing", "dev", "encryption":
+		return true
+	}
+	return false
+}
+
+// splitWords cuts a name into lower-case words, at capitals after small letters and at all that is no letter or digit.
+func splitWords(name string) []string {
+	var spaced strings.Builder
+	var before rune
+	for _, c := range name {
+		if unicode.IsUpper(c) && unicode.IsLower(before) {
+			spaced.WriteByte(' ')
+		}
+		spaced.WriteRune(c)
+		before = c
+	}
+	return strings.FieldsFunc(strings.ToLower(spaced.String()), func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c)
+	})
+}
