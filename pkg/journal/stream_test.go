@@ -1,0 +1,152 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/journal/journaltest"
+)
+
+func jetstreamOf(t testing.TB, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func publish(t testing.TB, nc *nats.Conn, subject string, payloads ...string) {
+	t.Helper()
+	js := jetstreamOf(t, nc)
+	for _, p := range payloads {
+		if _, err := js.Publish(t.Context(), subject, []byte(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStreamRefusesDeletesAndPurges(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	ensure(t, nc, billing(0), paste())
+	publish(t, nc, testSubject, "a", "b")
+	publish(t, nc, "paste.0.request", "a", "b", "c")
+	js := jetstreamOf(t, nc)
+	for _, name := range []string{"BILLING_0", "PASTE_0"} {
+		s, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.DeleteMsg(t.Context(), 1); err == nil {
+			t.Errorf("%s lets a message be deleted", name)
+		}
+	}
+	if err := journal.Open(nc, "BILLING_0").Purge(t.Context(), 1); err == nil {
+		t.Error("a stream that is kept for ever lets itself be purged")
+	}
+	if last, err := journal.Open(nc, "BILLING_0").State(t.Context()); err != nil || last.Messages != 2 {
+		t.Errorf("state %+v, %v: 2 messages wanted", last, err)
+	}
+	p := journal.Open(nc, "PASTE_0")
+	if err := p.Purge(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.State(t.Context())
+	if err != nil || state.First != 3 || state.Last != 3 || state.Messages != 1 {
+		t.Errorf("after a purge up to 2: %+v, %v", state, err)
+	}
+}
+
+func TestEnsureRefusesAnotherNumberOfPartitions(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	ensure(t, nc, billing(0))
+	ensure(t, nc, billing(0)) // the same again is fine
+	err := journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 16)
+	if !errors.Is(err, journal.ErrPartitions) {
+		t.Fatalf("err = %v, want ErrPartitions", err)
+	}
+}
+
+func TestEnsureRefusesStreamsThatCouldLoseMessages(t *testing.T) {
+	for name, spoil := range map[string]func(*jetstream.StreamConfig){
+		"memory":       func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+		"age":          func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"discard old":  func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld },
+		"delete":       func(c *jetstream.StreamConfig) { c.DenyDelete = false },
+		"purge":        func(c *jetstream.StreamConfig) { c.DenyPurge = false },
+		"interest":     func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
+		"no ack":       func(c *jetstream.StreamConfig) { c.NoAck = true },
+		"subjects":     func(c *jetstream.StreamConfig) { c.Subjects = []string{"billing.0.usage"} },
+		"message TTL":  func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true },
+		"async writes": func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc := journaltest.Start(t).Conn(t)
+			cfg := jetstream.StreamConfig{
+				Name: "BILLING_0", Subjects: []string{"billing.0.usage", "billing.0.account"},
+				Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
+				Metadata: map[string]string{"quire-partitions": "1", "quire-domain": "billing", "quire-partition": "0"},
+			}
+			spoil(&cfg)
+			if _, err := jetstreamOf(t, nc).CreateStream(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			err := journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 1)
+			if !errors.Is(err, journal.ErrStreamConfig) {
+				t.Fatalf("err = %v, want ErrStreamConfig", err)
+			}
+		})
+	}
+}
+
+func TestEnsureWaitsForTheServer(t *testing.T) {
+	s := journaltest.Start(t)
+	nc := s.Conn(t)
+	s.Stop()
+	done := make(chan error, 1)
+	go func() { done <- journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 1) }()
+	s.Restart(t)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSeekTimeFindsTheFirstMessageNotBefore(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	ensure(t, nc, billing(0))
+	j := journal.Open(nc, "BILLING_0")
+	if at, err := j.SeekTime(t.Context(), time.Now()); err != nil || at != 1 {
+		t.Fatalf("in an empty stream: %d, %v; want 1", at, err)
+	}
+	publish(t, nc, testSubject, "a", "b", "c", "d")
+	for sequence := uint64(1); sequence <= 4; sequence++ {
+		when, err := j.TimeOf(t.Context(), sequence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := j.SeekTime(t.Context(), when); err != nil || at != sequence {
+			t.Errorf("at the time of %d: %d, %v", sequence, at, err)
+		}
+		if at, err := j.SeekTime(t.Context(), when.Add(1)); err != nil || at != sequence+1 {
+			t.Errorf("just after %d: %d, %v", sequence, at, err)
+		}
+	}
+	if at, err := j.SeekTime(t.Context(), time.Unix(0, 0)); err != nil || at != 1 {
+		t.Errorf("before all: %d, %v; want 1", at, err)
+	}
+	m, err := j.Get(t.Context(), 2)
+	if err != nil || string(m.Data) != "b" || m.Subject != testSubject || m.Sequence != 2 {
+		t.Errorf("message 2: %+v, %v", m, err)
+	}
+	if _, err := j.Get(t.Context(), 5); !errors.Is(err, journal.ErrNoMessage) {
+		t.Errorf("message 5: %v, want ErrNoMessage", err)
+	}
+	if _, err := journal.Open(nc, "NONE").LastSequence(t.Context()); !errors.Is(err, journal.ErrNoStream) {
+		t.Errorf("a stream that is not there: %v, want ErrNoStream", err)
+	}
+}
