@@ -14,8 +14,8 @@ import (
 )
 
 // conn is a connection and its prepared statements, owned by one goroutine.
-// It goes below database/sql, whose pool would decide which connection serves
-// whom and costs a third of the rate of small writes.
+// It goes below database/sql, whose pool would hide which connection serves
+// whom, and would prepare every statement once for each of them.
 type conn struct {
 	driver.Conn
 	statements map[string]statement
