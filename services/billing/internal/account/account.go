@@ -1,0 +1,135 @@
+package account
+
+import (
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// account finds one for a change: what has ended since the last one is closed.
+func (f *Fold) account(id uint64) *account {
+	a := f.accounts[id]
+	if a == nil {
+		return nil
+	}
+	f.touch(&a.party)
+	if a.month != f.month.number {
+		a.roll(f.month, func(s *event.StatementAnswer) {
+			f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(id), s})
+		}, f.bookAt)
+	}
+	return a
+}
+
+// roll brings the account into a month: the counters start again, the last month stays, and each
+// older one leaves as its statement.
+func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt func(int64) *plan.Book) {
+	created := monthOf(a.created).number
+	for a.month < to.number {
+		ended := monthNumber(a.month)
+		a.integrate(ended.end)
+		if a.month > created {
+			closed(a.statement(monthNumber(a.month-1), bookAt))
+		}
+		a.previous, a.tierThen = nil, a.tier
+		if !a.current.zero() {
+			last := a.current
+			a.previous = &last
+		}
+		a.current = counters{}
+		a.month++
+	}
+}
+
+// statement is that of the current or the previous month.
+func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.StatementAnswer {
+	c, tier := &a.current, a.tier
+	if m.number != a.month {
+		c, tier = a.previous, a.tierThen
+		if c == nil {
+			c = &counters{}
+		}
+	}
+	book := bookAt(m.end - 1)
+	s := &event.StatementAnswer{
+		Period: m.period(), Closed: m.number < a.month, Tier: uint32(tier),
+		Usage: c.usage(tier, book), StorageFreeBytes: book.FreeStorageBytes,
+	}
+	for _, spent := range c.spent {
+		s.SpentMicros += spent
+	}
+	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
+	return s
+}
+
+// usage lists every quota key.
+func (c *counters) usage(tier plan.Tier, book *plan.Book) []*event.KeyUsage {
+	list := make([]*event.KeyUsage, 0, plan.KeyCount)
+	for _, key := range plan.QuotaKeys() {
+		limit := book.Terms[tier][key].Limit
+		list = append(list, &event.KeyUsage{
+			QuotaKey: uint32(key), Used: uint64(c.used[key]), Limit: limit, Remaining: remaining(limit, c.used[key]),
+			Overage: uint64(c.overage[key]), SpentMicros: c.spent[key], Waived: uint64(c.waived[key]),
+		})
+	}
+	return list
+}
+
+// remaining is how many free requests are left.
+func remaining(limit int64, used uint32) int64 {
+	if limit == plan.Unlimited {
+		return plan.Unlimited
+	}
+	return max(0, limit-int64(used))
+}
+
+// counted is the counters of a month that is held, nil for an older one.
+func (a *account) counted(month uint32) *counters {
+	switch {
+	case month == a.month:
+		return &a.current
+	case month+1 == a.month:
+		return a.previous
+	}
+	return nil
+}
+
+// BookOf reads a price book as it is on the bus. Numbers it does not know are left out.
+func BookOf(b *event.PriceBook) *plan.Book {
+	book := &plan.Book{
+		AnonymousLimit: int(b.AnonymousLimit), AnonymousWindowMillis: b.AnonymousWindowMs,
+		FreeStorageBytes: b.FreeStorageBytes, StorageCentsPerGBMonth: b.StorageCentsPerGbMonth,
+	}
+	for _, t := range b.Tiers {
+		for _, term := range t.Terms {
+			tier, key := plan.Tier(t.Tier), plan.QuotaKey(term.QuotaKey)
+			if validTier(tier) && key.Valid() {
+				book.Terms[tier][key] = plan.Term{
+					Limit: term.Limit, Price: credit.Micros(term.PriceMicros), Overage: term.Overage,
+				}
+			}
+		}
+	}
+	return book
+}
+
+// PriceEvent is a price book as it goes on the bus, without its time.
+func PriceEvent(book *plan.Book) *event.PriceBook {
+	b := &event.PriceBook{
+		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
+		FreeStorageBytes: book.FreeStorageBytes, StorageCentsPerGbMonth: book.StorageCentsPerGBMonth,
+	}
+	for _, tier := range plan.Tiers() {
+		terms := &event.TierPlan{Tier: uint32(tier)}
+		for _, key := range plan.QuotaKeys() {
+			t := book.Terms[tier][key]
+			terms.Terms = append(terms.Terms, &event.Term{
+				QuotaKey: uint32(key), Limit: t.Limit, PriceMicros: uint64(t.Price), Overage: t.Overage,
+			})
+		}
+		b.Tiers = append(b.Tiers, terms)
+	}
+	return b
+}
+
+func validTier(t plan.Tier) bool { return t >= plan.Free && t <= plan.Admin }

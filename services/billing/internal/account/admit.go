@@ -1,0 +1,159 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// admit decides one request. v is empty. The order of the rules is part of the contract: what
+// refuses first is what the client is told.
+func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
+	key := plan.QuotaKey(item.QuotaKey)
+	// A decision that is not specified tells the edge that it can't be made: without prices, or
+	// about something that is no request.
+	if f.book == nil || len(item.RequestId) != 16 || !key.Valid() || item.Anonymous && key != plan.LiteCreate {
+		return
+	}
+	h := f.newHold()
+	h.request = event.RequestID(item.RequestId)
+	if len(item.IdempotencyId) == 16 {
+		h.idempotency, h.hasIdempotency = event.IdempotencyID(item.IdempotencyId), true
+	}
+	h.key, h.write, h.time, h.sequence, h.index = key, item.Write, f.time, f.sequence, index
+	h.month = f.month.number
+	trace := f.traced(h, item)
+	if item.Anonymous {
+		f.admitNetwork(item, h, v)
+	} else {
+		f.admitAccount(item, h, v)
+	}
+	if v.Decision != event.Decision_ADMITTED {
+		h.party = nil
+		f.freeHold(h)
+		h = nil
+	} else {
+		f.addOpen(h)
+	}
+	if trace {
+		f.traceVerdict(h, item, v)
+	}
+}
+
+func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
+	a := f.accounts[item.Account]
+	if a == nil {
+		v.Decision, v.Final = event.Decision_INVALID_KEY, true
+		return
+	}
+	v.Tier = uint32(a.tier)
+	if a.keyVersion == 0 || item.KeyVersion != a.keyVersion || item.KeyFingerprint != a.fingerprint {
+		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.keyVersion
+		return
+	}
+	if f.refused(&a.party, h, v) {
+		return
+	}
+	a = f.account(item.Account)
+	h.party = &a.party
+	term := f.book.Terms[a.tier][h.key]
+	v.Limit = term.Limit
+	v.ResetSeconds = secondsUntil(f.month.end, f.time)
+	used := a.current.used[h.key]
+	switch {
+	case term.Limit == plan.Unlimited:
+		h.charge = event.ChargeSource_CHARGE_NONE
+	case int64(used) < term.Limit:
+		h.charge = event.ChargeSource_CHARGE_QUOTA
+	case !term.Overage && term.Limit == 0:
+		v.Decision, v.Final = event.Decision_PLAN_UPGRADE_REQUIRED, true
+		return
+	case !term.Overage || a.available < int64(term.Price):
+		v.Decision, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, v.ResetSeconds
+		v.Final = a.openBy[h.key] == 0 && (!term.Overage || a.openPaid == 0)
+		return
+	default:
+		f.overage(a, h, uint64(term.Price))
+		v.CostMicros, v.BalanceMicros = h.cost, uint64(a.available)
+	}
+	a.current.used[h.key]++
+	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
+	v.Remaining = remaining(term.Limit, a.current.used[h.key])
+}
+
+// overage pays a request beyond the quota.
+func (f *Fold) overage(a *account, h *hold, price uint64) {
+	f.pay(a, h, price)
+	a.current.overage[h.key]++
+	a.current.spent[h.key] += price
+}
+
+func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
+	limit, window := f.book.AnonymousLimit, f.book.AnonymousWindowMillis
+	v.Limit = int64(limit)
+	n := f.networks[item.Account]
+	if n == nil {
+		n = &network{} // it is made for good once something is admitted
+	}
+	if f.refused(&n.party, h, v) {
+		return
+	}
+	admitted := len(n.admitted)
+	if admitted >= limit {
+		v.Decision = event.Decision_ANONYMOUS_LIMIT
+		v.Final = n.open.count == 0
+		if admitted > 0 && limit > 0 {
+			// As many must leave as are too many, which is more than one after the limit was lowered.
+			v.RetryAfterSeconds = secondsUntil(n.admitted[admitted-limit]+window, f.time)
+			v.ResetSeconds = v.RetryAfterSeconds
+		}
+		return
+	}
+	n = f.network(item.Account)
+	h.party, h.charge = &n.party, event.ChargeSource_CHARGE_QUOTA
+	f.logAdmitted(n)
+	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
+	v.Remaining = int64(limit - len(n.admitted))
+	v.ResetSeconds = secondsUntil(n.admitted[0]+window, f.time)
+}
+
+func (f *Fold) logAdmitted(n *network) {
+	f.touch(&n.party)
+	n.admitted = append(n.admitted, f.time)
+	f.admitted.push(networkTime{f.time, n})
+}
+
+// refused applies the rules that come before any limit.
+func (f *Fold) refused(p *party, h *hold, v *event.Verdict) bool {
+	if n := len(p.failures); n > MaxFailures {
+		v.Decision, v.Final = event.Decision_TOO_MANY_FAILURES, true
+		v.RetryAfterSeconds = secondsUntil(p.failures[n-1-MaxFailures]+FailureMillis, f.time)
+		return true
+	}
+	if _, known := f.byRequest[h.request]; known {
+		// Every request has an id of its own; one that comes again is not admitted a second time.
+		v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
+		return true
+	}
+	if !h.hasIdempotency {
+		return false
+	}
+	if other := f.byIdempotency[h.idempotency]; other != nil {
+		switch other.result {
+		case event.Result_SERVED:
+			v.Decision = event.Decision_IDEMPOTENCY_SERVED
+			return true
+		case event.Result_RESULT_UNSPECIFIED:
+			v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
+			return true
+		}
+	}
+	return false
+}
+
+// secondsUntil rounds up, so that whoever waits has waited long enough.
+func secondsUntil(then, now int64) uint32 {
+	if then <= now {
+		return 0
+	}
+	return uint32((then - now + 999) / 1000)
+}

@@ -1,0 +1,158 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// keptCommand is the outcome that a command sent again is answered with.
+type keptCommand struct {
+	id      event.IdempotencyID
+	body    uint64
+	time    int64
+	outcome *event.CommandOutcome
+}
+
+func (f *Fold) applyCommands(m Message) error {
+	b := &event.CommandBatch{}
+	if err := b.UnmarshalVT(m.Data); err != nil {
+		return err
+	}
+	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
+	s := f.source(b.Source)
+	s.numbered = true
+	if b.Number <= s.commandMark {
+		if b.Number == s.commandMark {
+			f.answer(b.Source, Outcomes, s.commandAnswer)
+		}
+		return nil
+	}
+	answer := event.CommandOutcomeBatch{Source: b.Source, Number: b.Number, Sequence: m.Sequence}
+	for i, c := range b.Commands {
+		answer.Outcomes = append(answer.Outcomes, f.command(c, i))
+	}
+	f.entries += uint64(len(b.Commands))
+	data, err := answer.MarshalVT()
+	if err != nil {
+		return err
+	}
+	s.commandMark, s.commandAnswer = b.Number, data
+	f.answer(b.Source, Outcomes, data)
+	return nil
+}
+
+// command executes a command unless its idempotency id has an outcome already.
+func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
+	if len(c.IdempotencyId) != 16 {
+		return f.execute(c, index)
+	}
+	id := event.IdempotencyID(c.IdempotencyId)
+	if k := f.kept[id]; k != nil {
+		if k.body != c.BodyHash {
+			return &event.CommandOutcome{Status: event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH, TimeMs: f.time}
+		}
+		o := k.outcome
+		return &event.CommandOutcome{
+			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
+			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs,
+		}
+	}
+	k := &keptCommand{id: id, body: c.BodyHash, time: f.time, outcome: f.execute(c, index)}
+	f.kept[id] = k
+	f.keptFifo.push(k)
+	return k.outcome
+}
+
+func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
+	a := f.account(c.Account)
+	create := c.GetCreate()
+	switch {
+	case c.Account == 0 || c.Action == nil:
+		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
+	case create != nil && a != nil:
+		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_EXISTS, a)
+	case create != nil:
+		return f.create(c.Account, create)
+	case a == nil:
+		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND, nil)
+	}
+	status := event.CommandStatus_COMMAND_INVALID
+	switch action := c.Action.(type) {
+	case *event.Command_SetTier:
+		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) {
+			a.tier = tier
+			status = event.CommandStatus_COMMAND_OK
+		}
+	case *event.Command_Grant:
+		status = f.grant(a, action.Grant, index)
+	case *event.Command_RotateKey:
+		f.rotate(a, action.RotateKey)
+		status = event.CommandStatus_COMMAND_OK
+	}
+	f.changed(a.id)
+	return f.outcome(status, a)
+}
+
+// outcome is what a command's answer says of the account.
+func (f *Fold) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
+	o := &event.CommandOutcome{Status: status, TimeMs: f.time}
+	if a != nil {
+		o.Tier, o.KeyVersion, o.KeyCreatedMs, o.BalanceMicros = uint32(a.tier), a.keyVersion, a.keyCreated, uint64(a.available)
+	}
+	return o
+}
+
+func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
+	tier := plan.Tier(c.Tier)
+	if !validTier(tier) {
+		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
+	}
+	a := &account{
+		party: newParty(id), tier: tier, created: f.time, month: f.month.number, storageSince: f.time, tierThen: tier,
+	}
+	a.party.account = a
+	f.accounts[id] = a
+	f.touch(&a.party)
+	if c.Key != nil {
+		f.rotate(a, c.Key)
+	}
+	f.changed(id)
+	return f.outcome(event.CommandStatus_COMMAND_OK, a)
+}
+
+// rotate makes a new key the only current one.
+func (f *Fold) rotate(a *account, key *event.RotateKey) {
+	a.keyVersion++
+	a.fingerprint, a.keyPrefix, a.keyCreated = key.GetFingerprint(), key.GetPrefix(), f.time
+}
+
+// grant gives credits, or takes some away.
+func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus {
+	amount := g.GetAmountMicros()
+	if amount == 0 || amount > maxBalance || amount < -maxBalance || index >= 1<<grantIndexBits {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	if amount < 0 {
+		if a.available < -amount {
+			return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
+		}
+		f.adjust(a, uint64(-amount))
+		f.enter(a, &event.LedgerEntry{
+			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason,
+		})
+		return event.CommandStatus_COMMAND_OK
+	}
+	expired := g.ExpiresMs != 0 && g.ExpiresMs <= f.time
+	if expired || a.settled+amount > maxBalance || len(a.grants) >= maxGrants {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	f.addGrant(&grant{
+		id: f.sequence<<grantIndexBits | uint64(index), amount: uint64(amount), left: uint64(amount),
+		expires: g.ExpiresMs, created: f.time, reason: g.Reason, account: a,
+	})
+	a.available += amount
+	f.enter(a, &event.LedgerEntry{
+		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason,
+	})
+	return event.CommandStatus_COMMAND_OK
+}

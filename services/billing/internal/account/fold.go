@@ -1,0 +1,410 @@
+// Package account is the billing fold: what one partition's journal means. It decides admissions,
+// settles holds, keeps quotas, credits, keys and storage, and writes the ledger.
+//
+// It is pure: the same messages give the same decisions and the same state, on any machine and at
+// any time. It reads no clock, draws no random number, ranges over no map where the order could
+// show, and does no I/O. All arithmetic is on integers.
+package account
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// The rules' times, in milliseconds of journal time.
+const (
+	HoldMillis     = 2 * 60 * 1000             // after which an unsettled hold is closed
+	MemoryMillis   = 10 * 60 * 1000            // for which closed holds are remembered, if they can still matter
+	CommandMillis  = 24 * 60 * 60 * 1000       // for which the outcomes of commands are kept
+	FailureMillis  = 60 * 1000                 // window of too_many_failures
+	MaxFailures    = 100                       // allowed in it
+	sourceMillis   = 60 * 60 * 1000            // after which an idle edge is forgotten
+	aheadMillis    = 5 * 1000                  // that a stamp may be ahead of the journal's clock
+	maxGrants      = 4096                      // live grants an account may have
+	maxBalance     = 1_000_000_000 * 1_000_000 // micro-credits an account may have
+	sweepEvery     = 60 * 1000                 // how often idle sources are looked for
+	grantIndexBits = 12                        // a grant's id is sequence << 12 | index
+)
+
+// ErrGap says that a message is not the one after the last: the journal has lost some, or the fold
+// was given another journal's.
+var ErrGap = errors.New("journal sequence is not the next one")
+
+// Kind says what a message holds.
+type Kind uint8
+
+// The kinds, by the subject that a message was published to.
+const (
+	Unknown Kind = iota
+	Usage
+	Commands
+	Prices
+)
+
+// Message is one message of the journal.
+type Message struct {
+	Sequence   uint64
+	TimeMillis int64 // the journal's clock
+	Kind       Kind
+	Data       []byte // not kept
+}
+
+// AnswerKind says where an answer goes.
+type AnswerKind uint8
+
+// The kinds of answers.
+const (
+	Verdicts AnswerKind = iota
+	Outcomes
+)
+
+// Answer goes to the source of the batch.
+type Answer struct {
+	Source string
+	Kind   AnswerKind
+	Data   []byte // an encoded VerdictBatch or CommandOutcomeBatch; not to be changed
+}
+
+// Closed is the record of a month that has left an account's state.
+type Closed struct {
+	Account   event.AccountID
+	Statement *event.StatementAnswer
+}
+
+// Effects is what a message brings about outside of the fold. Its slices are the fold's, and good
+// until the next Apply; what they point to stays.
+type Effects struct {
+	Answers []Answer
+	Ledger  []*event.LedgerEntry // in the order in which it happened
+	Closed  []Closed
+	Changed []event.AccountID // whose remembered refusals are out of date
+}
+
+// Fold is the state of one partition. It is not safe for concurrent use.
+type Fold struct {
+	sequence uint64
+	time     int64
+	chain    [sha256.Size]byte
+	entries  uint64
+	books    []bookFrom
+	book     *plan.Book // the last of books, nil before the first
+	month    month      // of time
+
+	accounts map[uint64]*account
+	networks map[uint64]*network
+	sources  map[string]*source
+
+	byRequest     map[event.RequestID]*hold // open or remembered
+	byIdempotency map[event.IdempotencyID]*hold
+	open          holdList // in order of admission, and so of time-out
+	closed        holdList // remembered, in order of closing
+	free          *hold
+	expiries      expiryHeap
+
+	admitted fifo[networkTime]
+	failures fifo[partyTime]
+	kept     map[event.IdempotencyID]*keptCommand
+	keptFifo fifo[*keptCommand]
+
+	dirty []*party
+	total hash128
+
+	ordinal  uint32 // of the next ledger entry of this message
+	effects  Effects
+	answered []event.Verdict
+	pointers []*event.Verdict
+	trace    *Trace
+}
+
+type bookFrom struct {
+	fromMillis int64
+	book       *plan.Book
+	event      *event.PriceBook
+}
+
+// source is a publisher of batches: an edge instance, which numbers them, or a domain's stream,
+// whose settlements carry its sequence.
+type source struct {
+	name          string
+	mark          uint64 // edges: number of the last usage batch; domains: sequence
+	answer        []byte // to that batch
+	commandMark   uint64
+	commandAnswer []byte
+	seen          int64
+	numbered      bool // an edge: may be forgotten
+}
+
+// New returns the state before the first message.
+func New() *Fold {
+	return &Fold{
+		month:         monthOf(0),
+		accounts:      map[uint64]*account{},
+		networks:      map[uint64]*network{},
+		sources:       map[string]*source{},
+		byRequest:     map[event.RequestID]*hold{},
+		byIdempotency: map[event.IdempotencyID]*hold{},
+		kept:          map[event.IdempotencyID]*keptCommand{},
+		open:          holdList{kind: linkGlobal},
+		closed:        holdList{kind: linkGlobal},
+	}
+}
+
+// Sequence is that of the last message folded.
+func (f *Fold) Sequence() uint64 { return f.sequence }
+
+// TimeMillis is the journal time of the fold: it decides months, time-outs and expiries.
+func (f *Fold) TimeMillis() int64 { return f.time }
+
+// Entries is the number of admissions, settlements and commands folded.
+func (f *Fold) Entries() uint64 { return f.entries }
+
+// Chain is the SHA-256 chain over all messages folded.
+func (f *Fold) Chain() [sha256.Size]byte { return f.chain }
+
+// Accounts is how many accounts there are.
+func (f *Fold) Accounts() int { return len(f.accounts) }
+
+// OpenHolds is how many admissions wait for their settlement.
+func (f *Fold) OpenHolds() int { return f.open.count }
+
+// Prices is the current price book as it was published, nil before the first. Not to be changed.
+func (f *Fold) Prices() *event.PriceBook {
+	if len(f.books) == 0 {
+		return nil
+	}
+	return f.books[len(f.books)-1].event
+}
+
+// NextDueMillis is when time alone will next change something: a hold times out or a grant
+// expires. 0: nothing is due ever.
+func (f *Fold) NextDueMillis() int64 {
+	var due int64
+	if h := f.open.head; h != nil {
+		due = h.time + HoldMillis
+	}
+	if len(f.expiries) > 0 && (due == 0 || f.expiries[0].expires < due) {
+		due = f.expiries[0].expires
+	}
+	return due
+}
+
+// Apply folds the next message. A message that was folded before changes nothing. One that can't
+// be decoded is counted in the chain and skipped, with an error that is not ErrGap: every fold of
+// this journal does the same, so it is to be reported, not retried. ErrGap changes nothing.
+func (f *Fold) Apply(m Message) (Effects, error) {
+	f.resetEffects()
+	if m.Sequence <= f.sequence {
+		return f.effects, nil
+	}
+	if m.Sequence != f.sequence+1 {
+		return f.effects, fmt.Errorf("%w: %d after %d", ErrGap, m.Sequence, f.sequence)
+	}
+	f.sequence = m.Sequence
+	f.chain = nextChain(f.chain, m)
+	var err error
+	switch m.Kind {
+	case Usage:
+		err = f.applyUsage(m)
+	case Commands:
+		err = f.applyCommands(m)
+	case Prices:
+		err = f.applyPrices(m)
+	case Unknown:
+		err = errors.New("unknown subject")
+	}
+	if err != nil {
+		err = fmt.Errorf("fold message %d: %w", m.Sequence, err)
+	}
+	return f.effects, err
+}
+
+func (f *Fold) resetEffects() {
+	e := &f.effects
+	clear(e.Answers)
+	clear(e.Ledger)
+	clear(e.Closed)
+	e.Answers, e.Ledger, e.Closed, e.Changed = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0]
+	f.ordinal = 0
+}
+
+func nextChain(chain [sha256.Size]byte, m Message) [sha256.Size]byte {
+	var head [sha256.Size + 17]byte
+	copy(head[:], chain[:])
+	binary.BigEndian.PutUint64(head[sha256.Size:], m.Sequence)
+	binary.BigEndian.PutUint64(head[sha256.Size+8:], uint64(m.TimeMillis))
+	head[sha256.Size+16] = byte(m.Kind)
+	h := sha256.New()
+	h.Write(head[:])
+	h.Write(m.Data)
+	h.Sum(chain[:0])
+	return chain
+}
+
+func (f *Fold) applyUsage(m Message) error {
+	b := &event.UsageBatch{}
+	if err := b.UnmarshalVT(m.Data); err != nil {
+		return err
+	}
+	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
+	if b.Number == 0 {
+		f.applySettled(b)
+		return nil
+	}
+	s := f.source(b.Source)
+	s.numbered = true
+	if b.Number <= s.mark {
+		if b.Number == s.mark {
+			f.answer(b.Source, Verdicts, s.answer)
+		}
+		return nil
+	}
+	verdicts := f.verdicts(len(b.Admissions))
+	// Settlements first: what they give back is there for the admissions beside them.
+	for _, item := range b.Settlements {
+		f.settle(item)
+	}
+	for i, item := range b.Admissions {
+		f.admit(item, uint32(i), verdicts[i])
+	}
+	f.entries += uint64(len(b.Admissions) + len(b.Settlements))
+	answer := event.VerdictBatch{
+		Source: b.Source, Number: b.Number, Sequence: m.Sequence, TimeMs: f.time, Verdicts: verdicts,
+	}
+	data, err := answer.MarshalVT()
+	if err != nil {
+		return err
+	}
+	s.mark, s.answer = b.Number, data
+	f.answer(b.Source, Verdicts, data)
+	return nil
+}
+
+// applySettled folds a batch without a number: a domain's settlements, deduplicated by the domain
+// journal's sequence, or a tick, which is empty.
+func (f *Fold) applySettled(b *event.UsageBatch) {
+	if len(b.Settlements) == 0 {
+		return
+	}
+	s := f.source(b.Source)
+	mark := s.mark
+	for _, item := range b.Settlements {
+		if item.Sequence <= s.mark && item.Sequence != 0 {
+			continue
+		}
+		f.settle(item)
+		f.entries++
+		mark = max(mark, item.Sequence)
+	}
+	s.mark = mark
+}
+
+// verdicts gives n empty verdicts whose memory is used again for every batch.
+func (f *Fold) verdicts(n int) []*event.Verdict {
+	if cap(f.answered) < n {
+		f.answered = make([]event.Verdict, n)
+		f.pointers = make([]*event.Verdict, n)
+		for i := range f.answered {
+			f.pointers[i] = &f.answered[i]
+		}
+	}
+	f.answered = f.answered[:cap(f.answered)]
+	f.pointers = f.pointers[:cap(f.answered)]
+	for i := range n {
+		f.answered[i].Reset()
+	}
+	return f.pointers[:n]
+}
+
+func (f *Fold) applyPrices(m Message) error {
+	book := &event.PriceBook{}
+	if err := book.UnmarshalVT(m.Data); err != nil {
+		return err
+	}
+	f.advance(f.timeOf(m, book.StampMs, book.OffsetMs))
+	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
+	f.book = f.books[len(f.books)-1].book
+	f.trimAdmitted()
+	return nil
+}
+
+// bookAt is the price book in force at that time, the oldest where it was before all of them.
+func (f *Fold) bookAt(millis int64) *plan.Book {
+	for i := len(f.books) - 1; i > 0; i-- {
+		if f.books[i].fromMillis <= millis {
+			return f.books[i].book
+		}
+	}
+	if len(f.books) > 0 {
+		return f.books[0].book
+	}
+	return &plan.Book{}
+}
+
+// timeOf is the fold's time from this message on: the source's stamp, unless that is behind, or
+// more than a little ahead of the journal's own clock, so that one bad clock can't carry everybody
+// into the next month.
+func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
+	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
+}
+
+// advance lets everything happen that is due by now.
+func (f *Fold) advance(now int64) {
+	if now <= f.time {
+		return
+	}
+	before := f.time
+	for {
+		h := f.open.head
+		switch {
+		case len(f.expiries) > 0 && f.expiries[0].expires <= now && (h == nil || f.expiries[0].expires <= h.time+HoldMillis):
+			f.expire(f.expiries[0])
+			continue
+		case h != nil && h.time+HoldMillis <= now:
+			f.timeOut(h)
+			continue
+		}
+		break
+	}
+	f.time = now
+	f.month = f.month.at(now)
+	for h := f.closed.head; h != nil && h.closedAt+MemoryMillis <= now; h = f.closed.head {
+		f.forget(h)
+	}
+	f.trimAdmitted()
+	for f.failures.len() > 0 && f.failures.first().time+FailureMillis <= now {
+		f.trimFailures(f.failures.pop())
+	}
+	for f.keptFifo.len() > 0 && f.keptFifo.first().time+CommandMillis <= now {
+		delete(f.kept, f.keptFifo.pop().id)
+	}
+	if before/sweepEvery != now/sweepEvery {
+		for name, s := range f.sources { // the order does not matter: each goes or stays by itself
+			if s.numbered && s.seen+sourceMillis <= now {
+				delete(f.sources, name)
+			}
+		}
+	}
+}
+
+func (f *Fold) source(name string) *source {
+	s := f.sources[name]
+	if s == nil {
+		s = &source{name: name}
+		f.sources[name] = s
+	}
+	s.seen = f.time
+	return s
+}
+
+func (f *Fold) answer(source string, kind AnswerKind, data []byte) {
+	f.effects.Answers = append(f.effects.Answers, Answer{Source: source, Kind: kind, Data: data})
+}
+
+func (f *Fold) changed(id uint64) {
+	f.effects.Changed = append(f.effects.Changed, event.AccountID(id))
+}

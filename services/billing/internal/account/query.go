@@ -1,0 +1,70 @@
+package account
+
+import "quire.dev/pkg/event"
+
+// Exists tells whether there is such an account.
+func (f *Fold) Exists(id event.AccountID) bool { return f.accounts[uint64(id)] != nil }
+
+// KeyCurrent tells whether the key is the account's current one.
+func (f *Fold) KeyCurrent(id event.AccountID, version uint32, fingerprint uint64) bool {
+	a := f.accounts[uint64(id)]
+	return a != nil && version != 0 && a.keyVersion == version && a.fingerprint == fingerprint
+}
+
+// forward is a copy of the account as it would be at a time from now on if nothing happened
+// until then, and the statements of the months that it closes by that. Nothing is changed.
+func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
+	original := f.accounts[uint64(id)]
+	if original == nil {
+		return nil, nil
+	}
+	at := max(now, f.time)
+	c := *original
+	c.roll(monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) }, f.bookAt)
+	c.integrate(at)
+	for _, g := range c.grants {
+		if g.expires != 0 && g.expires <= at && !g.over {
+			c.available -= int64(g.left)
+		}
+	}
+	return &c, closed
+}
+
+// UsageAt is the account's current month as of now, or of the fold's time where that is later. nil
+// where there is no such account. The storage average is over the whole month, as in the bill: it
+// grows to its value as the month goes by.
+func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
+	a, _ := f.forward(id, now)
+	if a == nil {
+		return nil
+	}
+	m := monthNumber(a.month)
+	s := a.statement(m, f.bookAt)
+	return &event.UsageAnswer{
+		Account: a.id, Tier: uint32(a.tier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
+		BalanceMicros: uint64(a.available), SpentMicros: s.SpentMicros,
+		StorageUsedBytes: a.storageBytes, StorageFreeBytes: s.StorageFreeBytes,
+		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
+		KeyPrefix: a.keyPrefix, KeyVersion: a.keyVersion, KeyCreatedMs: a.keyCreated, CreatedMs: a.created,
+	}
+}
+
+// StatementAt is a month's statement as of now. held is false where the month has left the state,
+// so that its record has to be asked for; then, and where there is none for such a month, the
+// statement is nil.
+func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *event.StatementAnswer, held bool) {
+	m, ok := parsePeriod(period)
+	a, closed := f.forward(id, now)
+	if !ok || a == nil || m.number > a.month || m.number < monthOf(a.created).number {
+		return nil, true
+	}
+	if m.number+1 >= a.month {
+		return a.statement(m, f.bookAt), true
+	}
+	for _, s := range closed {
+		if s.Period == period {
+			return s, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,209 @@
+package account
+
+import (
+	"slices"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// settle closes the hold that a settlement names, and counts the storage it reports.
+func (f *Fold) settle(item *event.Settlement) {
+	if item.StorageDelta != 0 && !item.Anonymous {
+		if a := f.account(item.Account); a != nil {
+			f.store(a, item.StorageDelta, item.StorageAtMs)
+		}
+	}
+	if len(item.RequestId) != 16 || item.Result != event.Result_SERVED && item.Result != event.Result_VOID {
+		return
+	}
+	h := f.byRequest[event.RequestID(item.RequestId)]
+	switch {
+	case h == nil:
+		f.settleUnknown(item)
+	case h.result != event.Result_RESULT_UNSPECIFIED:
+		f.settleLate(item, h)
+	case item.Result == event.Result_SERVED:
+		f.serve(h, f.time, false)
+	default:
+		p := h.party
+		f.void(h, f.time, false)
+		if item.Failed {
+			f.fail(p)
+		}
+		f.reap(p)
+	}
+}
+
+// serve makes an open hold final.
+func (f *Fold) serve(h *hold, at int64, timedOut bool) {
+	p := h.party
+	f.touch(p)
+	f.removeOpen(h)
+	if p.account != nil {
+		f.enterCharge(p.account, h, at)
+	}
+	h.timedOut = timedOut
+	status := SettlementServed
+	if timedOut {
+		status = SettlementServedUnsettled
+	}
+	f.traceSettled(h.request, status)
+	if !timedOut {
+		f.release(h) // only a time-out can be taken back
+	}
+	if h.hasIdempotency || timedOut {
+		f.remember(h, event.Result_SERVED, at)
+		return
+	}
+	f.drop(h)
+	f.reap(p)
+}
+
+// void gives an open hold back.
+func (f *Fold) void(h *hold, at int64, timedOut bool) {
+	p := h.party
+	f.touch(p)
+	f.removeOpen(h)
+	f.giveBack(h, at)
+	f.traceSettled(h.request, SettlementVoid)
+	h.timedOut = timedOut
+	if timedOut {
+		f.remember(h, event.Result_VOID, at)
+		return
+	}
+	f.drop(h)
+}
+
+// giveBack undoes what an admission took. The ledger's balance must hold the price.
+func (f *Fold) giveBack(h *hold, at int64) {
+	p := h.party
+	if n := p.network; n != nil {
+		if i, found := slices.BinarySearch(n.admitted, h.time); found {
+			n.admitted = slices.Delete(n.admitted, i, i+1)
+		}
+		return
+	}
+	a := p.account
+	if c := a.counted(h.month); c != nil {
+		c.used[h.key]--
+		if h.charge == event.ChargeSource_CHARGE_CREDITS {
+			c.overage[h.key]--
+			c.spent[h.key] -= h.cost
+		}
+	}
+	f.refund(a, h, at)
+}
+
+// timeOut closes a hold that nobody has settled. A write is voided: the service that folded it
+// would have settled it. A read is served: an edge that died after it answered must not make the
+// count of an acknowledged request disappear.
+func (f *Fold) timeOut(h *hold) {
+	if at := h.time + HoldMillis; h.write {
+		f.void(h, at, true)
+	} else {
+		f.serve(h, at, true)
+	}
+}
+
+// settleLate takes a settlement of a hold that is closed already. The first one counts, but one
+// that comes after a time-out still wins.
+func (f *Fold) settleLate(item *event.Settlement, h *hold) {
+	p := h.party
+	if p.account != nil {
+		f.account(p.id) // brings the months up to date
+	}
+	f.touch(p)
+	switch {
+	case h.result == item.Result && h.timedOut:
+		h.timedOut = false // settled now; another settlement changes nothing
+		f.release(h)
+		if item.Failed && item.Result == event.Result_VOID {
+			f.fail(p)
+		}
+	case item.Result == event.Result_SERVED && h.result == event.Result_VOID:
+		h.result, h.timedOut = event.Result_SERVED, false
+		f.release(h)
+		f.chargeAnew(item)
+	case item.Result == event.Result_VOID && h.timedOut:
+		f.takeBack(h)
+		if item.Failed {
+			f.fail(p)
+		}
+		f.changed(p.id)
+		f.forget(h)
+	}
+}
+
+// takeBack voids what a time-out had served; the charge is in the ledger already.
+func (f *Fold) takeBack(h *hold) {
+	if a := h.party.account; a != nil && h.cost > 0 {
+		f.enter(a, &event.LedgerEntry{
+			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(h.key),
+			AmountMicros: int64(h.cost), RequestId: slices.Clone(h.request[:]), Reason: "request failed",
+		})
+	}
+	f.giveBack(h, f.time)
+	f.traceSettled(h.request, SettlementVoid)
+}
+
+// settleUnknown takes a settlement whose hold is not remembered. From a domain it is a write that
+// was voided by time-out long ago, and is charged if it was served. From an edge it is a read,
+// which the time-out has served.
+func (f *Fold) settleUnknown(item *event.Settlement) {
+	switch {
+	case item.Result == event.Result_SERVED && item.Sequence != 0:
+		f.chargeAnew(item)
+	case item.Result == event.Result_VOID && item.Failed:
+		if item.Anonymous {
+			f.fail(&f.network(item.Account).party)
+		} else if a := f.account(item.Account); a != nil {
+			f.fail(&a.party)
+		}
+	}
+}
+
+// chargeAnew counts a request that was served after its hold was voided, by the rules of this
+// moment. What neither quota nor credits cover is waived, so that nothing is ever overspent.
+func (f *Fold) chargeAnew(item *event.Settlement) {
+	key := plan.QuotaKey(item.QuotaKey)
+	if f.book == nil || !key.Valid() {
+		return
+	}
+	request := event.RequestID(item.RequestId)
+	if item.Anonymous {
+		n := f.network(item.Account)
+		status := SettlementWaived
+		if len(n.admitted) < f.book.AnonymousLimit {
+			f.logAdmitted(n)
+			status = SettlementServed
+		}
+		f.reap(&n.party)
+		f.traceSettled(request, status)
+		return
+	}
+	a := f.account(item.Account)
+	if a == nil {
+		return
+	}
+	h := f.newHold()
+	h.request, h.key, h.party = request, key, &a.party
+	term := f.book.Terms[a.tier][key]
+	used := int64(a.current.used[key])
+	switch {
+	case term.Limit == plan.Unlimited || used < term.Limit:
+	case term.Overage && a.available >= int64(term.Price):
+		f.overage(a, h, uint64(term.Price))
+		f.enterCharge(a, h, f.time)
+	default:
+		a.current.waived[key]++
+		f.freeHold(h)
+		f.traceSettled(request, SettlementWaived)
+		return
+	}
+	a.current.used[key]++
+	f.traceGrants(h)
+	f.release(h)
+	f.freeHold(h)
+	f.traceSettled(request, SettlementServed)
+}

@@ -1,0 +1,314 @@
+package account
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// CodeVersion is part of a snapshot's name. It grows whenever the fold comes to other decisions,
+// or keeps other state, from the same messages: older snapshots are then not used any more.
+const CodeVersion = 1
+
+// Snapshot is the whole state in an order that is always the same. It shares nothing that changes
+// with the fold, but for answers, books and outcomes, which never do.
+func (f *Fold) Snapshot() *event.BillingState {
+	s := f.globalState()
+	s.Accounts = make([]*event.AccountState, 0, len(f.accounts))
+	for _, a := range f.accounts {
+		s.Accounts = append(s.Accounts, a.state())
+	}
+	slices.SortFunc(s.Accounts, func(a, b *event.AccountState) int { return cmp.Compare(a.Account, b.Account) })
+	s.Networks = make([]*event.NetworkState, 0, len(f.networks))
+	for _, n := range f.networks {
+		s.Networks = append(s.Networks, n.state())
+	}
+	slices.SortFunc(s.Networks, func(a, b *event.NetworkState) int { return cmp.Compare(a.Network, b.Network) })
+	return s
+}
+
+// globalState is the state without accounts and networks.
+func (f *Fold) globalState() *event.BillingState {
+	s := &event.BillingState{
+		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), Entries: f.entries, Book: f.Prices(),
+	}
+	for _, b := range f.books {
+		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
+	}
+	for _, src := range f.sources {
+		s.Sources = append(s.Sources, src.state())
+	}
+	slices.SortFunc(s.Sources, func(a, b *event.SourceState) int { return cmp.Compare(a.Source, b.Source) })
+	for _, k := range f.keptFifo.items[f.keptFifo.head:] {
+		s.Commands = append(s.Commands, &event.CommandKept{
+			IdempotencyId: slices.Clone(k.id[:]), BodyHash: k.body, TimeMs: k.time, Outcome: k.outcome,
+		})
+	}
+	return s
+}
+
+func (s *source) state() *event.SourceState {
+	e := &event.SourceState{
+		Source: s.name, Mark: s.mark, SeenMs: s.seen, LastAnswer: s.answer,
+		CommandMark: s.commandMark, LastCommandAnswer: s.commandAnswer,
+	}
+	if s.numbered {
+		e.LastNumber = max(s.mark, s.commandMark, 1) // not 0 for an edge, and of no other use
+	}
+	return e
+}
+
+func (a *account) state() *event.AccountState {
+	s := &event.AccountState{
+		Account: a.id, Tier: uint32(a.tier), CreatedMs: a.created,
+		KeyVersion: a.keyVersion, KeyFingerprint: a.fingerprint, KeyPrefix: a.keyPrefix, KeyCreatedMs: a.keyCreated,
+		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
+		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
+		SettledBalanceMicros: a.settled, LedgerCount: a.entries,
+	}
+	s.Months = append(s.Months, a.current.state(a.month, a.tier))
+	if a.month > monthOf(a.created).number {
+		c := a.previous
+		if c == nil {
+			c = &counters{}
+		}
+		s.Months = append(s.Months, c.state(a.month-1, a.tierThen))
+	}
+	for _, g := range a.grants {
+		s.Grants = append(s.Grants, &event.GrantState{
+			Grant: g.id, AmountMicros: g.amount, LeftMicros: g.left, ExpiresMs: g.expires, CreatedMs: g.created, Reason: g.reason,
+		})
+	}
+	return s
+}
+
+func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
+	s := &event.MonthState{Month: month, Tier: uint32(tier), ByteMsHigh: c.byteMillis.high, ByteMsLow: c.byteMillis.low}
+	for key := range plan.KeyCount {
+		if c.used[key] == 0 && c.overage[key] == 0 && c.waived[key] == 0 && c.spent[key] == 0 {
+			continue
+		}
+		s.SpentMicros += c.spent[key]
+		s.Usage = append(s.Usage, &event.KeyUsage{
+			QuotaKey: uint32(key), Used: uint64(c.used[key]), Overage: uint64(c.overage[key]),
+			Waived: uint64(c.waived[key]), SpentMicros: c.spent[key],
+		})
+	}
+	return s
+}
+
+func (n *network) state() *event.NetworkState {
+	return &event.NetworkState{
+		Network: n.id, AdmittedMs: slices.Clone(n.admitted), FailuresMs: slices.Clone(n.failures),
+		Holds: n.open.states(), Closed: n.closed.states(),
+	}
+}
+
+// states lists a party's holds.
+func (l *holdList) states() []*event.HoldState {
+	if l.count == 0 {
+		return nil
+	}
+	list := make([]*event.HoldState, 0, l.count)
+	for h := l.head; h != nil; h = h.after() {
+		s := &event.HoldState{
+			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
+			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
+			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut,
+		}
+		if h.hasIdempotency {
+			s.IdempotencyId = slices.Clone(h.idempotency[:])
+		}
+		for _, u := range h.use {
+			s.Grants = append(s.Grants, &event.GrantUse{Grant: u.grant.id, AmountMicros: u.amount})
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// errState says that a snapshot is not one that Snapshot made.
+var errState = errors.New("snapshot is damaged")
+
+// Restore makes the fold that Snapshot was taken of. It keeps the answers, books and outcomes of
+// s. That the state is whole is for the caller to see, by StateHash.
+func Restore(s *event.BillingState) (*Fold, error) {
+	f := New()
+	if len(s.Chain) != len(f.chain) {
+		return nil, fmt.Errorf("%w: chain of %d bytes", errState, len(s.Chain))
+	}
+	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
+	f.chain = [32]byte(s.Chain)
+	f.month = monthOf(f.time)
+	for _, b := range s.Books {
+		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
+		f.book = f.books[len(f.books)-1].book
+	}
+	for _, src := range s.Sources {
+		f.sources[src.Source] = &source{
+			name: src.Source, mark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
+			commandMark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
+		}
+	}
+	for _, c := range s.Commands {
+		if len(c.IdempotencyId) != 16 {
+			return nil, fmt.Errorf("%w: idempotency id of %d bytes", errState, len(c.IdempotencyId))
+		}
+		k := &keptCommand{id: event.IdempotencyID(c.IdempotencyId), body: c.BodyHash, time: c.TimeMs, outcome: c.Outcome}
+		f.kept[k.id] = k
+		f.keptFifo.push(k)
+	}
+	var r restorer
+	for _, a := range s.Accounts {
+		if err := f.restoreAccount(a, &r); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range s.Networks {
+		if err := f.restoreNetwork(n, &r); err != nil {
+			return nil, err
+		}
+	}
+	f.relink(&r)
+	return f, nil
+}
+
+// restorer gathers what is ordered over all parties.
+type restorer struct {
+	open, closed []*hold
+	admitted     []networkTime
+	failures     []partyTime
+}
+
+func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
+	a := &account{
+		party: newParty(s.Account), tier: plan.Tier(s.Tier), created: s.CreatedMs, keyVersion: s.KeyVersion,
+		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
+		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
+	}
+	a.party.account = a
+	if len(s.Months) == 0 || !validTier(a.tier) {
+		return fmt.Errorf("%w: account %d", errState, s.Account)
+	}
+	a.month, a.tierThen = s.Months[0].Month, a.tier
+	a.current.restore(s.Months[0])
+	if len(s.Months) > 1 {
+		a.tierThen = plan.Tier(s.Months[1].Tier)
+		var c counters
+		if c.restore(s.Months[1]); !c.zero() {
+			a.previous = &c
+		}
+	}
+	for _, g := range s.Grants {
+		grant := &grant{
+			id: g.Grant, amount: g.AmountMicros, left: g.LeftMicros, expires: g.ExpiresMs, created: g.CreatedMs,
+			reason: g.Reason, account: a, over: g.ExpiresMs != 0 && g.ExpiresMs <= f.time,
+		}
+		a.available += int64(grant.left)
+		f.addGrant(grant)
+	}
+	f.accounts[a.id] = a
+	return f.restoreParty(&a.party, s.Holds, s.Closed, s.FailuresMs, r)
+}
+
+func (c *counters) restore(s *event.MonthState) {
+	c.byteMillis = uint128{s.ByteMsHigh, s.ByteMsLow}
+	for _, u := range s.Usage {
+		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
+			c.used[key], c.overage[key], c.waived[key] = uint32(u.Used), uint32(u.Overage), uint32(u.Waived)
+			c.spent[key] = u.SpentMicros
+		}
+	}
+}
+
+func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
+	n := f.network(s.Network)
+	n.admitted = slices.Clone(s.AdmittedMs)
+	for _, t := range n.admitted {
+		r.admitted = append(r.admitted, networkTime{t, n})
+	}
+	return f.restoreParty(&n.party, s.Holds, s.Closed, s.FailuresMs, r)
+}
+
+func (f *Fold) restoreParty(p *party, open, closed []*event.HoldState, failures []int64, r *restorer) error {
+	f.touch(p)
+	p.failures = slices.Clone(failures)
+	for _, t := range p.failures {
+		r.failures = append(r.failures, partyTime{t, p})
+	}
+	for _, s := range open {
+		h, err := restoreHold(p, s)
+		if err != nil {
+			return err
+		}
+		r.open = append(r.open, h)
+	}
+	for _, s := range closed {
+		h, err := restoreHold(p, s)
+		if err != nil {
+			return err
+		}
+		r.closed = append(r.closed, h)
+	}
+	return nil
+}
+
+func restoreHold(p *party, s *event.HoldState) (*hold, error) {
+	key := plan.QuotaKey(s.QuotaKey)
+	if len(s.RequestId) != 16 || !key.Valid() {
+		return nil, fmt.Errorf("%w: hold %x", errState, s.RequestId)
+	}
+	h := &hold{
+		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
+		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
+		timedOut: s.TimedOut, party: p,
+	}
+	if len(s.IdempotencyId) == 16 {
+		h.idempotency, h.hasIdempotency = event.IdempotencyID(s.IdempotencyId), true
+	}
+	for _, u := range s.Grants {
+		if p.account == nil {
+			return nil, fmt.Errorf("%w: hold %x of a network took credits", errState, s.RequestId)
+		}
+		i := slices.IndexFunc(p.account.grants, func(g *grant) bool { return g.id == u.Grant })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: hold %x took from grant %d, which is gone", errState, s.RequestId, u.Grant)
+		}
+		g := p.account.grants[i]
+		g.refs++
+		h.use = append(h.use, grantUse{g, u.AmountMicros})
+	}
+	return h, nil
+}
+
+// relink puts what was gathered into the orders that hold over all parties. Where times are equal
+// the order has no effect.
+func (f *Fold) relink(r *restorer) {
+	// Remembered ones first: of two holds with one idempotency id, the newer decides.
+	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
+	for _, h := range r.closed {
+		f.closed.push(h)
+		h.party.closed.push(h)
+		f.byRequest[h.request] = h
+		if other := f.byIdempotency[h.idempotency]; h.hasIdempotency && (other == nil || compareHolds(other, h) < 0) {
+			f.byIdempotency[h.idempotency] = h
+		}
+	}
+	slices.SortFunc(r.open, compareHolds)
+	for _, h := range r.open {
+		f.addOpen(h)
+	}
+	slices.SortStableFunc(r.admitted, func(a, b networkTime) int { return cmp.Compare(a.time, b.time) })
+	f.admitted.items = r.admitted
+	slices.SortStableFunc(r.failures, func(a, b partyTime) int { return cmp.Compare(a.time, b.time) })
+	f.failures.items = r.failures
+}
+
+// compareHolds is the order of admission.
+func compareHolds(a, b *hold) int {
+	return cmp.Or(cmp.Compare(a.sequence, b.sequence), cmp.Compare(a.index, b.index))
+}

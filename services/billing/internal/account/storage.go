@@ -1,0 +1,114 @@
+package account
+
+import (
+	"math"
+	"math/bits"
+
+	"quire.dev/pkg/plan"
+)
+
+// uint128 is a number of byte-milliseconds: 50 MB files by the million over a month pass 64 bits.
+type uint128 struct{ high, low uint64 }
+
+func product(a, b uint64) uint128 {
+	high, low := bits.Mul64(a, b)
+	return uint128{high, low}
+}
+
+// plus saturates.
+func (a uint128) plus(b uint128) uint128 {
+	low, carry := bits.Add64(a.low, b.low, 0)
+	high, carry := bits.Add64(a.high, b.high, carry)
+	if carry != 0 {
+		return uint128{math.MaxUint64, math.MaxUint64}
+	}
+	return uint128{high, low}
+}
+
+// minus stops at zero.
+func (a uint128) minus(b uint128) uint128 {
+	low, borrow := bits.Sub64(a.low, b.low, 0)
+	high, borrow := bits.Sub64(a.high, b.high, borrow)
+	if borrow != 0 {
+		return uint128{}
+	}
+	return uint128{high, low}
+}
+
+// times saturates.
+func (a uint128) times(n uint64) uint128 {
+	low := product(a.low, n)
+	over, high := bits.Mul64(a.high, n)
+	high, carry := bits.Add64(high, low.high, 0)
+	if over != 0 || carry != 0 {
+		return uint128{math.MaxUint64, math.MaxUint64}
+	}
+	return uint128{high, low.low}
+}
+
+// over divides, rounding down, and saturates. n is not 0.
+func (a uint128) over(n uint64) uint64 {
+	if a.high >= n {
+		return math.MaxUint64
+	}
+	quotient, _ := bits.Div64(a.high, a.low, n)
+	return quotient
+}
+
+// storageBill is what a month's storage comes to: its average over the whole month, and the cents
+// for what of that is above the free bytes, rounded once, down. It is exact: the free part is
+// taken from the integral, and there is one division.
+func storageBill(byteMillis uint128, m month, book *plan.Book) (averageBytes, billedBytes, cents uint64) {
+	averageBytes = byteMillis.over(m.millis())
+	above := byteMillis.minus(product(book.FreeStorageBytes, m.millis()))
+	billedBytes = above.over(m.millis())
+	cents = above.times(book.StorageCentsPerGBMonth).over(plan.GB * m.millis())
+	return averageBytes, billedBytes, cents
+}
+
+// integrate counts the storage up to a time in the current month.
+func (a *account) integrate(to int64) {
+	if to > a.storageSince {
+		a.current.byteMillis = a.current.byteMillis.plus(product(a.storageBytes, uint64(to-a.storageSince)))
+		a.storageSince = to
+	}
+}
+
+// store changes what the account stores, from a time that may be past. The months that are still
+// held are corrected; what was before them is closed.
+func (f *Fold) store(a *account, delta, from int64) {
+	a.integrate(f.time)
+	size := uint64(delta)
+	if delta < 0 {
+		size = min(-size, a.storageBytes)
+		a.storageBytes -= size
+	} else {
+		a.storageBytes += min(size, math.MaxInt64-a.storageBytes)
+	}
+	if from <= 0 || from >= f.time || size == 0 {
+		return
+	}
+	correct := func(c *counters, millis int64) {
+		if millis <= 0 {
+			return
+		}
+		if part := product(size, uint64(millis)); delta < 0 {
+			c.byteMillis = c.byteMillis.minus(part)
+		} else {
+			c.byteMillis = c.byteMillis.plus(part)
+		}
+	}
+	from = max(from, a.created)
+	correct(&a.current, f.time-max(from, f.month.start))
+	if before := monthNumber(f.month.number - 1); from < before.end {
+		correct(a.before(), before.end-max(from, before.start))
+	}
+}
+
+// before is the previous month's counters, for changing.
+func (a *account) before() *counters {
+	if a.previous == nil {
+		a.previous = &counters{}
+	}
+	return a.previous
+}

@@ -1,0 +1,108 @@
+package account
+
+import "quire.dev/pkg/event"
+
+// How a request that was admitted ended, as ExplainAnswer.settlement says it.
+const (
+	SettlementOpen            = "open"
+	SettlementServed          = "served"
+	SettlementVoid            = "void"
+	SettlementServedUnsettled = "served_unsettled" // by time-out
+	SettlementWaived          = "waived"           // served after its hold was voided, and not charged
+)
+
+// Trace notes what becomes of one request while messages are folded.
+type Trace struct {
+	request event.RequestID
+	until   int64
+	answer  *event.ExplainAnswer
+}
+
+// Watch makes the fold note what becomes of a request in the messages to come. There is one trace
+// at a time.
+func (f *Fold) Watch(request event.RequestID) *Trace {
+	f.trace = &Trace{request: request}
+	return f.trace
+}
+
+// Answer is what was seen, without the stream's name; nil where the request was not.
+func (t *Trace) Answer() *event.ExplainAnswer { return t.answer }
+
+// Done tells that nothing can become of the request any more that it is still remembered for.
+func (t *Trace) Done(f *Fold) bool {
+	if t.answer == nil {
+		return false
+	}
+	switch t.answer.Settlement {
+	case "", SettlementServed, SettlementWaived:
+		return true
+	}
+	return f.time > t.until
+}
+
+// traced notes the state before a decision about the watched request.
+func (f *Fold) traced(h *hold, item *event.Admission) bool {
+	t := f.trace
+	if t == nil || t.request != h.request || t.answer != nil {
+		return false
+	}
+	e := &event.ExplainAnswer{
+		RequestId: append([]byte(nil), item.RequestId...), Account: item.Account, QuotaKey: item.QuotaKey,
+		TimeMs: f.time, Sequence: f.sequence, Index: h.index, Anonymous: item.Anonymous,
+	}
+	e.UsedBefore = f.usedBy(item)
+	t.answer, t.until = e, f.time+HoldMillis+MemoryMillis
+	return true
+}
+
+// usedBy is the counter that decides an admission, without changing anything.
+func (f *Fold) usedBy(item *event.Admission) uint64 {
+	if item.Anonymous {
+		if n := f.networks[item.Account]; n != nil {
+			return uint64(len(n.admitted))
+		}
+		return 0
+	}
+	if a := f.accounts[item.Account]; a != nil && a.month == f.month.number {
+		return uint64(a.current.used[item.QuotaKey])
+	}
+	return 0
+}
+
+// traceVerdict notes the decision; h is nil where it is a refusal.
+func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
+	e := f.trace.answer
+	e.Verdict = &event.Verdict{
+		Decision: v.Decision, Charge: v.Charge, Remaining: v.Remaining, Limit: v.Limit, CostMicros: v.CostMicros,
+		BalanceMicros: v.BalanceMicros, Tier: v.Tier, RetryAfterSeconds: v.RetryAfterSeconds, Final: v.Final,
+		ResetSeconds: v.ResetSeconds, CurrentKeyVersion: v.CurrentKeyVersion,
+	}
+	e.UsedAfter = f.usedBy(item)
+	if a := f.accounts[item.Account]; a != nil && !item.Anonymous {
+		e.PriceMicros = uint64(f.book.Terms[a.tier][item.QuotaKey].Price)
+	}
+	if h != nil {
+		e.Settlement = SettlementOpen
+		f.traceGrants(h)
+	}
+}
+
+func (f *Fold) traceGrants(h *hold) {
+	if f.trace == nil || f.trace.request != h.request || f.trace.answer == nil {
+		return
+	}
+	f.trace.answer.Grants = nil
+	for _, u := range h.use {
+		f.trace.answer.Grants = append(f.trace.answer.Grants, &event.GrantUse{
+			Grant: u.grant.id, AmountMicros: u.amount, Reason: u.grant.reason,
+		})
+	}
+}
+
+// traceSettled notes how the request ended, for now.
+func (f *Fold) traceSettled(request event.RequestID, settlement string) {
+	if f.trace == nil || f.trace.request != request || f.trace.answer == nil {
+		return
+	}
+	f.trace.answer.Settlement, f.trace.answer.SettlementSequence = settlement, f.sequence
+}
