@@ -1,0 +1,251 @@
+package natsserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sys/unix"
+)
+
+func start(t *testing.T, folder string) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), Options{Folder: folder, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// watch runs the supervision until the test ends.
+func watch(t *testing.T, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func connect(t *testing.T, s *Server) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(s), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func makeStream(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Discard: jetstream.DiscardNew})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func publish(ctx context.Context, js jetstream.JetStream, data []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	ack, err := js.Publish(ctx, "s", data)
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// eventually repeats step until it returns nil.
+func eventually(t *testing.T, what string, step func() error) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(60 * time.Second)
+	var err error
+	for {
+		if err = step(); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+func stored(t *testing.T, js jetstream.JetStream) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	stream, err := js.Stream(t.Context(), "S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
+		m, err := stream.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatalf("message %d: %v", seq, err)
+		}
+		name, _, _ := strings.Cut(string(m.Data), " ")
+		out[name] = true
+	}
+	return out
+}
+
+func TestConnectionsSurviveARestartAndNothingAcknowledgedIsLost(t *testing.T) {
+	s := start(t, t.TempDir())
+	js := connect(t, s)
+	makeStream(t, js)
+	acked := map[string]bool{}
+	for i := range 60 {
+		if i%20 == 19 {
+			if err := s.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := fmt.Sprint(i)
+		eventually(t, "publish", func() error {
+			_, err := publish(t.Context(), js, []byte(name+" x"))
+			return err
+		})
+		acked[name] = true
+	}
+	if got := s.Starts(); got != 4 {
+		t.Errorf("%d starts", got)
+	}
+	have := stored(t, js)
+	for name := range acked {
+		if !have[name] {
+			t.Errorf("message %s was acknowledged and is gone", name)
+		}
+	}
+}
+
+func TestAMessageOfTheLargestPayloadIsStored(t *testing.T) {
+	js := connect(t, start(t, t.TempDir()))
+	makeStream(t, js)
+	ack, err := js.Publish(t.Context(), "s", make([]byte, maxPayloadBytes-1024))
+	if err != nil || ack.Sequence != 1 {
+		t.Fatalf("%+v, %v", ack, err)
+	}
+}
+
+func TestStopRefusesConnections(t *testing.T) {
+	s := start(t, t.TempDir())
+	s.Stop()
+	if _, err := s.InProcessConn(); !errors.Is(err, ErrDown) {
+		t.Fatalf("got %v", err)
+	}
+	if err := s.Restart(t.Context()); !errors.Is(err, ErrDown) {
+		t.Fatalf("restart after stop: %v", err)
+	}
+}
+
+func TestBeforeStartStopsTheStart(t *testing.T) {
+	refusal := errors.New("no")
+	_, err := Start(t.Context(), Options{
+		Folder: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		BeforeStart: func(context.Context) error { return refusal },
+	})
+	if !errors.Is(err, refusal) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// smallDisk is a folder with that much room. It needs the right to mount.
+func smallDisk(t *testing.T, megabytes int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", megabytes)); err != nil {
+		t.Skipf("NOT TESTED: what a full disk does. Mounting a tmpfs needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
+
+func TestAFullDiskIsRecoveredFromOnceThereIsRoom(t *testing.T) {
+	dir := smallDisk(t, 48)
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 24<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(t.Context(), Options{Folder: filepath.Join(dir, "nats"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop() // before the disk goes
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	js := connect(t, s)
+	makeStream(t, js)
+	acked := map[string]bool{}
+	body := bytes.Repeat([]byte("x"), 512<<10)
+	full := false
+	for i := 0; i < 200 && !full; i++ {
+		name := fmt.Sprint(i)
+		if _, err := publish(t.Context(), js, append([]byte(name+" "), body...)); err != nil {
+			full = true
+			break
+		}
+		acked[name] = true
+	}
+	if !full {
+		t.Fatal("the disk never got full")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "publish after there is room", func() error {
+		_, err := publish(t.Context(), js, []byte("after x"))
+		return err
+	})
+	have := stored(t, js)
+	for name := range acked {
+		if !have[name] {
+			t.Errorf("message %s was acknowledged and is gone", name)
+		}
+	}
+	if !have["after"] || s.Starts() < 2 {
+		t.Errorf("after %v, %d starts", have["after"], s.Starts())
+	}
+}
+
+func TestDisabledJetStreamIsEnabledAgain(t *testing.T) {
+	s := start(t, t.TempDir())
+	watch(t, s)
+	js := connect(t, s)
+	makeStream(t, js)
+	if err := s.current.ShutdownJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "publish", func() error {
+		_, err := publish(t.Context(), js, []byte("again x"))
+		return err
+	})
+}
