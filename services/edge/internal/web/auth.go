@@ -1,0 +1,109 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+)
+
+const (
+	headerAPIKey      = "X-Api-Key"
+	headerManageToken = "X-Manage-Token"
+	headerPassword    = "X-Paste-Password"
+)
+
+// caller is who asks: an account by its key, or a keyless source.
+type caller struct {
+	account   event.AccountID // 0: keyless
+	network   event.AccountID // of a keyless caller: its pseudo-account
+	key       apikey.Key
+	anonymous bool
+}
+
+// payer is the account that an admission goes to.
+func (a *caller) payer() event.AccountID {
+	if a.anonymous {
+		return a.network
+	}
+	return a.account
+}
+
+// scope is what an Idempotency-Key of the caller belongs to.
+func (a *caller) scope() []byte { return a.payer().Bytes() }
+
+func apiKeyRequired() error { return fault.New(fault.APIKeyRequired, "API key required") }
+
+func invalidAPIKey() error { return fault.New(fault.InvalidAPIKey, "Invalid API key") }
+
+// sentKey is the key of the request: x-api-key, else Authorization. Whatever Authorization holds
+// counts as a key that was sent, so that a mistyped scheme is not taken for a keyless call.
+func sentKey(c *fiber.Ctx) string {
+	if k := c.Get(headerAPIKey); k != "" {
+		return strings.TrimSpace(k)
+	}
+	auth := strings.TrimSpace(c.Get(fiber.HeaderAuthorization))
+	if len(auth) > 7 && strings.EqualFold(auth[:7], "Bearer ") {
+		return strings.TrimSpace(auth[7:])
+	}
+	return auth
+}
+
+// keyCaller reads the request's API key. found is false where none was sent; one that is wrong is
+// 401 and counts against the source. Whether the version is current is billing's to say.
+func (s *Server) keyCaller(c *fiber.Ctx) (who caller, found bool, err error) {
+	text := sentKey(c)
+	if text == "" {
+		return caller{}, false, nil
+	}
+	key, err := s.secret.Parse(text)
+	if err != nil {
+		return caller{}, true, s.badKey(c)
+	}
+	return caller{account: key.Account, key: key}, true, nil
+}
+
+// requireKey is keyCaller where a key is needed.
+func (s *Server) requireKey(c *fiber.Ctx) (caller, error) {
+	who, found, err := s.keyCaller(c)
+	if err == nil && !found {
+		err = apiKeyRequired()
+	}
+	return who, err
+}
+
+// keyOrNetwork is keyCaller where a call without a key is the source's.
+func (s *Server) keyOrNetwork(c *fiber.Ctx) (caller, error) {
+	who, found, err := s.keyCaller(c)
+	if err != nil || found {
+		return who, err
+	}
+	return caller{network: s.network(c), anonymous: true}, nil
+}
+
+// badKey is the answer to a key that is not valid: 401, or 429 once the source has sent too many.
+func (s *Server) badKey(c *fiber.Ctx) error {
+	return s.sourceFailed(c, invalidAPIKey())
+}
+
+// sourceFailed counts a failed call of the source and returns failure, or 429 instead where the
+// source has failed too often.
+func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
+	source, now := s.source(c), s.now()
+	if err := s.failures.refused(source, now); err != nil {
+		return err
+	}
+	s.failures.add(source, now)
+	return failure
+}
+
+// sessionAccount is the account of the request's session; fault.SessionRequired where there is none.
+func (s *Server) sessionAccount(c *fiber.Ctx) (event.AccountID, error) {
+	if s.session == nil {
+		return 0, fault.New(fault.SessionRequired, "Log in first.")
+	}
+	return s.session(c)
+}

@@ -1,0 +1,240 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/services/edge/internal/bus"
+)
+
+// startServer serves the routes that setup adds and returns the address.
+func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string) {
+	t.Helper()
+	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.New(nil, bus.Config{Partitions: 1, Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(cfg, Deps{Bus: b, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
+	setup(s)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return s, ln.Addr().String()
+}
+
+// echo answers with the body it read.
+func echo(s *Server, limit bodyLimit) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		b, err := s.readBody(c, limit)
+		if err != nil {
+			return err
+		}
+		return s.json(c, 200, map[string]any{"success": true, "size": len(b), "body": string(b[:min(len(b), 100)])})
+	}
+}
+
+type rawAnswer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// exchange sends raw bytes and reads n answers.
+func exchange(t *testing.T, addr, raw string, n int) []rawAnswer {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := c.Write([]byte(raw)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(c)
+	var out []rawAnswer
+	for range n {
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("answer %d: %v", len(out)+1, err)
+		}
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, rawAnswer{res.StatusCode, res.Header, string(b)})
+	}
+	return out
+}
+
+func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.route("GET", "/there", echo(s, bodyLimit{10, "10 bytes"}))
+		s.route("POST", "/there", echo(s, bodyLimit{10, "10 bytes"}))
+		s.route("GET", "/panic", func(*fiber.Ctx) error { panic("on purpose") })
+	})
+	for _, tc := range []struct {
+		name, raw, code string
+		status          int
+		allow           string
+	}{
+		{"unknown path", "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", "not_found", 404, ""},
+		{"wrong method", "PUT /there HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "method_not_allowed", 405, "GET, HEAD, POST, OPTIONS"},
+		{"unknown method", "BREW /there HTTP/1.1\r\nHost: a\r\n\r\n", "method_not_allowed", 405, ""},
+		{"no HTTP", "hello\r\n\r\n", "malformed", 400, ""},
+		{"header too large", "GET / HTTP/1.1\r\nX: " + strings.Repeat("a", 9<<10) + "\r\n\r\n", "headers_too_large", 431, ""},
+		{"panic", "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", "internal", 500, ""},
+		{"body too large", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n12345678901", "too_large", 413, ""},
+		{"two lengths", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n12", "malformed", 400, ""},
+		{"length and chunks", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed", 400, ""},
+		{"bad chunk", "POST /there HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", "malformed", 400, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := exchange(t, addr, tc.raw, 1)[0]
+			var body struct {
+				Success *bool
+				Reason  string
+				Code    string
+			}
+			if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+				t.Fatalf("%q: %v", a.body, err)
+			}
+			if a.status != tc.status || body.Code != tc.code || body.Reason == "" || body.Success == nil || *body.Success {
+				t.Errorf("got %d %s", a.status, a.body)
+			}
+			if got := a.header.Get("Allow"); got != tc.allow {
+				t.Errorf("Allow %q, want %q", got, tc.allow)
+			}
+			if len(a.header.Get("X-Request-Id")) != 36 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+				t.Errorf("headers %v", a.header)
+			}
+		})
+	}
+}
+
+func TestRequestsFollowEachOtherOnOneConnection(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.route("POST", "/echo", echo(s, bodyLimit{1 << 20, "1 MiB"}))
+		s.route("POST", "/ignore", func(c *fiber.Ctx) error { return s.json(c, 200, map[string]any{"success": true}) })
+	})
+	raw := "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nfirst" +
+		"\r\n\r\nPOST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nsec\r\n3\r\nond\r\n0\r\nX-Trailer: 1\r\n\r\n" +
+		"POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nskip" +
+		"POST /echo HTTP/1.1\nHost: a\nX-Quire-Body: 100\nContent-Length: 0\n\n" +
+		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlast"
+	answers := exchange(t, addr, raw, 5)
+	for i, want := range []string{`"first"`, `"second"`, `"success"`, `"body":""`, `"last"`} {
+		if answers[i].status != 200 || !strings.Contains(answers[i].body, want) {
+			t.Errorf("answer %d: %d %s, want %s", i+1, answers[i].status, answers[i].body, want)
+		}
+	}
+}
+
+func TestExpectContinueIsAnsweredOnlyWhenTheBodyIsWanted(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.route("POST", "/echo", echo(s, bodyLimit{10, "10 bytes"}))
+	})
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprint(c, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+		t.Fatalf("%q %v", line, err)
+	}
+	r.ReadString('\n')
+	fmt.Fprint(c, "hello")
+	res, err := http.ReadResponse(r, nil)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("%v %v", res, err)
+	}
+	refused := exchange(t, addr, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 50\r\n\r\n", 1)[0]
+	if refused.status != 413 {
+		t.Errorf("got %d before the body, want 413", refused.status)
+	}
+}
+
+func TestAClientThatIsStillSendingCanReadThe413(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.route("POST", "/echo", echo(s, bodyLimit{1 << 10, "1 KiB"}))
+	})
+	for _, length := range []int64{40 << 20, -1} {
+		body := io.Reader(bytes.NewReader(make([]byte, 40<<20)))
+		if length < 0 {
+			body = io.MultiReader(body) // of unknown length: chunked
+		}
+		res, err := http.Post("http://"+addr+"/echo", "text/plain", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != 413 || !strings.Contains(string(answer), "1 KiB") {
+			t.Errorf("%d %s %v", res.StatusCode, answer, err)
+		}
+	}
+}
+
+func TestConnectionsBeyondTheBoundAreToldSo(t *testing.T) {
+	_, addr := startServer(t, Config{MaxConns: 2}, func(*Server) {})
+	for range 2 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 404 {
+			t.Fatalf("%v %v", res, err)
+		}
+	}
+	a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"unavailable"`) {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+}
+
+func TestOptionsAndHead(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.route("GET", "/there", echo(s, bodyLimit{10, "10 bytes"}))
+	})
+	a := exchange(t, addr, "OPTIONS /there HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.status != 204 || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	res, err := http.Head("http://" + addr + "/there")
+	if err != nil || res.StatusCode != 200 || res.ContentLength <= 0 {
+		t.Errorf("%v %v", res, err)
+	}
+}

@@ -1,0 +1,119 @@
+package web
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+)
+
+var errNoSyscallConn = errors.New("connection without a file descriptor")
+
+// refusing bounds the connections that are being told that there is no room.
+const refusing = 64
+
+// listener accepts connections, as many as it may and from one source.
+type listener struct {
+	net.Listener
+	maxConns     int
+	maxPerSource int
+	trusted      []netip.Prefix // not bounded one by one: many clients come through a proxy
+
+	mu       sync.Mutex
+	open     int
+	bySource map[netip.Addr]int
+
+	refusals chan struct{}
+	waiting  sync.WaitGroup
+}
+
+func newListener(ln net.Listener, cfg *Config) *listener {
+	return &listener{
+		Listener: ln, maxConns: cfg.MaxConns, maxPerSource: cfg.MaxConnsPerSource, trusted: cfg.TrustedProxies,
+		bySource: make(map[netip.Addr]int), refusals: make(chan struct{}, refusing),
+	}
+}
+
+// Accept returns the next connection there is room for.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		out, err := newConn(c, l, addrOf(c.RemoteAddr()))
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		if l.admit(out) {
+			return out, nil
+		}
+		l.refuse(c)
+	}
+}
+
+func (l *listener) admit(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.maxConns || l.bySource[c.source] >= l.maxPerSource && !contains(l.trusted, c.peer) {
+		return false
+	}
+	l.open++
+	l.bySource[c.source]++
+	return true
+}
+
+func (l *listener) release(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.bySource[c.source]--; l.bySource[c.source] <= 0 {
+		delete(l.bySource, c.source)
+	}
+}
+
+// refuse answers 503 and closes, without a request having been read.
+func (l *listener) refuse(c net.Conn) {
+	select {
+	case l.refusals <- struct{}{}:
+	default:
+		c.Close()
+		return
+	}
+	l.waiting.Go(func() {
+		defer func() { <-l.refusals }()
+		defer c.Close()
+		if c.SetDeadline(time.Now().Add(time.Second)) == nil {
+			if _, err := c.Write(refusal()); err == nil {
+				lingerBriefly(c)
+			}
+		}
+	})
+}
+
+func refusal() []byte {
+	body := appendFailure(nil, fault.Unavailable, "Too many connections. Try again.")
+	head := "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: " + contentTypeJSON +
+		"\r\nRetry-After: 1\r\nX-Request-Id: " + event.NewRequestID().String() +
+		"\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	return append([]byte(head), body...)
+}
+
+func lingerBriefly(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	b := takeBuffer()
+	defer putBuffer(b)
+	for range 16 {
+		if _, err := c.Read(*b); err != nil {
+			return
+		}
+	}
+}

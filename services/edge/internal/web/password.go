@@ -1,0 +1,86 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// The cost of a password hash, RFC 9106's and OWASP's smallest for argon2id: 19 MiB, two passes.
+const (
+	argonMemoryKiB = 19 * 1024
+	argonTime      = 2
+	argonThreads   = 1
+	argonKeyBytes  = 32
+	argonSaltBytes = 16
+)
+
+var errPasswordHash = errors.New("stored password hash is not argon2id")
+
+// hashPassword returns the argon2id hash in PHC form. Only Config.PasswordHashes run at a time;
+// where the wait for a turn is too long it is 503.
+func (s *Server) hashPassword(ctx context.Context, password string) ([]byte, error) {
+	salt := make([]byte, argonSaltBytes)
+	rand.Read(salt)
+	sum, err := s.argon(ctx, password, salt, argonCost{argonMemoryKiB, argonTime, argonThreads, argonKeyBytes})
+	if err != nil {
+		return nil, err
+	}
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Appendf(nil, "$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version,
+		argonMemoryKiB, argonTime, argonThreads, encode(salt), encode(sum)), nil
+}
+
+// checkPassword tells whether password is what hash was made of.
+func (s *Server) checkPassword(ctx context.Context, hash []byte, password string) (bool, error) {
+	cost, salt, want, err := parsePHC(string(hash))
+	if err != nil {
+		return false, err
+	}
+	got, err := s.argon(ctx, password, salt, cost)
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(got, want) == 1, nil
+}
+
+type argonCost struct {
+	memoryKiB, time uint32
+	threads         uint8
+	keyBytes        uint32
+}
+
+func (s *Server) argon(ctx context.Context, password string, salt []byte, cost argonCost) ([]byte, error) {
+	wait, cancel := context.WithTimeout(ctx, budgetWait)
+	defer cancel()
+	if err := s.hashing.Acquire(wait, 1); err != nil {
+		return nil, unavailable(err)
+	}
+	defer s.hashing.Release(1)
+	return argon2.IDKey([]byte(password), salt, cost.time, cost.memoryKiB, cost.threads, cost.keyBytes), nil
+}
+
+// parsePHC reads $argon2id$v=19$m=…,t=…,p=…$salt$hash. Costs above what any release of this
+// program has used are refused: a hash is checked by whoever asks.
+func parsePHC(text string) (cost argonCost, salt, sum []byte, err error) {
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return cost, nil, nil, errPasswordHash
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &cost.memoryKiB, &cost.time, &cost.threads); err != nil {
+		return cost, nil, nil, errPasswordHash
+	}
+	salt, err1 := base64.RawStdEncoding.DecodeString(parts[4])
+	sum, err2 := base64.RawStdEncoding.DecodeString(parts[5])
+	if err1 != nil || err2 != nil || len(sum) == 0 || cost.memoryKiB > 64<<10 || cost.time == 0 || cost.time > 8 || cost.threads == 0 {
+		return cost, nil, nil, errPasswordHash
+	}
+	cost.keyBytes = uint32(len(sum))
+	return cost, salt, sum, nil
+}

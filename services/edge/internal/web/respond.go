@@ -1,0 +1,112 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const contentTypeJSON = "application/json; charset=utf-8"
+
+// timeFormat is how times are written: RFC 3339 in UTC with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// formatTime writes Unix milliseconds.
+func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(timeFormat) }
+
+// optionalTime is formatTime, or nil for 0: JSON's null.
+func optionalTime(ms int64) *string {
+	if ms == 0 {
+		return nil
+	}
+	t := formatTime(ms)
+	return &t
+}
+
+// json answers with v in JSON.
+func (s *Server) json(c *fiber.Ctx, status int, v any) error {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	return send(c, status, bytes.TrimSuffix(out.Bytes(), []byte("\n")))
+}
+
+// send answers with JSON that is ready. body is the response's from here on.
+func send(c *fiber.Ctx, status int, body []byte) error {
+	r := c.Response()
+	r.SetStatusCode(status)
+	r.Header.SetContentType(contentTypeJSON)
+	r.Header.Set(fiber.HeaderCacheControl, "no-store")
+	r.SetBodyRaw(body)
+	return nil
+}
+
+// appendTime appends Unix milliseconds as a JSON string, null for 0.
+func appendTime(dst []byte, ms int64) []byte {
+	if ms == 0 {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '"')
+	dst = time.UnixMilli(ms).UTC().AppendFormat(dst, timeFormat)
+	return append(dst, '"')
+}
+
+func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
+
+func appendBool(dst []byte, v bool) []byte { return strconv.AppendBool(dst, v) }
+
+// appendString appends s as a JSON string.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	dst = appendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendEscaped appends s as it stands between the quotes of a JSON string. Bytes that are not
+// UTF-8 become U+FFFD: nothing stored has any, but an answer must be JSON whatever comes.
+func appendEscaped[T string | []byte](dst []byte, s T) []byte {
+	start := 0
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' {
+			i++
+			continue
+		}
+		if b >= utf8.RuneSelf {
+			end := min(i+utf8.UTFMax, len(s))
+			r, size := utf8.DecodeRuneInString(string(s[i:end]))
+			if r == utf8.RuneError && size == 1 {
+				dst = append(append(dst, s[start:i]...), `\ufffd`...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch b {
+		case '"', '\\':
+			dst = append(dst, '\\', b)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
+		}
+		i++
+		start = i
+	}
+	return append(dst, s[start:]...)
+}
