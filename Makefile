@@ -1,0 +1,91 @@
+# `make` lists what there is. Everything is built without CGO, from the modules of go.work.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+MODULES := pkg $(wildcard services/*) bench
+BINARY  := bin/quire
+
+export CGO_ENABLED := 0
+
+# $(call need,command,Debian package): installs it where that is missing and possible.
+define need
+@command -v $(1) >/dev/null 2>&1 || { \
+  echo "$(1) is missing: installing the Debian package $(2)"; \
+  sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
+  { $$sudo apt-get update && $$sudo apt-get install -y --no-install-recommends $(2); } >/tmp/quire-apt.log 2>&1 \
+    || { echo "could not install $(2) (see /tmp/quire-apt.log): install $(1) yourself, then try again" >&2; exit 1; }; }
+endef
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(BINARY)-build ## build quire and run it, with its data in ./data
+	@exec $(BINARY)
+
+.PHONY: $(BINARY)-build
+$(BINARY)-build:
+	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BINARY) ./services/standalone/cmd/quire
+
+.PHONY: build
+build: $(BINARY)-build ## build quire and the services into bin/
+	@for main in $(wildcard services/*/cmd/*); do \
+	  name=$$(basename $$main); [ $$name = quire ] || \
+	  $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quire-$$name ./$$main || exit 1; \
+	done
+	@ls -lh bin
+
+.PHONY: test
+test: ## run all tests
+	$(GO) test -timeout 10m work
+
+.PHONY: race
+race: ## run the unit tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m work
+
+.PHONY: chaos
+chaos: ## kill and restart quire under load, many times (ROUNDS=25)
+	$(GO) test -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
+
+.PHONY: bench
+bench: $(BINARY)-build ## compare metered requests with a bare handler, under wrk
+	$(call need,wrk,wrk)
+	@$(GO) run ./bench -quire $(BINARY) $(BENCHFLAGS)
+
+.PHONY: fmt
+fmt: tools/bin/gofumpt ## format the code
+	@tools/bin/gofumpt -w $(MODULES)
+
+.PHONY: lint
+lint: tools/bin/golangci-lint ## check the code
+	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(CURDIR)/tools/bin/golangci-lint run ./...) || exit 1; done
+
+.PHONY: vuln
+vuln: tools/bin/govulncheck ## look for known vulnerabilities (asks vuln.go.dev)
+	@for module in $(MODULES); do echo "vuln $$module"; (cd $$module && $(CURDIR)/tools/bin/govulncheck ./...) || exit 1; done
+
+.PHONY: generate
+generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the generated code again
+	$(call need,protoc,protobuf-compiler)
+	@sh pkg/event/generate.sh
+
+.PHONY: tidy
+tidy: ## tidy every module
+	@for module in $(MODULES) tools; do echo "tidy $$module"; (cd $$module && GOWORK=off $(GO) mod tidy) || exit 1; done
+
+.PHONY: clean
+clean: ## remove what was built; data stays
+	@rm -rf bin tools/bin coverage
+
+tools/bin/golangci-lint: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+tools/bin/govulncheck: PACKAGE = golang.org/x/vuln/cmd/govulncheck
+tools/bin/gofumpt: PACKAGE = mvdan.cc/gofumpt
+tools/bin/protoc-gen-go: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
+tools/bin/protoc-gen-go-vtproto: PACKAGE = github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto
+tools/bin/%: tools/go.mod
+	@echo "building $*"
+	@cd tools && GOWORK=off $(GO) build -o bin/$* $(PACKAGE)
