@@ -1,0 +1,80 @@
+package telemetry
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// readyRetrySeconds is what a client that found the process not ready is told to wait.
+const readyRetrySeconds = "1"
+
+// answer has the shape of all answers of the HTTP contract.
+type answer struct {
+	Success   bool      `json:"success"`
+	Remaining *int      `json:"remaining,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Code      string    `json:"code,omitempty"`
+	Failing   []Failing `json:"failing,omitempty"`
+}
+
+// Handler serves the paths for operators: /livez is 200 as long as the process answers at all, /readyz is 503 with the
+// checks that fail until all are ready, /metrics is the metrics in Prometheus' format.
+func Handler(metrics *Metrics, health *Health) http.Handler {
+	registry := prometheus.NewRegistry()
+	if metrics != nil {
+		registry = metrics.registry
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { writeSuccess(w) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { writeReadiness(w, health.Failing()) })
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusNotFound, answer{Reason: "There is nothing at this path", Code: "not_found"})
+	})
+	return onlyReads(mux)
+}
+
+func onlyReads(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			write(w, http.StatusMethodNotAllowed, answer{Reason: "Only GET and HEAD are allowed here", Code: "method_not_allowed"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func writeReadiness(w http.ResponseWriter, failing []Failing) {
+	if len(failing) == 0 {
+		writeSuccess(w)
+		return
+	}
+	names := make([]string, len(failing))
+	for i, check := range failing {
+		names[i] = check.Name
+	}
+	w.Header().Set("Retry-After", readyRetrySeconds)
+	write(w, http.StatusServiceUnavailable, answer{
+		Reason:  "Not ready: " + strings.Join(names, ", "),
+		Code:    "unavailable",
+		Failing: failing,
+	})
+}
+
+func writeSuccess(w http.ResponseWriter) {
+	unlimited := -1
+	write(w, http.StatusOK, answer{Success: true, Remaining: &unlimited})
+}
+
+func write(w http.ResponseWriter, status int, body answer) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// A client that has gone can't be told so.
+	_ = json.NewEncoder(w).Encode(body)
+}

@@ -1,0 +1,97 @@
+// Package telemetry gives a process its logger, its metrics and the HTTP paths by which operators look at it.
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"quire.dev/pkg/config"
+)
+
+// LogConfig says what is logged and how. The zero values but for Service's are good.
+type LogConfig struct {
+	Service string // the value of the attribute "service"; left out where empty
+	Level   string // debug, info, warn or error; info where empty
+	Format  string // json or text; json where empty
+}
+
+// Validate reports all that is wrong with the settings.
+func (c LogConfig) Validate() error {
+	var errs []error
+	if _, err := c.level(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Format != "" && c.Format != "json" && c.Format != "text" {
+		errs = append(errs, fmt.Errorf("log format %q is neither json nor text", c.Format))
+	}
+	return errors.Join(errs...)
+}
+
+func (c LogConfig) level() (slog.Level, error) {
+	switch c.Level {
+	case "":
+		return slog.LevelInfo, nil
+	case "debug", "info", "warn", "error":
+		var level slog.Level
+		err := level.UnmarshalText([]byte(c.Level))
+		return level, err
+	}
+	return 0, fmt.Errorf("log level %q is none of debug, info, warn, error", c.Level)
+}
+
+// NewLogger returns a logger that writes to w and masks secrets (see Mask).
+func NewLogger(w io.Writer, c LogConfig) (*slog.Logger, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	level, err := c.level()
+	if err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: Mask}
+	var handler slog.Handler = slog.NewJSONHandler(w, options)
+	if c.Format == "text" {
+		handler = slog.NewTextHandler(w, options)
+	}
+	log := slog.New(handler)
+	if c.Service != "" {
+		log = log.With("service", c.Service)
+	}
+	return log, nil
+}
+
+// Mask is a slog.HandlerOptions.ReplaceAttr. It hides the values of attributes with a secret's name, and of all in a
+// group with one (config.IsSecretName), and the credentials of URLs in texts, errors and messages. What is inside of
+// other values, such as structs, it does not see: secrets there should be of the type config.Secret.
+func Mask(groups []string, attr slog.Attr) slog.Attr {
+	// A flag about a secret ("password": true) is none.
+	secret := config.IsSecretName(attr.Key) || slices.ContainsFunc(groups, config.IsSecretName)
+	if secret && attr.Value.Kind() != slog.KindBool {
+		return slog.String(attr.Key, config.Hidden)
+	}
+	switch attr.Value.Kind() {
+	case slog.KindString:
+		return redacted(attr, attr.Value.String())
+	case slog.KindAny:
+		switch value := attr.Value.Any().(type) {
+		case error:
+			return redacted(attr, value.Error())
+		case fmt.Stringer: // *url.URL among others
+			if text := value.String(); strings.Contains(text, "://") {
+				return redacted(attr, text)
+			}
+		}
+	}
+	return attr
+}
+
+func redacted(attr slog.Attr, text string) slog.Attr {
+	if strings.Contains(text, "://") {
+		return slog.String(attr.Key, config.Redact(text))
+	}
+	return attr
+}

@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Namespace begins the name of every metric.
+const Namespace = "quire"
+
+// Metrics makes and holds the metrics of one process. A metric that exists is given again, so that several instances
+// of a service in one process share it; one of the same name but another kind, help or labels panics. On a nil
+// *Metrics everything works and nothing is shown. It may be used concurrently.
+type Metrics struct {
+	registry *prometheus.Registry
+}
+
+// NewMetrics returns metrics with those of the Go runtime, the process and the build.
+func NewMetrics() *Metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector(),
+	)
+	return &Metrics{registry: registry}
+}
+
+// Desc names a metric: {"billing", "admissions_total", "…"} is quire_billing_admissions_total. Names end in the unit,
+// those of counters in _total.
+type Desc struct {
+	Service string // the part of the process that the metric belongs to
+	Name    string
+	Help    string
+}
+
+// Counter returns a number that only grows.
+func (m *Metrics) Counter(d Desc) prometheus.Counter {
+	return register[prometheus.Counter](m, prometheus.NewCounter(prometheus.CounterOpts(d.opts())))
+}
+
+// CounterVec returns a counter for each set of values of the labels, which must be few.
+func (m *Metrics) CounterVec(d Desc, labels ...string) *prometheus.CounterVec {
+	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts(d.opts()), labels))
+}
+
+// Gauge returns a number that goes up and down.
+func (m *Metrics) Gauge(d Desc) prometheus.Gauge {
+	return register[prometheus.Gauge](m, prometheus.NewGauge(prometheus.GaugeOpts(d.opts())))
+}
+
+// GaugeVec returns a gauge for each set of values of the labels, which must be few.
+func (m *Metrics) GaugeVec(d Desc, labels ...string) *prometheus.GaugeVec {
+	return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts(d.opts()), labels))
+}
+
+// Histogram returns a distribution over the buckets, such as Durations().
+func (m *Metrics) Histogram(d Desc, buckets []float64) prometheus.Histogram {
+	return register[prometheus.Histogram](m, prometheus.NewHistogram(d.histogram(buckets)))
+}
+
+// HistogramVec returns a histogram for each set of values of the labels, which must be few.
+func (m *Metrics) HistogramVec(d Desc, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(m, prometheus.NewHistogramVec(d.histogram(buckets), labels))
+}
+
+func (d Desc) opts() prometheus.Opts {
+	return prometheus.Opts{Namespace: Namespace, Subsystem: d.Service, Name: d.Name, Help: d.Help}
+}
+
+func (d Desc) histogram(buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Namespace: Namespace, Subsystem: d.Service, Name: d.Name, Help: d.Help, Buckets: buckets}
+}
+
+func register[C prometheus.Collector](m *Metrics, c C) C {
+	if m == nil {
+		return c
+	}
+	err := m.registry.Register(c)
+	var taken prometheus.AlreadyRegisteredError
+	if errors.As(err, &taken) {
+		if existing, ok := taken.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	if err != nil {
+		panic(err) // two metrics of one name: a mistake in the program
+	}
+	return c
+}
+
+// Durations are buckets for the seconds that a request or a step of one takes: 100 µs to 26 s, each double the one
+// before.
+func Durations() []float64 { return prometheus.ExponentialBuckets(0.0001, 2, 19) }
+
+// Sizes are buckets for bytes: 256 B to 64 MiB, each four times the one before.
+func Sizes() []float64 { return prometheus.ExponentialBuckets(256, 4, 10) }
+
+// Counts are buckets for the items of a batch or a queue: 1 to 8192, each double the one before.
+func Counts() []float64 { return prometheus.ExponentialBuckets(1, 2, 14) }
