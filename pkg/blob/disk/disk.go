@@ -205,6 +205,10 @@ func (s *Store) sweepShard(ctx context.Context, shard string, visit func(blob.In
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("sweep blobs: %w", err)
 			}
+			key := keyOf(entry.Name())
+			if blob.ValidateKey(key) != nil {
+				continue // no file of ours
+			}
 			stat, err := entry.Info()
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // deleted meanwhile
@@ -212,7 +216,7 @@ func (s *Store) sweepShard(ctx context.Context, shard string, visit func(blob.In
 			if err != nil {
 				return unavailable("sweep", shard, err)
 			}
-			info := blob.Info{Key: keyOf(entry.Name()), Size: stat.Size(), Modified: stat.ModTime().UTC()}
+			info := blob.Info{Key: key, Size: stat.Size(), Modified: stat.ModTime().UTC()}
 			if err := visit(info); err != nil {
 				return err
 			}

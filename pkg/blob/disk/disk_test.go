@@ -115,6 +115,22 @@ func TestWhatACrashLeftHalfWrittenIsRemovedAtOpen(t *testing.T) {
 	wantNoTemporaryFiles(t, folder)
 }
 
+func TestAForeignFileIsNoBlob(t *testing.T) {
+	folder := t.TempDir()
+	store := open(t, folder)
+	for _, name := range []string{"no key", ".." + "~x"} {
+		if err := os.WriteFile(filepath.Join(folder, "blobs", "0", "0", name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := store.Sweep(t.Context(), "", time.Now().Add(time.Hour), func(info blob.Info) error {
+		return fmt.Errorf("%q was visited", info.Key)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestADiskThatFailsIsUnavailable(t *testing.T) {
 	folder := t.TempDir()
 	store := open(t, folder)
@@ -212,7 +228,7 @@ func contentOf(key string) io.Reader {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // never fails
 	seed := hash.Sum64()
-	return blobtest.Content(seed, int64(seed%3_000_000))
+	return blobtest.Content(seed, int64(seed%600_000))
 }
 
 func blobOf(t *testing.T, key string) []byte {
