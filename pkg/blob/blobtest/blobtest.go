@@ -367,7 +367,7 @@ func sameStream(t *testing.T, a, b io.Reader) bool {
 			return false
 		}
 		if err != nil || other != nil {
-			ended := func(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+			ended := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 			if !ended(err) || !ended(other) {
 				t.Errorf("read: %v, %v", err, other)
 			}
