@@ -120,11 +120,14 @@ func BenchmarkReplay(b *testing.B) {
 	ensure(b, nc, billing(0))
 	js := jetstreamOf(b, nc)
 	for range messages {
-		if _, err := js.PublishAsync(testSubject, make([]byte, 1000)); err != nil {
+		if err := nc.Publish(testSubject, make([]byte, 1000)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	<-js.PublishAsyncComplete()
+	journaltest.Eventually(b, "all messages in the stream", func() bool {
+		last, err := journal.Open(nc, "BILLING_0").LastSequence(b.Context())
+		return err == nil && last == messages
+	})
 	b.Run("follow", func(b *testing.B) {
 		b.SetBytes(messages * 1000)
 		for range b.N {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,8 @@ type FollowOptions struct {
 	CaughtUp func()
 	// Progress is called now and then while catching up, and at its end.
 	Progress func(done, total uint64)
+	// Logger is told why a consumer had to be made anew; nil for none.
+	Logger *slog.Logger
 }
 
 // Follow gives every message after the sequence from, in order, without gap or
@@ -48,7 +51,7 @@ type FollowOptions struct {
 // stream ends before from, ErrNoStream, ErrClosed where the connection was
 // closed for good.
 func (j *Journal) Follow(ctx context.Context, from uint64, handle func(context.Context, Message) error, opts FollowOptions) error {
-	f := &follower{journal: j, handle: handle, next: from + 1, progress: opts.Progress, caughtUp: opts.CaughtUp}
+	f := &follower{journal: j, handle: handle, next: from + 1, progress: opts.Progress, caughtUp: opts.CaughtUp, logger: opts.Logger}
 	return f.run(ctx)
 }
 
@@ -79,18 +82,24 @@ type follower struct {
 	handle   func(context.Context, Message) error
 	progress func(done, total uint64)
 	caughtUp func()
+	logger   *slog.Logger // nil for none
 
 	next  uint64 // sequence of the message to be handled next
 	last  uint64 // sequence to stop after, 0: never
 	start uint64 // next at the start
 	goal  uint64 // what the stream held at the start, or last
 	ready bool   // goal has been set
+
+	// patience is how long to wait for the server when attaching. A question
+	// that was lost with its connection is never answered, so it is short at first.
+	patience *backoff
 }
 
 func (f *follower) run(ctx context.Context) error {
 	status := f.journal.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer f.journal.nc.RemoveStatusListener(status)
 	retry := newBackoff(10*time.Millisecond, time.Second)
+	f.patience = newBackoff(time.Second, apiWait)
 	for doubts := 0; ; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -99,12 +108,16 @@ func (f *follower) run(ctx context.Context) error {
 		err := f.once(ctx, status)
 		if f.next > before {
 			retry.reset()
+			f.patience.reset()
 			doubts = 0
 		}
 		switch {
 		case errors.Is(err, errReplayed):
 			return nil
 		case errors.Is(err, errAgain):
+			if f.logger != nil && ctx.Err() == nil {
+				f.logger.Warn("following the stream anew", "stream", f.journal.stream, "next", f.next, "cause", err)
+			}
 		case errors.Is(err, ErrTruncated) || errors.Is(err, ErrNoStream):
 			if doubts++; doubts >= confirmations {
 				return err
@@ -133,7 +146,9 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	if j.nc.IsClosed() {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}
-	state, err := j.State(ctx)
+	asking, cancel := context.WithTimeout(ctx, f.patience.step())
+	state, err := j.State(asking)
+	cancel()
 	switch {
 	case errors.Is(err, ErrNoStream):
 		return err
@@ -220,7 +235,10 @@ func (a *attachment) run(status <-chan nats.Status) error {
 		return again(err)
 	}
 	name := inbox[strings.LastIndexByte(inbox, '.')+1:]
-	if err := a.create(name, inbox); err != nil {
+	creating, cancel := context.WithTimeout(a.ctx, a.f.patience.next)
+	err = a.create(creating, name, inbox)
+	cancel()
+	if err != nil {
 		return again(err)
 	}
 	// Nobody waits for it: the server drops an idle consumer by itself.
@@ -229,7 +247,7 @@ func (a *attachment) run(status <-chan nats.Status) error {
 }
 
 // create makes the consumer that delivers to inbox.
-func (a *attachment) create(name, inbox string) error {
+func (a *attachment) create(ctx context.Context, name, inbox string) error {
 	j := a.f.journal
 	request := map[string]any{
 		"stream_name": j.stream,
@@ -251,7 +269,7 @@ func (a *attachment) create(name, inbox string) error {
 	var answer struct {
 		Error *apiError `json:"error"`
 	}
-	if err := j.ask(a.ctx, "CONSUMER.CREATE."+j.stream+"."+name, request, &answer); err != nil {
+	if err := j.ask(ctx, "CONSUMER.CREATE."+j.stream+"."+name, request, &answer); err != nil {
 		return err
 	}
 	if answer.Error != nil {

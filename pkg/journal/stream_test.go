@@ -150,3 +150,8 @@ func TestSeekTimeFindsTheFirstMessageNotBefore(t *testing.T) {
 		t.Errorf("a stream that is not there: %v, want ErrNoStream", err)
 	}
 }
+
+// streamThatDeletes is one of which a test can take a message away.
+func streamThatDeletes() jetstream.StreamConfig {
+	return jetstream.StreamConfig{Name: "PASTE_0", Subjects: []string{"paste.0.request"}}
+}

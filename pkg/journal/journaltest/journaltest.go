@@ -144,6 +144,8 @@ func (s *Server) Conn(t testing.TB, options ...nats.Option) *nats.Conn {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(5 * time.Millisecond),
 		nats.ReconnectJitter(0, 0),
+		// Cut connections are what many tests are about; none must be reported.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)...)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
