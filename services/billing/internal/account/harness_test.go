@@ -1,0 +1,312 @@
+package account
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+const (
+	alice = uint64(0xA11CE)
+	bob   = uint64(0xB0B)
+	net1  = uint64(0x4E31)
+)
+
+func at(s string) int64 {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixMilli()
+}
+
+// tester is what a test's helpers fail by: testing.T or rapid.T.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// history writes a journal and folds it as it goes.
+type history struct {
+	t        tester
+	fold     *Fold
+	now      int64 // of the journal and of all sources
+	messages []Message
+	number   map[string]uint64
+	requests uint64
+	ledger   []*event.LedgerEntry
+	closed   []Closed
+	changed  []event.AccountID
+}
+
+func newHistory(t tester, book *plan.Book) *history {
+	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}}
+	if book != nil {
+		h.prices(book)
+	}
+	return h
+}
+
+func (h *history) append(kind Kind, m event.Message) []Answer {
+	h.t.Helper()
+	data, err := event.Encode(m)
+	if err != nil {
+		h.t.Fatalf("%v", err)
+	}
+	return h.appendData(kind, data)
+}
+
+func (h *history) appendData(kind Kind, data []byte) []Answer {
+	h.t.Helper()
+	m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: data}
+	h.messages = append(h.messages, m)
+	effects, err := h.fold.Apply(m)
+	if err != nil {
+		h.t.Fatalf("apply %d: %v", m.Sequence, err)
+	}
+	h.ledger = append(h.ledger, effects.Ledger...)
+	h.closed = append(h.closed, effects.Closed...)
+	h.changed = append([]event.AccountID(nil), effects.Changed...)
+	return append([]Answer(nil), effects.Answers...)
+}
+
+func (h *history) prices(book *plan.Book) {
+	h.t.Helper()
+	b := PriceEvent(book)
+	b.StampMs = h.now
+	h.append(Prices, b)
+}
+
+// tick moves the fold's time to the history's.
+func (h *history) tick() {
+	h.t.Helper()
+	h.append(Usage, &event.UsageBatch{Source: "tick", StampMs: h.now})
+}
+
+func (h *history) wait(d time.Duration) *history {
+	h.now += d.Milliseconds()
+	return h
+}
+
+// usage is a batch of an edge.
+func (h *history) usage(admissions []*event.Admission, settlements []*event.Settlement) *event.VerdictBatch {
+	h.t.Helper()
+	h.number["edge"]++
+	answers := h.append(Usage, &event.UsageBatch{
+		Source: "edge", Number: h.number["edge"], StampMs: h.now, Admissions: admissions, Settlements: settlements,
+	})
+	return h.verdicts(answers)
+}
+
+func (h *history) verdicts(answers []Answer) *event.VerdictBatch {
+	h.t.Helper()
+	if len(answers) != 1 || answers[0].Kind != Verdicts || answers[0].Source != "edge" {
+		h.t.Fatalf("want one answer to the edge, got %v", answers)
+	}
+	b := &event.VerdictBatch{}
+	if err := event.Decode(answers[0].Data, b); err != nil {
+		h.t.Fatalf("%v", err)
+	}
+	return b
+}
+
+func (h *history) commands(commands ...*event.Command) []*event.CommandOutcome {
+	h.t.Helper()
+	h.number["admin"]++
+	answers := h.append(Commands, &event.CommandBatch{
+		Source: "admin", Number: h.number["admin"], StampMs: h.now, Commands: commands,
+	})
+	b := &event.CommandOutcomeBatch{}
+	if err := event.Decode(answers[0].Data, b); err != nil {
+		h.t.Fatalf("%v", err)
+	}
+	return b.Outcomes
+}
+
+func (h *history) command(c *event.Command) *event.CommandOutcome {
+	h.t.Helper()
+	return h.commands(c)[0]
+}
+
+// account makes an account with the key version 1, fingerprint 1.
+func (h *history) account(id uint64, tier plan.Tier) {
+	h.t.Helper()
+	if o := h.command(create(id, tier)); o.Status != event.CommandStatus_COMMAND_OK {
+		h.t.Fatalf("create: %v", o)
+	}
+}
+
+func create(id uint64, tier plan.Tier) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_Create{Create: &event.CreateAccount{
+		Tier: uint32(tier), Key: &event.RotateKey{Fingerprint: 1, Prefix: "qk_abcdef"},
+	}}}
+}
+
+func setTier(id uint64, tier plan.Tier) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}}}
+}
+
+func grantOf(id uint64, amount int64, expires int64) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_Grant{Grant: &event.Grant{
+		AmountMicros: amount, Reason: fmt.Sprintf("grant of %d", amount), ExpiresMs: expires,
+	}}}
+}
+
+func (h *history) grant(id uint64, amount int64, expires int64) {
+	h.t.Helper()
+	if o := h.command(grantOf(id, amount, expires)); o.Status != event.CommandStatus_COMMAND_OK {
+		h.t.Fatalf("grant: %v", o)
+	}
+}
+
+func (h *history) requestID() []byte {
+	h.requests++
+	id := make([]byte, 16)
+	for i := range 8 {
+		id[15-i] = byte(h.requests >> (8 * i))
+	}
+	return id
+}
+
+func (h *history) admission(id uint64, key plan.QuotaKey) *event.Admission {
+	return &event.Admission{
+		RequestId: h.requestID(), Account: id, QuotaKey: uint32(key), KeyVersion: 1, KeyFingerprint: 1,
+	}
+}
+
+func (h *history) anonymous() *event.Admission {
+	return &event.Admission{
+		RequestId: h.requestID(), Account: net1, QuotaKey: uint32(plan.LiteCreate), Anonymous: true, Write: true,
+	}
+}
+
+func (h *history) admit(a *event.Admission) *event.Verdict {
+	h.t.Helper()
+	return h.usage([]*event.Admission{a}, nil).Verdicts[0]
+}
+
+// want admits and compares the decision.
+func (h *history) want(a *event.Admission, decision event.Decision) *event.Verdict {
+	h.t.Helper()
+	v := h.admit(a)
+	if v.Decision != decision {
+		h.t.Fatalf("request %d: decided %v, want %v", h.requests, v.Decision, decision)
+	}
+	return v
+}
+
+func settlementOf(a *event.Admission, result event.Result) *event.Settlement {
+	return &event.Settlement{
+		RequestId: a.RequestId, Result: result, Account: a.Account, QuotaKey: a.QuotaKey, Anonymous: a.Anonymous,
+	}
+}
+
+func (h *history) served(a *event.Admission) {
+	h.t.Helper()
+	h.usage(nil, []*event.Settlement{settlementOf(a, event.Result_SERVED)})
+}
+
+func (h *history) voided(a *event.Admission) {
+	h.t.Helper()
+	h.usage(nil, []*event.Settlement{settlementOf(a, event.Result_VOID)})
+}
+
+func (h *history) failed(a *event.Admission) {
+	h.t.Helper()
+	s := settlementOf(a, event.Result_VOID)
+	s.Failed = true
+	h.usage(nil, []*event.Settlement{s})
+}
+
+// domain settles as the service of a write does.
+func (h *history) domain(sequence uint64, settlements ...*event.Settlement) {
+	h.t.Helper()
+	for _, s := range settlements {
+		s.Sequence = sequence
+	}
+	h.append(Usage, &event.UsageBatch{Source: "PASTE_0", StampMs: h.now, Settlements: settlements})
+}
+
+func (h *history) usedBy(id uint64, key plan.QuotaKey) *event.KeyUsage {
+	h.t.Helper()
+	u := h.fold.UsageAt(event.AccountID(id), h.now)
+	if u == nil {
+		h.t.Fatalf("no account %d", id)
+	}
+	return u.Usage[key-1]
+}
+
+func (h *history) balance(id uint64) uint64 {
+	return h.fold.UsageAt(event.AccountID(id), h.now).BalanceMicros
+}
+
+// ledgerSum is what an account's entries come to.
+func (h *history) ledgerSum(id uint64) (sum int64) {
+	for _, e := range h.ledger {
+		if e.Account == id {
+			sum += e.AmountMicros
+		}
+	}
+	return sum
+}
+
+func stateHash(t tester, f *Fold) [16]byte {
+	t.Helper()
+	sum, err := f.StateHash()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return sum
+}
+
+// restored is the fold after a snapshot went to bytes and back.
+func restored(t tester, f *Fold) *Fold {
+	t.Helper()
+	data, err := event.Encode(f.Snapshot())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	s := &event.BillingState{}
+	if err := event.Decode(data, s); err != nil {
+		t.Fatalf("%v", err)
+	}
+	again, err := Restore(s)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return again
+}
+
+// replayed folds messages from the first.
+func replayed(t tester, messages []Message) *Fold {
+	t.Helper()
+	f := New()
+	for _, m := range messages {
+		if _, err := f.Apply(m); err != nil {
+			t.Fatalf("replay %d: %v", m.Sequence, err)
+		}
+	}
+	return f
+}
+
+// sound checks what holds after every history.
+func (h *history) sound() {
+	h.t.Helper()
+	live := stateHash(h.t, h.fold)
+	if again := stateHash(h.t, replayed(h.t, h.messages)); again != live {
+		h.t.Fatalf("replay from the start comes to %x, live to %x", again, live)
+	}
+	if again := stateHash(h.t, restored(h.t, h.fold)); again != live {
+		h.t.Fatalf("snapshot comes to %x, live to %x", again, live)
+	}
+}
+
+func historyOf(t *testing.T) *history {
+	t.Helper()
+	h := newHistory(t, plan.Published(10))
+	t.Cleanup(h.sound)
+	return h
+}

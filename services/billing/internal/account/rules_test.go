@@ -1,0 +1,384 @@
+package account
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+const (
+	admitted  = event.Decision_ADMITTED
+	exhausted = event.Decision_QUOTA_EXHAUSTED
+	upgrade   = event.Decision_PLAN_UPGRADE_REQUIRED
+	invalid   = event.Decision_INVALID_KEY
+	ok        = event.CommandStatus_COMMAND_OK
+)
+
+// Both sides of every limit of the published table, with and without credits.
+func TestEveryTierIsLimitedAsPublished(t *testing.T) {
+	book := plan.Published(10)
+	for _, tier := range plan.Tiers() {
+		for _, key := range plan.QuotaKeys() {
+			t.Run(tier.String()+"/"+key.String(), func(t *testing.T) {
+				term := book.Terms[tier][key]
+				h := historyOf(t)
+				h.account(alice, tier)
+				h.use(alice, key, max(term.Limit, 0))
+				switch {
+				case term.Limit == plan.Unlimited:
+					v := h.want(h.admission(alice, key), admitted)
+					if v.Charge != event.ChargeSource_CHARGE_NONE || v.Remaining != -1 || v.Limit != -1 {
+						t.Fatalf("unlimited: %v", v)
+					}
+					return
+				case term.Limit == 0 && !term.Overage:
+					v := h.want(h.admission(alice, key), upgrade)
+					if v.RetryAfterSeconds != 0 || !v.Final {
+						t.Fatalf("not on this tier: %v", v)
+					}
+				default:
+					if v := h.want(h.admission(alice, key), exhausted); v.RetryAfterSeconds != v.ResetSeconds || v.RetryAfterSeconds == 0 {
+						t.Fatalf("exhausted: %v", v)
+					}
+				}
+				price := int64(book.Terms[plan.Pro][key].Price) + int64(term.Price)
+				h.grant(alice, price, 0)
+				v := h.admit(h.admission(alice, key))
+				if tier == plan.Free {
+					if v.Decision == admitted || h.balance(alice) != uint64(price) {
+						t.Fatalf("free has no overage: %v", v)
+					}
+					return
+				}
+				if v.Decision != admitted || v.Charge != event.ChargeSource_CHARGE_CREDITS ||
+					v.CostMicros != uint64(term.Price) || v.BalanceMicros != uint64(price)-v.CostMicros || v.Remaining != 0 {
+					t.Fatalf("overage: %v", v)
+				}
+			})
+		}
+	}
+}
+
+// use makes and serves n requests.
+func (h *history) use(id uint64, key plan.QuotaKey, n int64) {
+	h.t.Helper()
+	var last int64
+	for n > 0 {
+		part := min(n, 5000)
+		var admissions []*event.Admission
+		var settlements []*event.Settlement
+		for range part {
+			a := h.admission(id, key)
+			admissions = append(admissions, a)
+			settlements = append(settlements, settlementOf(a, event.Result_SERVED))
+		}
+		for i, v := range h.usage(admissions, nil).Verdicts {
+			if v.Decision != admitted || v.Charge != event.ChargeSource_CHARGE_QUOTA || i > 0 && v.Remaining != last-1 {
+				h.t.Fatalf("request %d within the limit: %v", i, v)
+			}
+			last = v.Remaining
+		}
+		h.usage(nil, settlements)
+		n -= part
+	}
+}
+
+func TestABalanceBelowThePriceStaysUntouched(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.use(alice, plan.FilesUpload, 100)
+	h.grant(alice, 4_999, 0)
+	v := h.want(h.admission(alice, plan.FilesUpload), exhausted)
+	if h.balance(alice) != 4_999 || v.RetryAfterSeconds == 0 || !v.Final {
+		t.Fatalf("balance %d, %v", h.balance(alice), v)
+	}
+	h.grant(alice, 1, 0)
+	a := h.admission(alice, plan.FilesUpload)
+	h.want(a, admitted)
+	if h.balance(alice) != 0 || h.ledgerSum(alice) != 5_000 {
+		t.Fatalf("an open hold takes the credits (%d) and is not in the ledger (%d)", h.balance(alice), h.ledgerSum(alice))
+	}
+	if v := h.want(h.admission(alice, plan.FilesUpload), exhausted); v.Final {
+		t.Fatal("the open hold could still give the credits back")
+	}
+	h.voided(a)
+	if u := h.usedBy(alice, plan.FilesUpload); h.balance(alice) != 5_000 || u.Used != 100 || u.Overage != 0 || u.SpentMicros != 0 {
+		t.Fatalf("after the void: balance %d, %v", h.balance(alice), u)
+	}
+}
+
+func TestKeysAreCheckedAgainstTheCurrentOne(t *testing.T) {
+	h := historyOf(t)
+	if v := h.want(h.admission(alice, plan.LiteGet), invalid); v.CurrentKeyVersion != 0 {
+		t.Fatalf("no account: %v", v)
+	}
+	h.account(alice, plan.Free)
+	old := h.admission(alice, plan.LiteGet)
+	forged := h.admission(alice, plan.LiteGet)
+	forged.KeyFingerprint = 2
+	h.want(forged, invalid)
+	o := h.command(&event.Command{Account: alice, Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Fingerprint: 9}}})
+	if o.Status != ok || o.KeyVersion != 2 {
+		t.Fatalf("rotate: %v", o)
+	}
+	if v := h.want(old, invalid); v.CurrentKeyVersion != 2 || !v.Final {
+		t.Fatalf("old key: %v", v)
+	}
+	fresh := h.admission(alice, plan.LiteGet)
+	fresh.KeyVersion, fresh.KeyFingerprint = 2, 9
+	h.want(fresh, admitted)
+	if len(h.commands(create(bob, plan.Free))) != 1 || len(h.changed) != 1 || h.changed[0] != event.AccountID(bob) {
+		t.Fatalf("announced %v", h.changed)
+	}
+}
+
+func TestAnonymousWindowIsExact(t *testing.T) {
+	h := historyOf(t)
+	start := h.now
+	for i := range 10 {
+		h.now = start + int64(i)*1000
+		a := h.anonymous()
+		if v := h.want(a, admitted); v.Remaining != int64(9-i) || v.Charge != event.ChargeSource_CHARGE_QUOTA || v.Limit != 10 {
+			t.Fatalf("%d: %v", i, v)
+		}
+		h.domain(uint64(i+1), settlementOf(a, event.Result_SERVED))
+	}
+	day := (24 * time.Hour).Milliseconds()
+	v := h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
+	if v.RetryAfterSeconds != 24*3600-9 || !v.Final {
+		t.Fatalf("full: %v", v)
+	}
+	h.now = start + day - 1
+	h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
+	h.now = start + day
+	a := h.anonymous()
+	h.want(a, admitted)
+	if v := h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT); v.Final || v.RetryAfterSeconds != 1 {
+		t.Fatalf("full again: %v", v)
+	}
+	h.voided(a)
+	h.want(h.anonymous(), admitted)
+	h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
+	h.wait(48 * time.Hour).tick()
+	if len(h.fold.networks) != 0 {
+		t.Fatalf("%d networks are remembered after the window", len(h.fold.networks))
+	}
+}
+
+func TestTooManyFailuresRefuse(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Max)
+	for i := range MaxFailures + 1 {
+		a := h.admission(alice, plan.PastesGet)
+		h.want(a, admitted)
+		h.wait(10 * time.Millisecond).failed(a)
+		_ = i
+	}
+	first := h.now - int64(MaxFailures)*10
+	v := h.want(h.admission(alice, plan.PastesGet), event.Decision_TOO_MANY_FAILURES)
+	if v.RetryAfterSeconds != 59 {
+		t.Fatalf("retry: %v", v)
+	}
+	h.now = first + FailureMillis - 1
+	h.want(h.admission(alice, plan.PastesGet), event.Decision_TOO_MANY_FAILURES)
+	h.now = first + FailureMillis
+	h.want(h.admission(alice, plan.PastesGet), admitted)
+	if u := h.usedBy(alice, plan.PastesGet); u.Used != 1 {
+		t.Fatalf("failures were counted: %v", u)
+	}
+}
+
+func TestIdempotencyInFlightAndServed(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	next := func() *event.Admission {
+		a := h.admission(alice, plan.PastesCreate)
+		a.Write, a.IdempotencyId = true, []byte("0123456789abcdef")
+		return a
+	}
+	a := next()
+	h.want(a, admitted)
+	h.want(next(), event.Decision_IDEMPOTENCY_IN_FLIGHT)
+	h.voided(a)
+	a = next()
+	h.want(a, admitted)
+	h.domain(1, settlementOf(a, event.Result_SERVED))
+	h.want(next(), event.Decision_IDEMPOTENCY_SERVED)
+	h.wait(MemoryMillis*time.Millisecond - 1)
+	h.want(next(), event.Decision_IDEMPOTENCY_SERVED)
+	h.wait(time.Millisecond)
+	h.want(next(), admitted)
+	if u := h.usedBy(alice, plan.PastesCreate); u.Used != 2 {
+		t.Fatalf("used %v", u)
+	}
+}
+
+func TestUnsettledWritesAreVoidedAndReadsServed(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	write, read := h.admission(alice, plan.PastesCreate), h.admission(alice, plan.PastesGet)
+	write.Write = true
+	h.want(write, admitted)
+	h.want(read, admitted)
+	h.wait(HoldMillis*time.Millisecond - 1).tick()
+	if h.fold.OpenHolds() != 2 || h.fold.NextDueMillis() != h.now+1 {
+		t.Fatal("closed too early")
+	}
+	h.wait(time.Millisecond).tick()
+	if h.fold.OpenHolds() != 0 || h.usedBy(alice, plan.PastesCreate).Used != 0 || h.usedBy(alice, plan.PastesGet).Used != 1 {
+		t.Fatal("a write is voided, a read served")
+	}
+	// What comes later still wins, once.
+	h.domain(1, settlementOf(write, event.Result_SERVED))
+	h.voided(read)
+	h.voided(read)
+	if h.usedBy(alice, plan.PastesCreate).Used != 1 || h.usedBy(alice, plan.PastesGet).Used != 0 {
+		t.Fatal("late settlements did not win")
+	}
+}
+
+func TestALateReadIsNotCountedTwice(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	read := h.admission(alice, plan.PastesGet)
+	h.want(read, admitted)
+	h.wait(HoldMillis * time.Millisecond).served(read)
+	h.wait(time.Hour).served(read)
+	if u := h.usedBy(alice, plan.PastesGet); u.Used != 1 {
+		t.Fatalf("used %v", u)
+	}
+}
+
+func TestALateWriteIsChargedByTheRulesOfThatMoment(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		h := historyOf(t)
+		h.account(alice, plan.Pro)
+		h.use(alice, plan.FilesUpload, 97)
+		h.grant(alice, 5_000, 0)
+		var late []*event.Admission
+		for range 3 {
+			a := h.admission(alice, plan.FilesUpload)
+			a.Write = true
+			h.want(a, admitted)
+			late = append(late, a)
+		}
+		h.wait(HoldMillis * time.Millisecond).tick()
+		for range 2 {
+			a := h.admission(alice, plan.FilesUpload)
+			h.want(a, admitted)
+			h.served(a)
+		}
+		if forgotten {
+			h.wait(MemoryMillis * time.Millisecond).tick()
+		}
+		for i, a := range late {
+			h.domain(uint64(i+1), settlementOf(a, event.Result_SERVED))
+			h.domain(uint64(i+1), settlementOf(a, event.Result_SERVED))
+		}
+		u := h.usedBy(alice, plan.FilesUpload)
+		if u.Used != 101 || u.Overage != 1 || u.Waived != 1 || h.balance(alice) != 0 || h.ledgerSum(alice) != 0 {
+			t.Fatalf("forgotten %v: one by quota, one by credits, one waived: %v", forgotten, u)
+		}
+	}
+}
+
+func TestALateVoidOfAPaidReadComesBack(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.use(alice, plan.FilesUpload, 100)
+	h.grant(alice, 5_000, h.now+HoldMillis+1000)
+	read := h.admission(alice, plan.FilesUpload)
+	h.want(read, admitted)
+	h.wait(HoldMillis * time.Millisecond).tick()
+	if h.ledgerSum(alice) != 0 {
+		t.Fatal("the time-out serves a read")
+	}
+	h.wait(2 * time.Second).voided(read) // the grant has expired meanwhile
+	if h.balance(alice) != 0 || h.ledgerSum(alice) != 0 || h.usedBy(alice, plan.FilesUpload).Used != 100 {
+		t.Fatalf("balance %d, ledger %d", h.balance(alice), h.ledgerSum(alice))
+	}
+	if last := h.ledger[len(h.ledger)-1]; last.Type != event.LedgerType_LEDGER_EXPIRY || last.AmountMicros != -5_000 {
+		t.Fatalf("last entry %v", last)
+	}
+}
+
+func TestABatchThatComesAgainIsAnsweredAgainAndChangesNothing(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Free)
+	data, err := event.Encode(&event.UsageBatch{Source: "edge", Number: 7, StampMs: h.now, Admissions: []*event.Admission{h.admission(alice, plan.LiteGet)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := h.appendData(Usage, data)
+	entries := h.fold.Entries()
+	again := h.appendData(Usage, data)
+	if string(first[0].Data) != string(again[0].Data) || h.fold.Entries() != entries || h.usedBy(alice, plan.LiteGet).Used != 1 {
+		t.Fatal("the second copy counted or was answered otherwise")
+	}
+	old, err := event.Encode(&event.UsageBatch{Source: "edge", Number: 6, StampMs: h.now, Admissions: []*event.Admission{h.admission(alice, plan.LiteGet)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answers := h.appendData(Usage, old); len(answers) != 0 || h.usedBy(alice, plan.LiteGet).Used != 1 {
+		t.Fatal("an older number counted")
+	}
+	h.wait(2 * time.Hour).tick()
+	if len(h.fold.sources) != 0 {
+		t.Fatalf("idle sources are remembered: %d", len(h.fold.sources))
+	}
+}
+
+func TestTimeNeverGoesBackAndNeverFarAhead(t *testing.T) {
+	h := historyOf(t)
+	h.tick()
+	before := h.fold.TimeMillis()
+	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before - 10_000})
+	if h.fold.TimeMillis() != before {
+		t.Fatal("went back")
+	}
+	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + (90 * 24 * time.Hour).Milliseconds()})
+	if h.fold.TimeMillis() != before+5000 {
+		t.Fatalf("a stamp far ahead moved time by %d", h.fold.TimeMillis()-before)
+	}
+	offset := (30 * 24 * time.Hour).Milliseconds()
+	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + offset, OffsetMs: offset})
+	if h.fold.TimeMillis() != before+offset {
+		t.Fatal("the development offset was not taken")
+	}
+}
+
+func TestGapsAndRubbishAreReported(t *testing.T) {
+	h := historyOf(t)
+	if _, err := h.fold.Apply(Message{Sequence: h.fold.Sequence() + 2, Kind: Usage}); !errors.Is(err, ErrGap) {
+		t.Fatalf("gap: %v", err)
+	}
+	f := New()
+	if _, err := f.Apply(Message{Sequence: 1, Kind: Usage, Data: []byte{0xff, 0xff}}); err == nil || errors.Is(err, ErrGap) {
+		t.Fatalf("rubbish: %v", err)
+	}
+	if f.Sequence() != 1 || f.Chain() == New().Chain() {
+		t.Fatal("rubbish must be in the chain")
+	}
+	chain := f.Chain()
+	if _, err := f.Apply(Message{Sequence: 1, Kind: Usage}); err != nil || f.Chain() != chain {
+		t.Fatal("an old message changed something")
+	}
+}
+
+func TestNothingIsDecidedWithoutPrices(t *testing.T) {
+	h := newHistory(t, nil)
+	h.account(alice, plan.Pro)
+	if v := h.admit(h.admission(alice, plan.PastesGet)); v.Decision != event.Decision_DECISION_UNSPECIFIED {
+		t.Fatalf("decided %v", v)
+	}
+	h.prices(plan.Published(10))
+	h.want(h.admission(alice, plan.PastesGet), admitted)
+	strange := h.admission(alice, plan.PastesGet)
+	strange.RequestId = strange.RequestId[:8]
+	if v := h.admit(strange); v.Decision != event.Decision_DECISION_UNSPECIFIED {
+		t.Fatalf("decided %v", v)
+	}
+}
