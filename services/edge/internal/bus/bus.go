@@ -1,27 +1,35 @@
 // Package bus is the edge's side of the message bus: it asks billing for admissions, settles reads,
 // publishes writes, and asks the document services. It knows no HTTP.
 //
-// Every failure is a *fault.Error of one of two kinds: Unavailable, when the thing asked for was
-// certainly not done, and OutcomeUnknown, when it was published, or may have been, and nothing
-// confirmed it in time. That the caller's context ended is reported by the same two kinds, with
-// the context's error as the cause.
+// Every failure is a *fault.Error: Unavailable, when the thing asked for was certainly not done,
+// or OutcomeUnknown, when it was published, or may have been, and nothing confirmed it in time.
+// That the caller's context ended is reported by the same two kinds, with the context's error as
+// the cause. What no message can hold is TooLarge.
 package bus
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
 )
 
 // Config says how the bus behaves. Only Partitions must be set.
 type Config struct {
-	Source     string           // names this edge's batches; must be new for each boot. Drawn at random where empty
+	Source     string           // names this edge's batches, letters and digits; must be new for each boot. Drawn at random where empty
 	Partitions int              // of every journal
 	Clock      func() time.Time // the edge's clock, Offset already included; time.Now().Add(Offset) where nil
 	Offset     time.Duration    // QUIRE_CLOCK_OFFSET, told in every batch
@@ -30,41 +38,130 @@ type Config struct {
 	WriteTimeout time.Duration // for the outcome of a write; 5 s
 	ReadTimeout  time.Duration // for a read and for a list; 3 s
 	QueryTimeout time.Duration // for a query, an explain and a user request; 10 s
+	DrainTimeout time.Duration // for what still waits when Run's context ends; 10 s
 	ResendAfter  time.Duration // a batch unanswered for so long is published again; 1 s
 	RefusalTTL   time.Duration // how long a final refusal is remembered; 1 s, and at most that
+	MaxWaiting   int           // requests, and settlements, that may wait for one journal; 32,768 each
 
 	Logger  *slog.Logger          // discards where nil
 	Metrics prometheus.Registerer // none where nil
 }
 
-// Admission asks billing to count one request. The zero KeyVersion is a caller without a key.
-type Admission struct {
-	RequestID      event.RequestID
-	Account        event.AccountID // or the pseudo-account of a keyless caller's network
-	Key            plan.QuotaKey
-	Anonymous      bool
-	KeyVersion     uint32
-	KeyFingerprint uint64
-	Write          bool   // settled by the document service that folds it; else by Served or Void
-	IdempotencyID  []byte // empty without Idempotency-Key
+func (c *Config) setDefaults() error {
+	var faults []error
+	if c.Partitions < 1 {
+		faults = append(faults, fmt.Errorf("partitions is %d, must be at least 1", c.Partitions))
+	}
+	if c.Source == "" {
+		var b [8]byte
+		rand.Read(b[:])
+		c.Source = hex.EncodeToString(b[:])
+	}
+	for _, r := range c.Source {
+		// It becomes a token of subjects.
+		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			faults = append(faults, fmt.Errorf("source %q has other characters than letters and digits", c.Source))
+			break
+		}
+	}
+	if c.Clock == nil {
+		offset := c.Offset
+		c.Clock = func() time.Time { return time.Now().Add(offset) }
+	}
+	for _, d := range []struct {
+		value     *time.Duration
+		otherwise time.Duration
+	}{
+		{&c.AdmitTimeout, 5 * time.Second}, {&c.WriteTimeout, 5 * time.Second}, {&c.ReadTimeout, 3 * time.Second},
+		{&c.QueryTimeout, 10 * time.Second}, {&c.DrainTimeout, 10 * time.Second},
+		{&c.ResendAfter, time.Second}, {&c.RefusalTTL, maxRefusalTTL},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.otherwise
+		}
+	}
+	c.RefusalTTL = min(c.RefusalTTL, maxRefusalTTL)
+	if c.MaxWaiting <= 0 {
+		c.MaxWaiting = 32768
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return errors.Join(faults...)
 }
 
-// Verdict is what billing decided on an admission. It is shared and must not be changed.
-type Verdict struct {
-	*event.Verdict
-	TimeMs   int64  // fold time of the decision, Unix milliseconds
-	Sequence uint64 // position in the billing journal
+// Bus is safe for concurrent use.
+type Bus struct {
+	cfg     Config
+	nc      *nats.Conn
+	started time.Time // the zero of all deadlines, by the monotonic clock
+	ready   chan struct{}
+	metrics *metrics
+
+	usage    []*usageLane   // by billing partition
+	commands []*commandLane // by billing partition
+	requests map[event.Domain][]*requestLane
+	reads    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]
+
+	refusals *refusals
+	answers  chan *nats.Msg
 }
 
-// Admitted tells whether the request may run.
-func (v *Verdict) Admitted() bool { return v.Decision == event.Decision_ADMITTED }
+// answerQueue is how many messages of answers may wait to be read. One that finds no room is lost
+// like any other of core NATS, and its batch is sent again.
+const answerQueue = 16384
 
-// New prepares a bus over nc. It does nothing on the wire before Run.
-func New(nc *nats.Conn, cfg Config) (*Bus, error) { return newBus(nc, cfg) }
+// New prepares a bus over nc, which must be connected. Nothing is published before Run.
+func New(nc *nats.Conn, cfg Config) (*Bus, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, fmt.Errorf("configure bus: %w", err)
+	}
+	if nc.MaxPayload() <= 0 {
+		return nil, fmt.Errorf("new bus: %w", nats.ErrDisconnected)
+	}
+	b := &Bus{
+		cfg: cfg, nc: nc, started: time.Now(),
+		ready:    make(chan struct{}),
+		requests: map[event.Domain][]*requestLane{},
+		reads:    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]{},
+		refusals: newRefusals(cfg.RefusalTTL),
+		answers:  make(chan *nats.Msg, answerQueue),
+	}
+	var err error
+	if b.metrics, err = newMetrics(cfg.Metrics); err != nil {
+		return nil, fmt.Errorf("register metrics of the bus: %w", err)
+	}
+	if err := b.makeLanes(); err != nil {
+		return nil, err
+	}
+	if err := b.makeReaders(); err != nil {
+		return nil, errors.Join(err, b.closeReaders())
+	}
+	return b, nil
+}
 
-// Run subscribes to the answers and sends until ctx ends. It then takes nothing new, stores the
-// settlements that still wait, and returns. Called once.
-func (b *Bus) Run(ctx context.Context) error { return b.run(ctx) }
+func (b *Bus) makeLanes() error {
+	for p := range b.cfg.Partitions {
+		usage, err := b.newUsageLane(p)
+		if err != nil {
+			return err
+		}
+		b.usage = append(b.usage, usage)
+		commands, err := b.newCommandLane(p)
+		if err != nil {
+			return err
+		}
+		b.commands = append(b.commands, commands)
+		for _, d := range event.Documents() {
+			requests, err := b.newRequestLane(d, p)
+			if err != nil {
+				return err
+			}
+			b.requests[d] = append(b.requests[d], requests)
+		}
+	}
+	return nil
+}
 
 // Ready is closed once the bus takes requests. Those made earlier wait for it.
 func (b *Bus) Ready() <-chan struct{} { return b.ready }
@@ -72,11 +169,133 @@ func (b *Bus) Ready() <-chan struct{} { return b.ready }
 // Now is the edge's time, the clock offset included.
 func (b *Bus) Now() time.Time { return b.cfg.Clock() }
 
-// StartAdmit asks for an admission without waiting; it never blocks. The verdict is had by Wait,
-// which must be called once for each StartAdmit. A refusal remembered is there at once.
-func (b *Bus) StartAdmit(a Admission) *PendingVerdict { return b.startAdmit(a) }
+// source names the batches to one partition. Numbers are counted by partition, so the partition
+// must be in the name for an answer to be told from one of another partition.
+func (b *Bus) source(partition int) string { return fmt.Sprintf("%s.%d", b.cfg.Source, partition) }
 
-// Admit is StartAdmit and Wait.
-func (b *Bus) Admit(ctx context.Context, a Admission) (*Verdict, error) {
-	return b.StartAdmit(a).Wait(ctx)
+// Run subscribes to the answers and sends until ctx ends. It then takes nothing new, stores the
+// settlements that still wait, and returns nil; an error says that some could not be stored, or
+// that the connection was closed. Called once.
+func (b *Bus) Run(ctx context.Context) error {
+	defer func() { _ = b.closeReaders() }() // fails only where the connection is closed
+	unsubscribe, err := b.subscribe()
+	if err != nil {
+		return err
+	}
+	defer unsubscribe()
+
+	// The answers are read until the last appender has returned: its last batch waits for one.
+	receiving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer stop()
+	helpers.Go(func() { b.receive(receiving) })
+	helpers.Go(func() { b.sweep(receiving) })
+	if err := b.flush(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+
+	group, running := errgroup.WithContext(ctx)
+	for _, l := range b.lanes() {
+		group.Go(func() error { return l.run(running) })
+	}
+	close(b.ready)
+	err = group.Wait()
+	b.finish()
+	return err
 }
+
+// finish waits for the outcomes of what was published, and lets go all who still wait after
+// DrainTimeout. Nothing new can have been queued.
+func (b *Bus) finish() {
+	limit := time.NewTimer(b.cfg.DrainTimeout)
+	defer limit.Stop()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for b.waiting() && !b.nc.IsClosed() {
+		select {
+		case <-tick.C:
+			continue
+		case <-limit.C:
+		}
+		break
+	}
+	for _, l := range b.lanes() {
+		l.sweep(math.MaxInt64, false)
+	}
+}
+
+// waiting tells whether anybody waits for an answer.
+func (b *Bus) waiting() bool {
+	return slices.ContainsFunc(b.lanes(), func(l runner) bool { return l.waiting() })
+}
+
+// flush waits until the server has the subscriptions, over reconnections.
+func (b *Bus) flush(ctx context.Context) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		err := b.nc.FlushWithContext(attempt)
+		if err != nil && !b.nc.IsClosed() {
+			<-attempt.Done()
+		}
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case b.nc.IsClosed():
+			return fmt.Errorf("subscribe to answers: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}
+
+// runner is a lane of any kind.
+type runner interface {
+	run(ctx context.Context) error
+	sweep(now time.Duration, reconnected bool)
+	waiting() bool
+}
+
+func (b *Bus) lanes() []runner {
+	var all []runner
+	for p := range b.cfg.Partitions {
+		all = append(all, b.usage[p], b.commands[p])
+		for _, d := range event.Documents() {
+			all = append(all, b.requests[d][p])
+		}
+	}
+	return all
+}
+
+// sweepEvery is how late a time-out may be noticed.
+const sweepEvery = 20 * time.Millisecond
+
+// sweep ends what is out of time and sends again what was not answered. One timer for all: at
+// tens of thousands of requests a second a timer each costs more than the requests.
+func (b *Bus) sweep(ctx context.Context) {
+	status := b.nc.StatusChanged(nats.CONNECTED)
+	defer b.nc.RemoveStatusListener(status)
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	all := b.lanes()
+	for {
+		reconnected := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-status:
+			// Announcements and answers may have been missed.
+			reconnected = true
+			b.refusals.clear()
+		case <-tick.C:
+		}
+		now := b.elapsed()
+		for _, l := range all {
+			l.sweep(now, reconnected)
+		}
+	}
+}
+
+// elapsed is the time since New, by the monotonic clock.
+func (b *Bus) elapsed() time.Duration { return time.Since(b.started) }

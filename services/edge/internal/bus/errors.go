@@ -1,0 +1,72 @@
+package bus
+
+import (
+	"context"
+	"errors"
+
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/rpc"
+)
+
+var (
+	errExpired = errors.New("out of time")
+	errQueue   = errors.New("too many requests wait for the journal")
+	errStuck   = errors.New("the journal does not take what came before")
+	errDomain  = errors.New("no such domain of documents")
+	errAnswer  = errors.New("the answer is of another kind")
+)
+
+func unavailable(cause error) *fault.Error {
+	return &fault.Error{Kind: fault.Unavailable, Message: "A part of the service did not answer. Try again.", RetryAfter: 1, Cause: cause}
+}
+
+func outcomeUnknown(cause error) *fault.Error {
+	return &fault.Error{
+		Kind:    fault.OutcomeUnknown,
+		Message: "The outcome was not confirmed in time. It is safe to retry with the same Idempotency-Key.",
+		Cause:   cause,
+	}
+}
+
+func tooLarge(cause error) *fault.Error {
+	return &fault.Error{Kind: fault.TooLarge, Message: "The request is too large.", Cause: cause}
+}
+
+// appendFault gives the kind of an appender's error.
+func appendFault(err error) *fault.Error {
+	switch {
+	case errors.Is(err, journal.ErrUnknown):
+		return outcomeUnknown(err)
+	case errors.Is(err, journal.ErrTooLarge):
+		return tooLarge(err)
+	}
+	return unavailable(err)
+}
+
+// callFault gives the kind of an rpc error. What changes nothing can't be left half done, so that
+// all its failures are Unavailable.
+func callFault(err error, changes bool) *fault.Error {
+	var refused *rpc.Error
+	switch {
+	case errors.Is(err, rpc.ErrTooLarge):
+		return tooLarge(err)
+	case !changes, errors.Is(err, rpc.ErrUnavailable), errors.Is(err, rpc.ErrBusy):
+		return unavailable(err)
+	case errors.As(err, &refused) && refused.Code == rpc.CodeBusy:
+		return unavailable(err)
+	}
+	return outcomeUnknown(err)
+}
+
+// ended is the error of a caller that goes: nothing has left for sure, or something may have.
+func ended(ctx context.Context, sent bool) *fault.Error {
+	cause := errExpired
+	if err := context.Cause(ctx); err != nil {
+		cause = err
+	}
+	if sent {
+		return outcomeUnknown(cause)
+	}
+	return unavailable(cause)
+}

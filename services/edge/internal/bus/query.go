@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/rpc"
+)
+
+// Query asks the billing partition of account. NowMs and Account are set here. A query changes
+// nothing, so that all its failures are Unavailable.
+func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
+	q.Account = uint64(account)
+	q.NowMs = b.Now().UnixMilli()
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
+	defer cancel()
+	return b.query(ctx, event.AccountPartition(account, b.cfg.Partitions), q)
+}
+
+func (b *Bus) query(ctx context.Context, partition int, q *event.Query) (*event.QueryAnswer, error) {
+	payload, err := event.Encode(q)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	data, err := rpc.Call(ctx, b.nc, event.QuerySubject(partition), payload)
+	if err != nil {
+		return nil, callFault(err, false)
+	}
+	answer := &event.QueryAnswer{}
+	if err := event.Decode(data, answer); err != nil {
+		return nil, unavailable(err)
+	}
+	return answer, nil
+}
+
+// Explain asks every billing partition how a request was decided, whosever it was. A request that
+// no partition knows is a fault.NotFound; that is only said when all have answered.
+func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAnswer, error) {
+	payload := &event.Query{
+		NowMs: b.Now().UnixMilli(),
+		Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:], AnyAccount: true}},
+	}
+	var (
+		mu    sync.Mutex
+		found *event.ExplainAnswer
+	)
+	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
+		answer, err := b.query(ctx, p, payload)
+		if err != nil {
+			return err
+		}
+		switch explain := answer.GetExplain(); {
+		case answer.Status == event.QueryStatus_QUERY_NOT_FOUND:
+		case answer.Status != event.QueryStatus_QUERY_OK || explain == nil:
+			return unavailable(errAnswer)
+		default:
+			mu.Lock()
+			found = explain
+			mu.Unlock()
+		}
+		return nil
+	})
+	switch {
+	case found != nil:
+		return found, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, fault.New(fault.NotFound, "No such request.")
+}
+
+// auditTimeout bounds an audit whose context has no deadline.
+const auditTimeout = time.Hour
+
+// Audit has every billing partition fold its journal again and returns their answers by partition.
+// It takes as long as the journals are; ctx should have a deadline.
+func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
+	query := &event.Query{
+		NowMs: b.Now().UnixMilli(),
+		Query: &event.Query_Audit{Audit: &event.AuditQuery{}},
+	}
+	audits := make([]*event.AuditAnswer, b.cfg.Partitions)
+	err := b.scatter(ctx, auditTimeout, func(ctx context.Context, p int) error {
+		answer, err := b.query(ctx, p, query)
+		if err != nil {
+			return err
+		}
+		if audits[p] = answer.GetAudit(); answer.Status != event.QueryStatus_QUERY_OK || audits[p] == nil {
+			return unavailable(errAnswer)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return audits, nil
+}
+
+// User asks billing's user store. NowMs is set here.
+func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer, error) {
+	r.NowMs = b.Now().UnixMilli()
+	payload, err := event.Encode(r)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
+	defer cancel()
+	data, err := rpc.Call(ctx, b.nc, event.UserSubject, payload)
+	if err != nil {
+		return nil, callFault(err, changesUsers(r))
+	}
+	answer := &event.UserAnswer{}
+	if err := event.Decode(data, answer); err != nil {
+		return nil, callFault(err, changesUsers(r))
+	}
+	return answer, nil
+}
+
+func changesUsers(r *event.UserRequest) bool {
+	switch r.Action.(type) {
+	case *event.UserRequest_Find, *event.UserRequest_CheckSession:
+		return false
+	}
+	return true
+}

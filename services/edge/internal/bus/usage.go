@@ -1,0 +1,203 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// Admission asks billing to count one request. The zero KeyVersion is a caller without a key.
+type Admission struct {
+	RequestID      event.RequestID
+	Account        event.AccountID // or the pseudo-account of a keyless caller's network
+	Key            plan.QuotaKey
+	Anonymous      bool
+	KeyVersion     uint32
+	KeyFingerprint uint64
+	Write          bool   // settled by the document service that folds it; else by Served or Void
+	IdempotencyID  []byte // empty without Idempotency-Key; must not be changed any more
+}
+
+// Verdict is what billing decided on an admission. It may be shared and must not be changed.
+type Verdict struct {
+	*event.Verdict
+	TimeMs   int64  // fold time of the decision, Unix milliseconds
+	Sequence uint64 // position in the billing journal
+}
+
+// Admitted tells whether the request may run.
+func (v *Verdict) Admitted() bool { return v.Decision == event.Decision_ADMITTED }
+
+// usage is an item of a usage batch: an admission, or its settlement.
+type usage struct {
+	Admission
+	result event.Result // unspecified: an admission
+	failed bool
+}
+
+type (
+	usageItem  = item[usage, Verdict]
+	usageBatch = lane[usage, Verdict]
+)
+
+// usageLane carries the admissions and settlements of one billing partition, so that settlements
+// ride along with admissions.
+type usageLane struct {
+	*usageBatch
+	partition int
+	tokens    chan struct{} // one for each settlement by Served that waits
+}
+
+// Sizes in a batch as encoded, rounded up.
+const (
+	admissionBytes  = 80
+	settlementBytes = 48
+)
+
+func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
+	u := &usageLane{partition: partition, tokens: make(chan struct{}, b.cfg.MaxWaiting)}
+	source := b.source(partition)
+	var err error
+	u.usageBatch, err = newLane(laneConfig[usage, Verdict]{
+		bus: b, kind: "usage", subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
+		encode: func(number uint64, items []*usageItem) ([]byte, error) {
+			return b.encodeUsage(source, number, items)
+		},
+		size: func(v usage) int {
+			if v.result == event.Result_RESULT_UNSPECIFIED {
+				return admissionBytes
+			}
+			return settlementBytes
+		},
+		orphan: u.giveBack,
+	})
+	return u, err
+}
+
+func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]byte, error) {
+	batch := event.UsageBatch{
+		Source: source, Number: number,
+		StampMs: b.Now().UnixMilli(), OffsetMs: b.cfg.Offset.Milliseconds(),
+	}
+	admissions := 0
+	for _, it := range items {
+		if it.value.result == event.Result_RESULT_UNSPECIFIED {
+			admissions++
+		}
+	}
+	// Two allocations in place of one for each item.
+	as, ss := make([]event.Admission, admissions), make([]event.Settlement, len(items)-admissions)
+	batch.Admissions = make([]*event.Admission, 0, len(as))
+	batch.Settlements = make([]*event.Settlement, 0, len(ss))
+	for _, it := range items {
+		v := &it.value
+		if v.result == event.Result_RESULT_UNSPECIFIED {
+			a := &as[len(batch.Admissions)]
+			a.RequestId, a.Account, a.QuotaKey = v.RequestID[:], uint64(v.Account), uint32(v.Key)
+			a.Anonymous, a.KeyVersion, a.KeyFingerprint = v.Anonymous, v.KeyVersion, v.KeyFingerprint
+			a.Write, a.IdempotencyId = v.Write, v.IdempotencyID
+			batch.Admissions = append(batch.Admissions, a)
+			continue
+		}
+		s := &ss[len(batch.Settlements)]
+		s.RequestId, s.Account, s.QuotaKey = v.RequestID[:], uint64(v.Account), uint32(v.Key)
+		s.Anonymous, s.Result, s.Failed = v.Anonymous, v.result, v.failed
+		batch.Settlements = append(batch.Settlements, s)
+	}
+	return event.Encode(&batch)
+}
+
+func (b *Bus) usageOf(a event.AccountID) *usageLane {
+	return b.usage[event.AccountPartition(a, b.cfg.Partitions)]
+}
+
+// PendingVerdict is an admission under way.
+type PendingVerdict struct {
+	lane    *usageLane // nil: from memory
+	item    usageItem
+	refusal *Verdict
+}
+
+// StartAdmit asks for an admission without waiting; it never blocks. The verdict is had by Wait,
+// which must be called for each StartAdmit. A refusal that is remembered is there at once.
+func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
+	if v := b.refusals.find(&a, b.Now()); v != nil {
+		b.metrics.refusals.Inc()
+		return &PendingVerdict{refusal: v}
+	}
+	p := &PendingVerdict{lane: b.usageOf(a.Account)}
+	p.item.value.Admission = a
+	p.item.done = make(chan struct{})
+	p.lane.start(&p.item)
+	return p
+}
+
+// Wait returns the verdict, or gives up when ctx ends or after AdmitTimeout. An admission that was
+// given up is given back by the bus itself, as soon as it can be.
+func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
+	if p.refusal != nil {
+		return p.refusal, nil
+	}
+	if err := p.lane.wait(ctx, &p.item); err != nil {
+		return nil, err
+	}
+	return &p.item.answer, nil
+}
+
+// Admit is StartAdmit and Wait.
+func (b *Bus) Admit(ctx context.Context, a Admission) (*Verdict, error) {
+	return b.StartAdmit(a).Wait(ctx)
+}
+
+// giveBack voids an admission that nobody waits for. Where its verdict is not known it may be one
+// that billing refused, or never saw; the void of such a one changes nothing.
+func (u *usageLane) giveBack(v usage, verdict *Verdict) {
+	if verdict != nil && !verdict.Admitted() {
+		return
+	}
+	u.bus.metrics.orphans.Inc()
+	it := &usageItem{value: usage{Admission: v.Admission, result: event.Result_VOID}, stored: true}
+	if err := u.appender.Add(it); err != nil {
+		// Only when stopping. Billing closes the hold by itself after two minutes.
+		u.bus.cfg.Logger.Warn("admission was not given back", "request", v.RequestID.String(), "error", err)
+	}
+}
+
+// Served reports that an admitted read was answered. It rides in the partition's next batch and is
+// kept until the journal has it; it blocks while too many wait already. After Run's context has
+// ended it does nothing but log: billing takes an admitted read as served in the end.
+func (b *Bus) Served(a Admission) {
+	u := b.usageOf(a.Account)
+	u.tokens <- struct{}{}
+	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED}, stored: true, tokens: u.tokens}
+	if err := u.appender.Add(it); err != nil {
+		u.end(it, appendFault(err))
+		b.cfg.Logger.Warn("settlement came too late", "request", a.RequestID.String(), "error", err)
+	}
+}
+
+// Void gives an admission back and returns when that is stored in the journal. failed says that the
+// call failed in its execution, which counts towards too_many_failures. After OutcomeUnknown the
+// bus goes on trying; Unavailable is returned only when the bus is stopping.
+func (b *Bus) Void(ctx context.Context, a Admission, failed bool) error {
+	it := &usageItem{
+		value:  usage{Admission: a, result: event.Result_VOID, failed: failed},
+		stored: true,
+		done:   make(chan struct{}),
+	}
+	if err := b.usageOf(a.Account).appender.Add(it); err != nil {
+		return appendFault(err)
+	}
+	timeout := time.NewTimer(b.cfg.AdmitTimeout)
+	defer timeout.Stop()
+	select {
+	case <-it.done:
+		return it.err
+	case <-ctx.Done():
+		return ended(ctx, true)
+	case <-timeout.C:
+		return ended(ctx, true)
+	}
+}
