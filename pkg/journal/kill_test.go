@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -122,42 +120,5 @@ func TestKillChild(t *testing.T) {
 	var next atomic.Uint64
 	for {
 		add(t, a, item{id: round<<32 | next.Add(1), padding: 300})
-	}
-}
-
-func TestStreamsAreWrittenThroughToTheDisk(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc")
-	}
-	folder := t.TempDir()
-	nc := journaltest.Start(t, journaltest.WithFolder(folder)).Conn(t)
-	ensure(t, nc, billing(0))
-	publish(t, nc, testSubject, "a")
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := 0
-	for _, f := range files {
-		target, err := os.Readlink("/proc/self/fd/" + f.Name())
-		if err != nil || !strings.HasPrefix(target, folder) || filepath.Ext(target) != ".blk" {
-			continue
-		}
-		blocks++
-		info, err := os.ReadFile("/proc/self/fdinfo/" + f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, rest, _ := strings.Cut(string(info), "flags:")
-		flags, err := strconv.ParseInt(strings.Fields(rest)[0], 8, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if flags&int64(os.O_SYNC) != int64(os.O_SYNC) {
-			t.Errorf("%s is open with flags %o, without O_SYNC", target, flags)
-		}
-	}
-	if blocks == 0 {
-		t.Fatal("no block of the stream is open")
 	}
 }
