@@ -17,6 +17,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
 )
 
@@ -27,7 +28,7 @@ func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bus.New(nil, bus.Config{Partitions: 1, Clock: time.Now})
+	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1, Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

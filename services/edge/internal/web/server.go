@@ -173,6 +173,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 // register makes every route.
 func (s *Server) register() {
+	s.registerDocuments()
 }
 
 func (s *Server) registerOps(ops fasthttp.RequestHandler) {

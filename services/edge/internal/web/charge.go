@@ -1,0 +1,169 @@
+package web
+
+import (
+	"strconv"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+)
+
+const (
+	headerRateLimit       = "Ratelimit"
+	headerRateLimitPolicy = "Ratelimit-Policy"
+	headerChargeSource    = "X-Charge-Source"
+	headerCreditsCost     = "X-Credits-Cost"
+	headerCreditsBalance  = "X-Credits-Balance"
+	headerQuotaRemaining  = "X-Quota-Remaining"
+)
+
+// metered is one request that is counted: asked for, admitted, then served or given back.
+type metered struct {
+	s         *Server
+	c         *fiber.Ctx
+	admission bus.Admission
+	pending   *bus.PendingVerdict
+	verdict   *bus.Verdict // of an admitted one
+}
+
+// meter describes the caller's request to billing, without asking yet.
+func (s *Server) meter(c *fiber.Ctx, who *caller, key plan.QuotaKey) *metered {
+	return &metered{s: s, c: c, admission: bus.Admission{
+		RequestID: requestID(c), Account: who.payer(), Key: key, Anonymous: who.anonymous,
+		KeyVersion: who.key.Version, KeyFingerprint: fingerprint(who),
+	}}
+}
+
+func fingerprint(who *caller) uint64 {
+	if who.anonymous {
+		return 0
+	}
+	return who.key.Fingerprint()
+}
+
+// start asks for the admission; wait must follow.
+func (m *metered) start() *metered {
+	m.pending = m.s.bus.StartAdmit(m.admission)
+	return m
+}
+
+// wait returns nil once the request is admitted, and the refusal otherwise.
+func (m *metered) wait() error {
+	v, err := m.pending.Wait(m.s.ctx)
+	if err != nil {
+		return err
+	}
+	if !v.Admitted() {
+		return m.refused(v)
+	}
+	m.verdict = v
+	return nil
+}
+
+// served makes the admission final and tells the client what it paid with. Called before the answer.
+func (m *metered) served() {
+	m.s.bus.Served(m.admission)
+	m.setCharge()
+}
+
+// setCharge writes the headers of a request that was counted.
+func (m *metered) setCharge() {
+	v := m.verdict
+	m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
+	source := "none"
+	switch {
+	case v.Charge == event.ChargeSource_CHARGE_CREDITS:
+		source = "credits"
+		m.c.Set(headerCreditsCost, credit.Micros(v.CostMicros).String())
+		m.c.Set(headerCreditsBalance, credit.Micros(v.BalanceMicros).String())
+	case v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited:
+		source = "quota"
+	}
+	m.c.Set(headerChargeSource, source)
+}
+
+// remaining is what the success body says.
+func (m *metered) remaining() int64 { return m.verdict.Remaining }
+
+// void gives the admission back and returns failure once that is stored; where it can't be
+// stored, the answer must not say that nothing was charged, and is 503. A failure of the client's
+// counts towards too_many_failures; our own and a 304 do not.
+func (m *metered) void(failure error) error {
+	failed := failure != nil && fault.KindOf(failure).Status() < fiber.StatusInternalServerError
+	if err := m.s.bus.Void(m.s.ctx, m.admission, failed); err != nil {
+		return unavailable(err)
+	}
+	m.setVoided()
+	return failure
+}
+
+// setVoided writes the headers of a request that was given back.
+func (m *metered) setVoided() {
+	v := m.verdict
+	remaining := v.Remaining
+	if v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited {
+		remaining++
+	}
+	m.setQuota(v.Limit, remaining, v.ResetSeconds)
+	m.c.Set(headerChargeSource, "none")
+}
+
+// setQuota writes the IETF draft's headers; an unlimited key has none.
+func (m *metered) setQuota(limit, remaining int64, resetSeconds uint32) {
+	if limit == plan.Unlimited {
+		return
+	}
+	var buf [96]byte
+	b := quotaItem(buf[:0], m.admission.Key)
+	b = appendInt(append(b, ";q="...), limit)
+	m.c.Response().Header.SetBytesV(headerRateLimitPolicy, b)
+	b = quotaItem(buf[:0], m.admission.Key)
+	b = appendInt(append(b, ";r="...), remaining)
+	b = appendInt(append(b, ";t="...), int64(resetSeconds))
+	m.c.Response().Header.SetBytesV(headerRateLimit, b)
+}
+
+func quotaItem(dst []byte, key plan.QuotaKey) []byte {
+	return append(append(append(dst, '"'), key.String()...), '"')
+}
+
+// refused is the answer to a refusal of billing's, with its headers set.
+func (m *metered) refused(v *bus.Verdict) error {
+	key := m.admission.Key
+	e := &fault.Error{RetryAfter: int(v.RetryAfterSeconds)}
+	switch v.Decision {
+	case event.Decision_INVALID_KEY:
+		return m.s.badKey(m.c)
+	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
+		return idempotencyInFlight()
+	case event.Decision_IDEMPOTENCY_SERVED:
+		return errServedBefore
+	case event.Decision_QUOTA_EXHAUSTED:
+		e.Kind = fault.QuotaExhausted
+		e.Message = "Monthly limit of " + strconv.FormatInt(v.Limit, 10) + " requests reached for " + key.String() +
+			". Upgrade your plan to continue."
+	case event.Decision_PLAN_UPGRADE_REQUIRED:
+		e.Kind = fault.PlanUpgradeRequired
+		e.Message = key.String() + " is not available on the " + plan.Tier(v.Tier).Title() +
+			" plan. Upgrade your plan to continue."
+	case event.Decision_ANONYMOUS_LIMIT:
+		e.Kind = fault.AnonymousLimit
+		e.Message = "Anonymous limit of " + strconv.FormatInt(v.Limit, 10) +
+			" quick pastes per 24 hours reached. Use an API key to continue."
+	case event.Decision_TOO_MANY_FAILURES:
+		e.Kind = fault.TooManyFailures
+		e.Message = "Too many failed calls in the last minute. Try again later."
+		e.RetryAfter = max(e.RetryAfter, 1)
+	default:
+		return fault.New(fault.Internal, internalMessage).Because(errUnknownDecision)
+	}
+	if e.Kind != fault.TooManyFailures {
+		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
+	}
+	m.c.Set(headerChargeSource, "none")
+	return e
+}

@@ -1,0 +1,170 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"quire.dev/pkg/event"
+)
+
+var errReadModel = errors.New("the read model did not answer")
+
+// blobKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
+func (s *Server) blobKey(d event.Domain, item string) string {
+	var b [8]byte
+	rand.Read(b[:])
+	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.cfg.Partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
+}
+
+// storeContent makes an event's content of text: inline, or as a blob where it is too large for that.
+func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, text []byte) (*event.Content, error) {
+	sum := sha256.Sum256(text)
+	out := &event.Content{SizeBytes: uint64(len(text)), Sha256: sum[:]}
+	if len(text) <= event.InlineContentBytes {
+		out.Inline = text
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
+	key := s.blobKey(d, item)
+	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(text), int64(len(text))); err != nil {
+		s.dropBlob(key)
+		return nil, unavailable(fmt.Errorf("store content: %w", err))
+	}
+	out.Blob = key
+	return out, nil
+}
+
+// dropBlob deletes a blob that no document names. What it can't delete the sweeper will.
+func (s *Server) dropBlob(key string) {
+	if key == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
+	defer cancel()
+	if err := s.blobs.Delete(ctx, key); err != nil {
+		s.log.Warn("could not delete an unused blob", "key", key, "error", err)
+	}
+}
+
+// openContent opens a document's content from offset, length bytes of it or, with -1, the rest. The
+// caller closes it.
+func (s *Server) openContent(ctx context.Context, content *event.Content, offset, length int64) (io.ReadCloser, error) {
+	if content.GetBlob() == "" {
+		rest := content.GetInline()[min(offset, int64(len(content.GetInline()))):]
+		if length >= 0 && length < int64(len(rest)) {
+			rest = rest[:length]
+		}
+		return io.NopCloser(bytes.NewReader(rest)), nil
+	}
+	r, _, err := s.blobs.Get(ctx, content.Blob, offset, length)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("open content: %w", err))
+	}
+	return r, nil
+}
+
+// loadContent reads all of a content into memory.
+func (s *Server) loadContent(ctx context.Context, content *event.Content) ([]byte, error) {
+	if content.GetBlob() == "" {
+		return content.GetInline(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
+	r, err := s.openContent(ctx, content, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	out := make([]byte, content.SizeBytes)
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, unavailable(fmt.Errorf("read content: %w", err))
+	}
+	return out, nil
+}
+
+// escapingReader is a stream as the inside of a JSON string, between what comes before and after.
+// It splits no UTF-8 sequence, and holds one chunk at a time.
+type escapingReader struct {
+	source  io.ReadCloser
+	pending []byte // ready to be read
+	after   []byte
+	raw     []byte // the chunk; its first carried bytes are the start of a sequence
+	carried int
+	left    int64 // bytes that must still come from source
+	ended   bool
+}
+
+const escapeChunk = 32 << 10
+
+func newEscapingReader(before []byte, source io.ReadCloser, size int64, after []byte) *escapingReader {
+	return &escapingReader{source: source, pending: before, after: after, raw: make([]byte, escapeChunk), left: size}
+}
+
+func (e *escapingReader) Read(p []byte) (int, error) {
+	for len(e.pending) == 0 {
+		if e.ended {
+			return 0, io.EOF
+		}
+		if err := e.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, e.pending)
+	e.pending = e.pending[n:]
+	return n, nil
+}
+
+func (e *escapingReader) next() error {
+	n, err := e.source.Read(e.raw[e.carried:])
+	e.left -= int64(n)
+	have := e.raw[:e.carried+n]
+	switch {
+	case errors.Is(err, io.EOF) && e.left == 0:
+		e.ended = true
+		e.pending = append(appendEscaped(nil, have), e.after...)
+		return nil
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	}
+	whole := wholeRunes(have)
+	e.pending = appendEscaped(e.pending[:0], have[:whole])
+	e.carried = copy(e.raw, have[whole:])
+	return nil
+}
+
+// Close closes the source.
+func (e *escapingReader) Close() error { return e.source.Close() }
+
+// wholeRunes is how much of b ends with a whole UTF-8 sequence.
+func wholeRunes(b []byte) int {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-3; i-- {
+		c := b[i]
+		if c < 0x80 {
+			return len(b)
+		}
+		if c < 0xc0 {
+			continue
+		}
+		size := 2
+		if c >= 0xf0 {
+			size = 4
+		} else if c >= 0xe0 {
+			size = 3
+		}
+		if i+size > len(b) {
+			return i
+		}
+		return len(b)
+	}
+	return len(b)
+}

@@ -1,0 +1,269 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/bus"
+)
+
+// errNotModified is how a read ends whose answer the client has already.
+var errNotModified = errors.New("not modified")
+
+const readTries = 3
+
+func wrongPassword() error {
+	return fault.New(fault.WrongPassword, "The paste has a password: send it as %s.", headerPassword)
+}
+
+// reading is one metered read of a text.
+type reading struct {
+	s        *Server
+	c        *fiber.Ctx
+	k        *textKind
+	who      caller
+	ref      string
+	version  uint64 // 0: current
+	noneOf   etags
+	password string
+}
+
+func (s *Server) getText(c *fiber.Ctx, k *textKind) error {
+	who, err := s.requireKey(c)
+	if err != nil {
+		return err
+	}
+	r := &reading{s: s, c: c, k: k, who: who, ref: strings.Clone(c.Params("ref")), password: strings.Clone(c.Get(headerPassword))}
+	if r.noneOf, err = parseETags(c, fiber.HeaderIfNoneMatch); err != nil {
+		return err
+	}
+	if r.version, err = versionQuery(c); err != nil {
+		return err
+	}
+	m := s.meter(c, &who, k.get).start()
+	var pending *bus.PendingRead
+	if event.ValidItemID(r.ref) {
+		pending = s.startRead(r)
+	}
+	if err := m.wait(); err != nil {
+		return err
+	}
+	f, err := r.find(pending)
+	if errors.Is(err, errNotModified) {
+		if err := m.void(nil); err != nil {
+			return err
+		}
+		c.Set(fiber.HeaderETag, quote(strconv.FormatUint(f.doc.Version, 10)))
+		c.Status(fiber.StatusNotModified)
+		return nil
+	}
+	if err != nil {
+		return m.void(err)
+	}
+	m.served()
+	return r.answer(f, m.remaining())
+}
+
+func versionQuery(c *fiber.Ctx) (uint64, error) {
+	var version uint64
+	if len(c.Context().QueryArgs().QueryString()) == 0 {
+		return 0, nil
+	}
+	return version, queryFields(c, func(name string, v value) (err error) {
+		if name != "version" {
+			return unknownField(name)
+		}
+		if version, err = strconv.ParseUint(string(v.text), 10, 63); err != nil || version == 0 {
+			return invalidField(name, "must be a whole number from 1")
+		}
+		return nil
+	})
+}
+
+func (s *Server) startRead(r *reading) *bus.PendingRead {
+	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.who.account), Version: r.version})
+}
+
+// found is a document that may be shown, with its content.
+type found struct {
+	doc    *event.Document
+	inline []byte
+	stream io.ReadCloser // instead of inline, for what is too large to hold
+}
+
+// find waits for the read and does what the document asks for before it is shown: its password, and
+// its end where this is the last read.
+func (r *reading) find(pending *bus.PendingRead) (*found, error) {
+	for range readTries {
+		doc, err := r.s.readDocument(pending)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.s.requirePassword(doc, r.password); err != nil {
+			return nil, err
+		}
+		f := &found{doc: doc, inline: doc.GetContent().GetInline()}
+		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.who.account) {
+			if r.noneOf.sent && r.noneOf.matches(strconv.FormatUint(doc.Version, 10)) {
+				return f, errNotModified
+			}
+			if err = r.open(f); errors.Is(err, blob.ErrNotFound) {
+				pending = r.s.startRead(r) // changed since it was read
+				continue
+			}
+			return f, err
+		}
+		if r.c.Method() == fiber.MethodHead {
+			return f, nil // shows nothing, so it burns nothing
+		}
+		f.inline, err = r.s.burn(r.c, r.k.domain, doc, r.who.account)
+		if err == nil {
+			return f, nil
+		}
+		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
+			return nil, err
+		}
+		pending = r.s.startRead(r)
+	}
+	return nil, unavailable(errReadRace)
+}
+
+var errReadRace = errors.New("the document changed each time it was read")
+
+func (r *reading) open(f *found) (err error) {
+	if f.doc.GetContent().GetBlob() != "" {
+		f.stream, err = r.s.openContent(r.s.ctx, f.doc.Content, 0, -1)
+	}
+	return err
+}
+
+// readDocument waits for a read; 404 where the requester may not know of the document. A nil
+// pending is of a ref that can't exist.
+func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error) {
+	if pending == nil {
+		return nil, notFound()
+	}
+	a, err := pending.Wait(s.ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Unavailable:
+		return nil, unavailable(errReadModel)
+	case a.Status != event.OutcomeStatus_OK || a.Document == nil:
+		return nil, notFound()
+	}
+	return a.Document, nil
+}
+
+// requirePassword checks what was sent against the document's password. The owner needs it too.
+func (s *Server) requirePassword(doc *event.Document, password string) error {
+	if len(doc.PasswordHash) == 0 {
+		return nil
+	}
+	if password == "" || len(password) > 4*passwordChars {
+		return wrongPassword()
+	}
+	ok, err := s.checkPassword(s.ctx, doc.PasswordHash, password)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return wrongPassword()
+	}
+	return nil
+}
+
+// burn makes this read the document's last and returns its content: of all that try, one gets it.
+// The content is read before, since a blob goes with the burn. fault.VersionMismatch says that the
+// document was changed since doc was read.
+func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
+	if doc.GetContent().GetBlob() != "" {
+		if err := s.reserve(c, int64(doc.Content.SizeBytes)); err != nil {
+			return nil, err
+		}
+	}
+	content, err := s.loadContent(s.ctx, doc.GetContent())
+	if err != nil {
+		return nil, err
+	}
+	id := requestID(c)
+	o, err := s.bus.Write(s.ctx, d, &event.Request{
+		RequestId: id[:], Item: doc.Id, Account: uint64(account),
+		Action: &event.Request_Burn{Burn: &event.Burn{Version: doc.Version}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return content, outcomeError(o.Status)
+}
+
+// answer sends the document.
+func (r *reading) answer(f *found, remaining int64) error {
+	doc := f.doc
+	r.c.Set(fiber.HeaderETag, quote(strconv.FormatUint(doc.Version, 10)))
+	head := r.s.appendTextHead(make([]byte, 0, 640+len(f.inline)+len(f.inline)/8), doc)
+	if f.stream == nil {
+		head = appendEscaped(head, f.inline)
+		return send(r.c, fiber.StatusOK, r.s.appendTextTail(head, r.k, doc, remaining))
+	}
+	tail := r.s.appendTextTail(nil, r.k, doc, remaining)
+	if err := send(r.c, fiber.StatusOK, nil); err != nil {
+		return err
+	}
+	stream := newEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), tail)
+	r.c.Context().Response.SetBodyStream(stream, -1)
+	return nil
+}
+
+// appendTextHead is the answer up to where the content begins.
+func (s *Server) appendTextHead(b []byte, doc *event.Document) []byte {
+	b = append(b, `{"success":true,"paste":{"id":`...)
+	b = appendString(b, doc.Id)
+	b = append(b, `,"title":`...)
+	b = appendString(b, doc.Title)
+	return append(b, `,"content":"`...)
+}
+
+// appendTextTail is the answer from behind the content.
+func (s *Server) appendTextTail(b []byte, k *textKind, doc *event.Document, remaining int64) []byte {
+	b = append(b, `","language":`...)
+	b = appendString(b, doc.Language)
+	b = s.appendTextFacts(b, k, doc)
+	b = append(b, '}')
+	return appendRemaining(b, remaining)
+}
+
+// appendTextFacts is what lists show as well, from visibility on.
+func (s *Server) appendTextFacts(b []byte, k *textKind, doc *event.Document) []byte {
+	b = append(b, `,"visibility":`...)
+	b = appendString(b, event.Visibility(doc.Visibility).String())
+	b = append(b, `,"size":`...)
+	b = appendInt(b, int64(doc.GetContent().GetSizeBytes()))
+	b = append(b, `,"version":`...)
+	b = appendInt(b, int64(doc.Version))
+	b = append(b, `,"tags":[`...)
+	for i, tag := range doc.Tags {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, tag)
+	}
+	b = append(b, `],"burnAfterRead":`...)
+	b = appendBool(b, doc.BurnAfterRead)
+	b = append(b, `,"passwordProtected":`...)
+	b = appendBool(b, len(doc.PasswordHash) > 0)
+	b = append(b, `,"createdAt":`...)
+	b = appendTime(b, doc.CreatedMs)
+	b = append(b, `,"updatedAt":`...)
+	b = appendTime(b, doc.UpdatedMs)
+	b = append(b, `,"expiresAt":`...)
+	b = appendTime(b, doc.ExpiresMs)
+	return s.appendPageURLs(b, k, doc.Id)
+}
