@@ -354,9 +354,10 @@ func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 // attempt.
 func (b *Batcher[Req, Resp]) due(f *flight[Req, Resp]) {
 	f.mu.Lock()
-	out, over, done := f.out, !time.Now().Before(f.deadline), f.left == 0
+	out, left, done := f.out, time.Until(f.deadline), f.left == 0
+	over := left <= 0 || !out && left < lastAttempt
 	if !over && !done {
-		f.timer = time.AfterFunc(time.Until(f.deadline), func() { b.due(f) })
+		f.timer = time.AfterFunc(left, func() { b.due(f) })
 	}
 	f.mu.Unlock()
 	switch {

@@ -60,6 +60,9 @@ const (
 	// Between two attempts to reach a subject that nobody answers to.
 	firstPause = 5 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
+	// lastAttempt is how much time must be left for another one. Cut off by
+	// the deadline it would turn "not executed" into "unknown".
+	lastAttempt = 20 * time.Millisecond
 )
 
 // Call sends one request and waits for its answer, at most until ctx ends, or
@@ -77,6 +80,9 @@ func Call(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([
 		answer, err := attempt(ctx, nc, subject, payload)
 		if err == nil || !errors.Is(err, ErrUnavailable) {
 			return answer, err
+		}
+		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause+lastAttempt {
+			return nil, err
 		}
 		t := time.NewTimer(pause)
 		select {

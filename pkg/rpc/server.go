@@ -174,10 +174,13 @@ func (s *Server) answer(r *Request, handle func(context.Context, []byte) ([]byte
 	ctx, cancel := context.WithDeadline(s.base, r.Deadline)
 	defer cancel()
 	payload, err := handle(ctx, r.Payload)
-	if err != nil {
-		err = r.Fail(err)
-	} else {
+	switch {
+	case err == nil:
 		err = r.Reply(payload)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return // the caller is about to time out, and is to know that the outcome is unknown
+	default:
+		err = r.Fail(err)
 	}
 	if err != nil {
 		s.logger.Warn("request was not answered", "subject", s.sub.Subject, "error", err)
