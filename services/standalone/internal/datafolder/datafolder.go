@@ -1,6 +1,6 @@
 // Package datafolder lays out, locks and checks the folder in which one quire keeps everything.
 //
-//	VERSION      the format's number, the secret's fingerprint and the journals that were made
+//	VERSION      the format's number, the secret's fingerprint, the journals that were made
 //	LOCK         held by the running process; says its id and where it listens
 //	secret       signs API keys, tokens and sessions; absent where QUIRE_SECRET gives it
 //	admin-token  the administrator's bearer token; absent where QUIRE_ADMIN_TOKEN gives it
@@ -156,6 +156,20 @@ func (f *Folder) Record(streams []string) error {
 		return nil
 	}
 	slices.Sort(next.streams)
+	return f.save(next)
+}
+
+// Welcomed tells whether Welcome was called, by this process or a former one.
+func (f *Folder) Welcomed() bool { return f.version.welcome }
+
+// Welcome records that the first account was made and its key shown.
+func (f *Folder) Welcome() error {
+	next := f.version
+	next.welcome = true
+	return f.save(next)
+}
+
+func (f *Folder) save(next version) error {
 	if err := writeFile(filepath.Join(f.Path, versionFile), next.encode()); err != nil {
 		return err
 	}

@@ -74,6 +74,12 @@ func TestFirstStartMakesAPrivateFolderAndLaterStartsKeepIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if f.Welcomed() {
+		t.Error("welcomed before Welcome")
+	}
+	if err := f.Welcome(); err != nil {
+		t.Fatal(err)
+	}
 	secret, admin := string(f.Secret), f.AdminToken
 	close(t, f)
 	g := open(t, path, Options{})
@@ -83,6 +89,9 @@ func TestFirstStartMakesAPrivateFolderAndLaterStartsKeepIt(t *testing.T) {
 	}
 	if got := strings.Join(g.Streams(), " "); got != "BILLING_0 LITE_0" {
 		t.Fatalf("streams: %s", got)
+	}
+	if !g.Welcomed() {
+		t.Error("not welcomed any more")
 	}
 	if g.Clean {
 		t.Fatal("a folder that was never stopped in order is not clean")

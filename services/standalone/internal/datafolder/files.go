@@ -14,6 +14,7 @@ type version struct {
 	format  int
 	secret  string   // fingerprint
 	streams []string // sorted
+	welcome bool     // the first account's key was shown
 }
 
 func (v version) encode() []byte {
@@ -21,6 +22,9 @@ func (v version) encode() []byte {
 	fmt.Fprintf(&b, "%d\nsecret %s\n", v.format, v.secret)
 	for _, s := range v.streams {
 		fmt.Fprintf(&b, "stream %s\n", s)
+	}
+	if v.welcome {
+		fmt.Fprintf(&b, "welcomed yes\n")
 	}
 	return b.Bytes()
 }
@@ -42,6 +46,8 @@ func decodeVersion(data []byte) (version, error) {
 			v.secret = value
 		case word == "stream" && value != "":
 			v.streams = append(v.streams, value)
+		case word == "welcomed" && value == "yes":
+			v.welcome = true
 		default:
 			return version{}, fmt.Errorf("line %.60q is not understood", line)
 		}

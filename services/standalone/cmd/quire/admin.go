@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"quire.dev/services/standalone"
+)
+
+// client calls the admin API.
+type client struct {
+	base, token string
+}
+
+type newAccount struct {
+	Email string `json:"email"`
+	Tier  string `json:"tier"`
+}
+
+type createdAccount struct {
+	Account struct {
+		ID    string `json:"id"`
+		Email string `json:"email"`
+		Tier  string `json:"tier"`
+	} `json:"account"`
+	APIKey string `json:"apiKey"`
+}
+
+type audit struct {
+	Match      bool `json:"match"`
+	Partitions []struct {
+		Partition    int    `json:"partition"`
+		LastSequence uint64 `json:"lastSequence"`
+		Entries      uint64 `json:"entries"`
+		LiveHash     string `json:"liveHash"`
+		ReplayHash   string `json:"replayHash"`
+		Match        bool   `json:"match"`
+	} `json:"partitions"`
+}
+
+const (
+	callTimeout  = 30 * time.Second
+	auditTimeout = 6 * time.Hour // it reads everything from the first event
+	maxAnswer    = 16 << 20
+)
+
+// call sends body, if any, and decodes the answer into out.
+func (c client) call(ctx context.Context, method, path string, header http.Header, body, out any) error {
+	var payload io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		payload = bytes.NewReader(data)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.base, "/")+path, payload)
+	if err != nil {
+		return err
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("call quire: %w", err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("call quire: %w", err)
+	}
+	if response.StatusCode/100 != 2 {
+		var failure struct{ Reason, Code string }
+		if json.Unmarshal(data, &failure) == nil && failure.Reason != "" {
+			return fmt.Errorf("%s (%d %s)", failure.Reason, response.StatusCode, failure.Code)
+		}
+		return fmt.Errorf("%s answered %s", c.base, response.Status)
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("%s answered something else than quire would: %w", c.base, err)
+	}
+	return nil
+}
+
+func (c client) createAccount(ctx context.Context, account newAccount, idempotencyKey string) (createdAccount, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	header := http.Header{}
+	if idempotencyKey != "" {
+		header.Set("Idempotency-Key", idempotencyKey)
+	}
+	var created createdAccount
+	return created, c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
+}
+
+func (c *command) account(ctx context.Context, args []string) error {
+	if len(args) == 0 || args[0] != "create" {
+		return usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+	}
+	flags := flag.NewFlagSet("account create", flag.ContinueOnError)
+	email := flags.String("email", "", "address")
+	tier := flags.String("tier", "free", "free, pro, max or admin")
+	if _, err := c.parse(flags, args[1:], 0); err != nil {
+		return err
+	}
+	if *email == "" || !slices.Contains([]string{"free", "pro", "max", "admin"}, *tier) {
+		return usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+	}
+	cfg, _, err := c.settings()
+	if err != nil {
+		return err
+	}
+	api, err := c.running(cfg)
+	if err != nil {
+		return err
+	}
+	created, err := api.createAccount(ctx, newAccount{Email: *email, Tier: *tier}, "")
+	if err != nil {
+		return fmt.Errorf("create account: %w", err)
+	}
+	fmt.Fprintf(c.stdout, "account: %s (%s, %s)\nAPI key: %s\n         (shown only this once)\n",
+		created.Account.ID, created.Account.Email, created.Account.Tier, created.APIKey)
+	return nil
+}
+
+func (c *command) audit(ctx context.Context, args []string) error {
+	if _, err := c.parse(flag.NewFlagSet("audit", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	var result audit
+	err := c.withServer(ctx, func(ctx context.Context, api client) error {
+		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+		defer cancel()
+		defer c.waiting("auditing")()
+		return api.call(ctx, http.MethodPost, "/api/admin/audit", nil, nil, &result)
+	})
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	for _, p := range result.Partitions {
+		verdict := "matches"
+		if !p.Match {
+			verdict = "DIFFERS"
+		}
+		fmt.Fprintf(c.stdout, "partition %d: %s; %d entries, up to sequence %d\n  live   %s\n  replay %s\n",
+			p.Partition, verdict, p.Entries, p.LastSequence, p.LiveHash, p.ReplayHash)
+	}
+	if !result.Match {
+		return errors.New("audit: what is charged is not what the journals say")
+	}
+	fmt.Fprintln(c.stdout, "audit: everything matches")
+	return nil
+}
+
+func (c *command) explain(ctx context.Context, args []string) error {
+	rest, err := c.parse(flag.NewFlagSet("explain", flag.ContinueOnError), args, 1)
+	if err != nil || rest == nil {
+		return err
+	}
+	var answer json.RawMessage
+	err = c.withServer(ctx, func(ctx context.Context, api client) error {
+		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+		defer cancel()
+		defer c.waiting("explaining")()
+		return api.call(ctx, http.MethodGet, "/api/admin/requests/"+url.PathEscape(rest[0]), nil, nil, &answer)
+	})
+	if err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, answer, "", "  "); err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	fmt.Fprintln(c.stdout, pretty.String())
+	return nil
+}
+
+// errNotRunning says that there is no server to speak to.
+var errNotRunning = errors.New("no quire is running")
+
+// running finds the running quire: on the data folder, else where the settings say.
+func (c *command) running(cfg standalone.Config) (client, error) {
+	base, token, err := standalone.FindRunning(cfg)
+	if err != nil {
+		return client{}, err
+	}
+	if base == "" {
+		switch {
+		case cfg.PublicURL != "":
+			base = cfg.PublicURL
+		case c.isSet("QUIRE_LISTEN"):
+			base = listenURL(cfg.Listen)
+		default:
+			return client{}, fmt.Errorf("%w on %s: start it with quire up, or set QUIRE_DATA or QUIRE_PUBLIC_URL", errNotRunning, cfg.Data)
+		}
+	}
+	if token == "" {
+		return client{}, fmt.Errorf("set QUIRE_ADMIN_TOKEN: %s has no admin token for %s", cfg.Data, base)
+	}
+	return client{base: base, token: token}, nil
+}
+
+func (c *command) isSet(name string) bool {
+	return slices.ContainsFunc(c.environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && len(v) > len(name)+1 })
+}
+
+// listenURL is how to reach what listens on an address.
+func listenURL(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "http://" + address
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// withServer calls use with the running quire, or with one that is started on the data folder for it.
+func (c *command) withServer(ctx context.Context, use func(context.Context, client) error) error {
+	cfg, log, err := c.settings()
+	if err != nil {
+		return err
+	}
+	api, err := c.running(cfg)
+	switch {
+	case err == nil:
+		err = use(ctx, api)
+		if !isRefused(err) {
+			return err
+		}
+		// Nothing listens there: look into the data folder instead.
+	case !errors.Is(err, errNotRunning):
+		return err
+	}
+	if !standalone.HasData(cfg.Data) {
+		return fmt.Errorf("%w, and %s holds no data", errNotRunning, cfg.Data)
+	}
+	cfg.Listen, cfg.PublicURL = "127.0.0.1:0", ""
+	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Version: version, Progress: c.progress()})
+	if err != nil {
+		return err
+	}
+	return c.whileRunning(ctx, q, func(ctx context.Context) error {
+		return use(ctx, client{base: q.URL(), token: q.Folder().AdminToken})
+	})
+}
+
+// isRefused tells that nothing listens at all.
+func isRefused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// waiting prints, after a second and then each second, that something is still under way. The
+// returned function ends it.
+func (c *command) waiting(what string) (stop func()) {
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				fmt.Fprintf(c.stderr, "%s, %s so far\n", what, time.Since(began).Round(time.Second))
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"quire.dev/pkg/telemetry"
+	"quire.dev/services/standalone"
+)
+
+// memoryLimitBytes keeps the process below 400 MB. GOMEMLIMIT overrides it.
+const memoryLimitBytes = 350 << 20
+
+func (c *command) up(ctx context.Context, args []string) error {
+	if _, err := c.parse(flag.NewFlagSet("up", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	cfg, log, err := c.settings()
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimitBytes)
+	}
+	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Version: version, Progress: c.progress()})
+	if err != nil {
+		return err
+	}
+	return c.whileRunning(ctx, q, func(ctx context.Context) error {
+		if err := c.greet(ctx, q); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// settings reads the environment and makes the logger.
+func (c *command) settings() (standalone.Config, *slog.Logger, error) {
+	cfg, err := standalone.FromEnvironment(c.environ)
+	if err != nil {
+		return cfg, nil, usageError{err}
+	}
+	log, err := telemetry.NewLogger(c.stderr, cfg.LogConfig())
+	if err != nil {
+		return cfg, nil, usageError{err}
+	}
+	return cfg, log, nil
+}
+
+// whileRunning runs q, calls use once it is ready, and stops q when use has returned or failed.
+func (c *command) whileRunning(ctx context.Context, q *standalone.Quire, use func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- q.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-q.Ready():
+	}
+	used := make(chan error, 1)
+	inner, stopUse := context.WithCancel(ctx)
+	defer stopUse()
+	go func() { used <- use(inner) }()
+	select {
+	case err := <-ended: // it failed, or was told to stop
+		stopUse()
+		<-used
+		return err
+	case err := <-used:
+		cancel()
+		if runErr := <-ended; err == nil {
+			err = runErr
+		}
+		return err
+	}
+}
+
+// greet says where quire is. On the first start it also shows the admin token, and makes a Pro account.
+func (c *command) greet(ctx context.Context, q *standalone.Quire) error {
+	folder := q.Folder()
+	fmt.Fprintf(c.stdout, "quire %s listens on %s\ndata folder: %s\n", version, q.URL(), folder.Path)
+	if folder.Welcomed() {
+		fmt.Fprintf(c.stdout, "admin token: in %s\nmore accounts: quire account create --email <address> --tier pro\n", q.AdminTokenPlace())
+		return nil
+	}
+	api := client{base: q.URL(), token: folder.AdminToken}
+	account, err := api.createAccount(ctx, newAccount{Email: "owner@quire.localhost", Tier: "pro"}, "first-account")
+	if err != nil {
+		return fmt.Errorf("make the first account: %w", err)
+	}
+	fmt.Fprintf(c.stdout, `admin token: %s
+             (kept in %s)
+API key:     %s
+             (Pro account %s, shown only this once)
+
+Try it:
+
+curl -sS '%s/api/dev/pastes/create' -H 'x-api-key: %s' -H 'content-type: application/json' -d '{"title":"Hello","content":"Hello, Quire!","visibility":"public"}'
+
+`, folder.AdminToken, q.AdminTokenPlace(), account.APIKey, account.Account.Email, q.URL(), account.APIKey)
+	return folder.Welcome()
+}
+
+// progress prints what takes longer than a second, at most once a second.
+func (c *command) progress() func(what string, done, total int64) {
+	const patience = time.Second
+	last := time.Now()
+	return func(what string, done, total int64) {
+		if now := time.Now(); now.Sub(last) >= patience && total > 0 {
+			last = now
+			fmt.Fprintf(c.stderr, "%s: %d of %d (%d %%)\n", what, done, total, done*100/total)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package standalone
+
+import (
+	"os"
+	"path/filepath"
+
+	"quire.dev/services/standalone/internal/datafolder"
+)
+
+// FindRunning tells where the process on the settings' data folder listens, empty where none runs,
+// and the admin token, empty where there is none.
+func FindRunning(cfg Config) (url, adminToken string, err error) {
+	adminToken = cfg.AdminToken.Reveal()
+	if adminToken == "" {
+		// The folder may not exist, or its process may have been given the token.
+		adminToken, _ = datafolder.AdminToken(cfg.Data)
+	}
+	holder, running, err := datafolder.Running(cfg.Data)
+	if err != nil || !running {
+		return "", adminToken, err
+	}
+	return holder.URL, adminToken, nil
+}
+
+// HasData tells whether a quire has run on the folder.
+func HasData(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "VERSION"))
+	return err == nil
+}

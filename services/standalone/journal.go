@@ -1,0 +1,153 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/lifecycle"
+	"quire.dev/services/standalone/internal/natsserver"
+	"quire.dev/services/standalone/internal/streamcheck"
+)
+
+const (
+	// checkBudget bounds how long the journals' files are read before the server starts; the newest
+	// come first.
+	checkBudget      = 2 * time.Minute
+	reconnectWait    = 50 * time.Millisecond
+	reconnectOutside = 500 * time.Millisecond
+)
+
+// startJournal starts the embedded journal server on files that were found whole. With a journal
+// elsewhere there is nothing to do.
+func (p *process) startJournal(ctx context.Context) error {
+	if p.cfg.NATSURL != "" {
+		return nil
+	}
+	clean := p.folder.Clean
+	server, err := natsserver.Start(ctx, natsserver.Options{
+		Folder: p.folder.NATS(),
+		Logger: p.deps.Logger,
+		BeforeStart: func(ctx context.Context) error {
+			err := p.checkJournals(ctx, clean)
+			clean = false // a later start follows a failure
+			if err != nil {
+				return err
+			}
+			return p.folder.Started()
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.Quire.journal = server
+	// Only when everything is closed is the stop an orderly one.
+	p.onClose(func() error {
+		server.Stop()
+		return p.folder.Stopped()
+	})
+	p.group.Add("journal server", lifecycle.Func(server.Run))
+	return nil
+}
+
+// checkJournals reads the journals' files before the server could repair them.
+func (p *process) checkJournals(ctx context.Context, clean bool) error {
+	report, err := streamcheck.Check(ctx, p.folder.NATS(), streamcheck.Options{
+		Expected: p.folder.Streams(),
+		Clean:    clean,
+		Forever:  isBilling,
+		Gapless:  func(stream string) bool { return isBilling(stream) || isDocuments(stream) },
+		Budget:   checkBudget,
+		Progress: func(done, total int64) { p.progress("checking the journals' files, in bytes", done, total) },
+	})
+	if err != nil {
+		return err
+	}
+	if report.Skipped > 0 {
+		p.deps.Logger.Warn("older journal files were not checked", "files", report.Skipped, "budget", checkBudget)
+	}
+	kept, err := report.KeepTorn(p.folder.Torn())
+	for _, file := range kept {
+		p.deps.Logger.Warn("a write that was never acknowledged is cut off; it is kept", "file", file)
+	}
+	return err
+}
+
+func isBilling(stream string) bool {
+	return strings.HasPrefix(stream, strings.TrimSuffix(event.Billing.Stream(0), "0"))
+}
+
+func isDocuments(stream string) bool {
+	for _, d := range event.Documents() {
+		if strings.HasPrefix(stream, strings.TrimSuffix(d.Stream(0), "0")) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *process) progress(what string, done, total int64) {
+	if p.deps.Progress != nil {
+		p.deps.Progress(what, done, total)
+	}
+}
+
+// connect makes a connection of its own for a service: inside the process, or to the server elsewhere.
+func (p *process) connect(name string) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		// What can't be sent now fails now: whoever sends it knows best whether to send it again.
+		nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			p.deps.Logger.Warn("journal connection", "service", name, "error", err)
+		}),
+	}
+	url := p.cfg.NATSURL
+	if p.Quire.journal != nil {
+		options = append(options, nats.InProcessServer(p.Quire.journal), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(0, 0))
+	} else {
+		options = append(options, nats.ReconnectWait(reconnectOutside))
+	}
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect %s to the journal: %w", name, err)
+	}
+	p.onClose(func() error { nc.Close(); return nil })
+	return nc, nil
+}
+
+// rememberJournals looks, once all services are up, whether the billing journals are complete, and
+// writes down which journals there are.
+func (p *process) rememberJournals(ctx context.Context) error {
+	if p.Quire.journal == nil {
+		return nil
+	}
+	nc, err := p.connect("standalone")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for partition := range p.cfg.Partitions {
+		for _, domain := range append(event.Documents(), event.Billing) {
+			names = append(names, domain.Stream(partition))
+		}
+		name := event.Billing.Stream(partition)
+		state, err := journal.Open(nc, name).State(ctx)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", name, err)
+		}
+		if state.Last > 0 && (state.First != 1 || state.Messages != state.Last) {
+			return fmt.Errorf("%s holds %d messages from %d to %d: %w", name, state.Messages, state.First, state.Last, errIncomplete)
+		}
+	}
+	return p.folder.Record(names)
+}
+
+var errIncomplete = errors.New("the billing journal has lost messages; stop and restore the data folder from a backup")
