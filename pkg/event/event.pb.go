@@ -2934,8 +2934,9 @@ func (x *Outcome) GetDecidedMs() int64 {
 type DomainState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time
-	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`              // by name
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`             // fold time
+	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`                          // by name
+	RedoChunks    uint32                 `protobuf:"varint,4,opt,name=redo_chunks,json=redoChunks,proto3" json:"redo_chunks,omitempty"` // of the message at sequence, kept beside it until they are applied
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2991,6 +2992,143 @@ func (x *DomainState) GetSources() []*DomainSource {
 	return nil
 }
 
+func (x *DomainState) GetRedoChunks() uint32 {
+	if x != nil {
+		return x.RedoChunks
+	}
+	return 0
+}
+
+// DomainRedo is a part of what one message changes, where that is too much for one commit.
+type DomainRedo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Writes        []*DomainWrite         `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainRedo) Reset() {
+	*x = DomainRedo{}
+	mi := &file_event_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainRedo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainRedo) ProtoMessage() {}
+
+func (x *DomainRedo) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
+func (*DomainRedo) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DomainRedo) GetWrites() []*DomainWrite {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+// DomainWrite is a document of the read model to be put, or deleted.
+type DomainWrite struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Collection    string                 `protobuf:"bytes,1,opt,name=collection,proto3" json:"collection,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Head          []byte                 `protobuf:"bytes,4,opt,name=head,proto3" json:"head,omitempty"`
+	Body          []byte                 `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	Delete        bool                   `protobuf:"varint,6,opt,name=delete,proto3" json:"delete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainWrite) Reset() {
+	*x = DomainWrite{}
+	mi := &file_event_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainWrite) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainWrite) ProtoMessage() {}
+
+func (x *DomainWrite) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
+func (*DomainWrite) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *DomainWrite) GetCollection() string {
+	if x != nil {
+		return x.Collection
+	}
+	return ""
+}
+
+func (x *DomainWrite) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DomainWrite) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *DomainWrite) GetHead() []byte {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *DomainWrite) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *DomainWrite) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
 // DomainSource is how far the batches of one source are folded. Idle for an hour it is forgotten.
 type DomainSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3003,7 +3141,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3153,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3166,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -3064,7 +3202,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3214,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3227,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -3126,7 +3264,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3276,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3289,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Read) GetItem() string {
@@ -3198,7 +3336,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3348,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3361,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -3246,7 +3384,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3396,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3409,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -3328,7 +3466,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3340,7 +3478,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3353,7 +3491,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -3438,7 +3576,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3588,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3601,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -3504,7 +3642,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3654,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3667,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -3559,7 +3697,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3709,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3722,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -3698,7 +3836,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3848,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3861,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -3757,7 +3895,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +3907,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +3920,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -3808,7 +3946,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +3958,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +3971,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -3853,7 +3991,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +4003,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +4016,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -3903,7 +4041,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3915,7 +4053,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3928,7 +4066,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 type QueryAnswer struct {
@@ -3948,7 +4086,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4098,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4111,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -4092,7 +4230,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4242,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4255,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -4240,7 +4378,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4390,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4403,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -4334,7 +4472,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4346,7 +4484,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +4497,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -4435,7 +4573,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4447,7 +4585,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4460,7 +4598,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -4494,7 +4632,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4506,7 +4644,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4519,7 +4657,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -4609,7 +4747,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4621,7 +4759,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4634,7 +4772,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -4753,7 +4891,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4765,7 +4903,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4778,7 +4916,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -4817,7 +4955,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4829,7 +4967,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4842,7 +4980,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -4912,7 +5050,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4924,7 +5062,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4937,7 +5075,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -5044,7 +5182,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5194,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5207,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -5103,7 +5241,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +5253,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +5266,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -5156,7 +5294,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5168,7 +5306,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5181,7 +5319,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -5214,7 +5352,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5364,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5377,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -5258,7 +5396,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5270,7 +5408,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5283,7 +5421,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -5303,7 +5441,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5453,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5466,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -5357,7 +5495,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5369,7 +5507,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5382,7 +5520,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -5432,7 +5570,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5444,7 +5582,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5457,7 +5595,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -5540,7 +5678,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5552,7 +5690,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5565,7 +5703,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -5597,7 +5735,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5609,7 +5747,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5622,7 +5760,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SourceState) GetSource() string {
@@ -5698,7 +5836,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5710,7 +5848,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5723,7 +5861,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -5852,7 +5990,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5864,7 +6002,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5877,7 +6015,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -5936,7 +6074,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5948,7 +6086,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5961,7 +6099,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -6028,7 +6166,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6040,7 +6178,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6053,7 +6191,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6167,7 +6305,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6179,7 +6317,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6192,7 +6330,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6242,7 +6380,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6254,7 +6392,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6267,7 +6405,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -6537,11 +6675,25 @@ const file_event_proto_rawDesc = "" +
 	"request_id\x18\f \x01(\fR\trequestId\x12\x14\n" +
 	"\x05owner\x18\r \x01(\x06R\x05owner\x12\x1d\n" +
 	"\n" +
-	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"z\n" +
+	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"\x9b\x01\n" +
 	"\vDomainState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x126\n" +
-	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asources\"S\n" +
+	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asources\x12\x1f\n" +
+	"\vredo_chunks\x18\x04 \x01(\rR\n" +
+	"redoChunks\"A\n" +
+	"\n" +
+	"DomainRedo\x123\n" +
+	"\x06writes\x18\x01 \x03(\v2\x1b.quire.event.v1.DomainWriteR\x06writes\"\x99\x01\n" +
+	"\vDomainWrite\x12\x1e\n" +
+	"\n" +
+	"collection\x18\x01 \x01(\tR\n" +
+	"collection\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x12\n" +
+	"\x04head\x18\x04 \x01(\fR\x04head\x12\x12\n" +
+	"\x04body\x18\x05 \x01(\fR\x04body\x12\x16\n" +
+	"\x06delete\x18\x06 \x01(\bR\x06delete\"S\n" +
 	"\fDomainSource\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
@@ -6918,7 +7070,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -6958,46 +7110,48 @@ var file_event_proto_goTypes = []any{
 	(*OutcomeBatch)(nil),        // 35: quire.event.v1.OutcomeBatch
 	(*Outcome)(nil),             // 36: quire.event.v1.Outcome
 	(*DomainState)(nil),         // 37: quire.event.v1.DomainState
-	(*DomainSource)(nil),        // 38: quire.event.v1.DomainSource
-	(*ReadBatch)(nil),           // 39: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 40: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 41: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 42: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 43: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 44: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 45: quire.event.v1.Announcement
-	(*Query)(nil),               // 46: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 47: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 48: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 49: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 50: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 51: quire.event.v1.AuditQuery
-	(*QueryAnswer)(nil),         // 52: quire.event.v1.QueryAnswer
-	(*UsageAnswer)(nil),         // 53: quire.event.v1.UsageAnswer
-	(*KeyUsage)(nil),            // 54: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 55: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 56: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 57: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 58: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 59: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 60: quire.event.v1.AuditAnswer
-	(*UserRequest)(nil),         // 61: quire.event.v1.UserRequest
-	(*RegisterUser)(nil),        // 62: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 63: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 64: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 65: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 66: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 67: quire.event.v1.UserAnswer
-	(*User)(nil),                // 68: quire.event.v1.User
-	(*BillingState)(nil),        // 69: quire.event.v1.BillingState
-	(*BookState)(nil),           // 70: quire.event.v1.BookState
-	(*SourceState)(nil),         // 71: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 72: quire.event.v1.AccountState
-	(*MonthState)(nil),          // 73: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 74: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 75: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 76: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 77: quire.event.v1.CommandKept
+	(*DomainRedo)(nil),          // 38: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 39: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 40: quire.event.v1.DomainSource
+	(*ReadBatch)(nil),           // 41: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 42: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 43: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 44: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 45: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 46: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 47: quire.event.v1.Announcement
+	(*Query)(nil),               // 48: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 49: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 50: quire.event.v1.LedgerQuery
+	(*StatementQuery)(nil),      // 51: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 52: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 53: quire.event.v1.AuditQuery
+	(*QueryAnswer)(nil),         // 54: quire.event.v1.QueryAnswer
+	(*UsageAnswer)(nil),         // 55: quire.event.v1.UsageAnswer
+	(*KeyUsage)(nil),            // 56: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 57: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 58: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 59: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 60: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 61: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 62: quire.event.v1.AuditAnswer
+	(*UserRequest)(nil),         // 63: quire.event.v1.UserRequest
+	(*RegisterUser)(nil),        // 64: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 65: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 66: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 67: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 68: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 69: quire.event.v1.UserAnswer
+	(*User)(nil),                // 70: quire.event.v1.User
+	(*BillingState)(nil),        // 71: quire.event.v1.BillingState
+	(*BookState)(nil),           // 72: quire.event.v1.BookState
+	(*SourceState)(nil),         // 73: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 74: quire.event.v1.AccountState
+	(*MonthState)(nil),          // 75: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 76: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 77: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 78: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 79: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -7030,60 +7184,61 @@ var file_event_proto_depIdxs = []int32{
 	36, // 27: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
 	4,  // 28: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
 	34, // 29: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	38, // 30: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	40, // 31: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	42, // 32: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,  // 33: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	34, // 34: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	36, // 35: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	34, // 36: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	47, // 37: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	48, // 38: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	49, // 39: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	50, // 40: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	51, // 41: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	5,  // 42: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	53, // 43: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	56, // 44: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	57, // 45: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	58, // 46: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	60, // 47: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	54, // 48: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 49: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	55, // 50: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	54, // 51: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 52: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	59, // 53: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	62, // 54: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	63, // 55: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	64, // 56: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	65, // 57: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	66, // 58: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 59: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	68, // 60: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 61: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	71, // 62: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	72, // 63: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	76, // 64: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	77, // 65: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	70, // 66: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 67: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	73, // 68: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	74, // 69: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	75, // 70: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	75, // 71: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	54, // 72: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 73: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	59, // 74: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 75: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	75, // 76: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	75, // 77: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 78: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	79, // [79:79] is the sub-list for method output_type
-	79, // [79:79] is the sub-list for method input_type
-	79, // [79:79] is the sub-list for extension type_name
-	79, // [79:79] is the sub-list for extension extendee
-	0,  // [0:79] is the sub-list for field type_name
+	40, // 30: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	39, // 31: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	42, // 32: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	44, // 33: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	4,  // 34: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	34, // 35: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	36, // 36: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	34, // 37: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	49, // 38: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	50, // 39: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	51, // 40: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	52, // 41: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	53, // 42: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	5,  // 43: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	55, // 44: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	58, // 45: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	59, // 46: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	60, // 47: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	62, // 48: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	56, // 49: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	6,  // 50: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	57, // 51: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	56, // 52: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12, // 53: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	61, // 54: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	64, // 55: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	65, // 56: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	66, // 57: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	67, // 58: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	68, // 59: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 60: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	70, // 61: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 62: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	73, // 63: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	74, // 64: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	78, // 65: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	79, // 66: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	72, // 67: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 68: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	75, // 69: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	76, // 70: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	77, // 71: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	77, // 72: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	56, // 73: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	2,  // 74: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	61, // 75: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 76: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	77, // 77: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	77, // 78: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 79: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	80, // [80:80] is the sub-list for method output_type
+	80, // [80:80] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -7105,22 +7260,22 @@ func file_event_proto_init() {
 		(*Request_Expire)(nil),
 	}
 	file_event_proto_msgTypes[20].OneofWrappers = []any{}
-	file_event_proto_msgTypes[35].OneofWrappers = []any{}
-	file_event_proto_msgTypes[38].OneofWrappers = []any{
+	file_event_proto_msgTypes[37].OneofWrappers = []any{}
+	file_event_proto_msgTypes[40].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
 		(*Query_Explain)(nil),
 		(*Query_Audit)(nil),
 	}
-	file_event_proto_msgTypes[44].OneofWrappers = []any{
+	file_event_proto_msgTypes[46].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
 		(*QueryAnswer_Explain)(nil),
 		(*QueryAnswer_Audit)(nil),
 	}
-	file_event_proto_msgTypes[53].OneofWrappers = []any{
+	file_event_proto_msgTypes[55].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -7133,7 +7288,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   70,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

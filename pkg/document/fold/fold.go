@@ -1,0 +1,300 @@
+// Package fold decides what a request does to a document: a paste, a quick paste or a file.
+//
+// It is pure: what it answers depends on the document, the kept outcome, the request and the fold's
+// time, which all come from the journal, and on nothing else. Two that fold the same journal decide
+// the same. Documents and outcomes are never changed in place: what is handed in may be shared, and
+// so may what is handed out.
+package fold
+
+import (
+	"crypto/subtle"
+
+	"quire.dev/pkg/event"
+)
+
+// KeepOutcomeMillis is for how long an outcome answers for its idempotency id (contract, Shape of every answer).
+const KeepOutcomeMillis = 24 * 60 * 60 * 1000
+
+// Policy is how the rules of one domain differ from another's.
+type Policy struct {
+	Domain event.Domain
+	// Updates says that documents can be updated, each update making a version.
+	Updates bool
+	// ManageTokens says that a document without an owner is changed by whoever has its manage token.
+	ManageTokens bool
+	// CountsStorage says that the content counts towards the owner's storage.
+	CountsStorage bool
+	// OutcomeDocument says that the outcome of a create carries the document, without content: what
+	// a first answer shows of it is not all in the outcome.
+	OutcomeDocument bool
+}
+
+// Pastes is the policy of pastes.
+func Pastes() Policy { return Policy{Domain: event.Paste, Updates: true} }
+
+// QuickPastes is the policy of quick pastes, which need no account.
+func QuickPastes() Policy { return Policy{Domain: event.Lite, Updates: true, ManageTokens: true} }
+
+// Files is the policy of files.
+func Files() Policy {
+	return Policy{Domain: event.File, CountsStorage: true, OutcomeDocument: true}
+}
+
+// Position is where in the journal a request stands, and the fold's time there.
+type Position struct {
+	Sequence uint64
+	Index    uint32
+	NowMS    int64
+}
+
+// order of documents that were created in the same millisecond.
+func (p Position) order() int64 { return int64(p.Sequence<<12 | uint64(p.Index&0xfff)) }
+
+// Change is what a request does beside its outcome. The zero Change: nothing.
+type Change struct {
+	// Put is the document's new state.
+	Put *event.Document
+	// Version is the state that Put replaces, kept for its owner.
+	Version *event.Document
+	// Delete removes the document, Blob and the versions FirstVersion to LastVersion with their blobs.
+	Delete       bool
+	FirstVersion uint64
+	LastVersion  uint64 // below FirstVersion: there are none
+	// Blob holds the content of the document that is deleted; empty where that was inline.
+	Blob string
+	// Burned says that whoever asked still has to read Blob.
+	Burned bool
+	// Storage is what the owner's storage changes by.
+	Storage Storage
+}
+
+// Storage is a change of what an account stores.
+type Storage struct {
+	Account    uint64
+	DeltaBytes int64
+	AtMS       int64 // from when it counts; 0: when it is folded
+}
+
+// Decide folds one request. state is the document as it stands, nil where there is none; kept is the
+// outcome under the request's idempotency id, nil where there is none. The outcome is never nil.
+func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Request, at Position) (Change, *event.Outcome) {
+	if r.DeadlineMs != 0 && at.NowMS > r.DeadlineMs {
+		return Change{}, outcome(r, at, event.OutcomeStatus_DEADLINE_EXCEEDED)
+	}
+	if kept != nil && IsKept(r) && at.NowMS < kept.DecidedMs+KeepOutcomeMillis {
+		if kept.BodyHash != r.BodyHash {
+			return Change{}, outcome(r, at, event.OutcomeStatus_IDEMPOTENCY_MISMATCH)
+		}
+		return Change{}, replay(kept, at)
+	}
+	switch action := r.Action.(type) {
+	case *event.Request_Create:
+		return create(p, state, r, action.Create, at)
+	case *event.Request_Update:
+		return update(p, state, r, action.Update, at)
+	case *event.Request_Delete:
+		return remove(p, state, r, action.Delete, at)
+	case *event.Request_Burn:
+		return burn(p, state, r, action.Burn, at)
+	case *event.Request_Expire:
+		return expire(p, state, r, at)
+	}
+	return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+}
+
+// IsKept tells whether the request's outcome, where it is a decision, is to be found again under the
+// request's idempotency id. A burn's is not: it holds the content that was read for the last time.
+func IsKept(r *event.Request) bool {
+	switch r.Action.(type) {
+	case *event.Request_Create, *event.Request_Update, *event.Request_Delete:
+		return len(r.IdempotencyId) == len(event.IdempotencyID{})
+	}
+	return false
+}
+
+// Keeps tells whether this outcome of r is the one to be kept: the first decision on what was asked.
+func Keeps(r *event.Request, o *event.Outcome) bool {
+	switch o.Status {
+	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_IDEMPOTENCY_MISMATCH:
+		return false
+	}
+	return IsKept(r) && !o.Replayed
+}
+
+func outcome(r *event.Request, at Position, status event.OutcomeStatus) *event.Outcome {
+	o := &event.Outcome{
+		Index: at.Index, Status: status, Item: r.Item, BodyHash: r.BodyHash, RequestId: r.RequestId,
+		DecidedMs: at.NowMS, Remaining: -1,
+	}
+	if r.Charge != nil {
+		o.Remaining = r.Charge.Remaining
+	}
+	return o
+}
+
+func replay(kept *event.Outcome, at Position) *event.Outcome {
+	o := CloneOutcome(kept)
+	o.Replayed = true
+	o.Index = at.Index
+	return o
+}
+
+// done is the outcome of a request that was carried out on d.
+func done(r *event.Request, at Position, d *event.Document) *event.Outcome {
+	o := outcome(r, at, event.OutcomeStatus_OK)
+	o.Version, o.CreatedMs, o.UpdatedMs, o.ExpiresMs, o.Owner = d.Version, d.CreatedMs, d.UpdatedMs, d.ExpiresMs, d.Owner
+	return o
+}
+
+func create(p Policy, state *event.Document, r *event.Request, c *event.Create, at Position) (Change, *event.Outcome) {
+	if state != nil {
+		return Change{}, outcome(r, at, event.OutcomeStatus_ID_TAKEN)
+	}
+	d := CloneDocument(c.Document)
+	d.Id = r.Item
+	d.Version, d.FirstVersionKept = 1, 1
+	d.CreatedMs, d.UpdatedMs = at.NowMS, at.NowMS
+	d.CreatedOrder = at.order()
+	if c.ExpiresInMs > 0 {
+		d.ExpiresMs = at.NowMS + c.ExpiresInMs
+	}
+	o := done(r, at, d)
+	if p.OutcomeDocument {
+		o.Document = Head(d)
+	}
+	return Change{Put: d, Storage: stored(p, d, 1, 0)}, o
+}
+
+// stored is the change of storage that comes with times the content of d.
+func stored(p Policy, d *event.Document, times, atMS int64) Storage {
+	size := int64(d.GetContent().GetSizeBytes())
+	if !p.CountsStorage || d.Owner == 0 || size == 0 {
+		return Storage{}
+	}
+	return Storage{Account: d.Owner, DeltaBytes: times * size, AtMS: atMS}
+}
+
+func update(p Policy, state *event.Document, r *event.Request, u *event.Update, at Position) (Change, *event.Outcome) {
+	if refusal := mayChange(p, state, r.Account, u.ManageTokenHash, at.NowMS); refusal != event.OutcomeStatus_OK {
+		return Change{}, outcome(r, at, refusal)
+	}
+	if !p.Updates {
+		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+	}
+	if !matches(u.IfMatch, state.Version) {
+		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
+	}
+	d := CloneDocument(state)
+	merge(d, u, at.NowMS)
+	d.Version++
+	d.UpdatedMs = at.NowMS
+	return Change{Put: d, Version: state}, done(r, at, d)
+}
+
+func merge(d *event.Document, u *event.Update, nowMS int64) {
+	if u.Content != nil {
+		d.Content = u.Content
+	}
+	if u.Title != nil {
+		d.Title = *u.Title
+	}
+	if u.Language != nil {
+		d.Language = *u.Language
+	}
+	if u.Visibility != nil {
+		d.Visibility = *u.Visibility
+	}
+	if u.BurnAfterRead != nil {
+		d.BurnAfterRead = *u.BurnAfterRead
+	}
+	if u.PasswordHash != nil {
+		d.PasswordHash = u.PasswordHash
+		if len(u.PasswordHash) == 0 {
+			d.PasswordHash = nil
+		}
+	}
+	if u.Tags != nil {
+		d.Tags = u.Tags.Values
+	}
+	switch {
+	case u.ExpiresInMs != nil && *u.ExpiresInMs > 0:
+		d.ExpiresMs = nowMS + *u.ExpiresInMs
+	case u.ExpiresInMs != nil:
+		d.ExpiresMs = 0
+	case u.ExpiresMs != nil:
+		d.ExpiresMs = *u.ExpiresMs
+	}
+}
+
+func matches(versions []uint64, version uint64) bool {
+	for _, v := range versions {
+		if v == version {
+			return true
+		}
+	}
+	return len(versions) == 0
+}
+
+func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, at Position) (Change, *event.Outcome) {
+	if refusal := mayChange(p, state, r.Account, d.ManageTokenHash, at.NowMS); refusal != event.OutcomeStatus_OK {
+		return Change{}, outcome(r, at, refusal)
+	}
+	if !matches(d.IfMatch, state.Version) {
+		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
+	}
+	return gone(p, state, 0), done(r, at, state)
+}
+
+// gone is the change that leaves nothing of d. atMS is from when it is not stored any more.
+func gone(p Policy, d *event.Document, atMS int64) Change {
+	return Change{
+		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: d.Version - 1,
+		Blob: d.GetContent().GetBlob(), Storage: stored(p, d, -1, atMS),
+	}
+}
+
+// burn lets exactly one read be the last. A version other than the one whose password was checked may
+// have another password, so the edge has to look again.
+func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at Position) (Change, *event.Outcome) {
+	if !MayRead(state, Reader{Account: r.Account, NowMS: at.NowMS}) {
+		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+	}
+	if b.Version != state.Version {
+		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
+	}
+	o := done(r, at, state)
+	o.Document = state
+	if !Burns(state, r.Account) {
+		return Change{}, o
+	}
+	c := gone(p, state, 0)
+	c.Burned = true
+	return c, o
+}
+
+// expire removes what is over, and counts its storage up to its expiry, however late it is swept.
+func expire(p Policy, state *event.Document, r *event.Request, at Position) (Change, *event.Outcome) {
+	if state == nil || !Expired(state, at.NowMS) {
+		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+	}
+	return gone(p, state, state.ExpiresMs), done(r, at, state)
+}
+
+// mayChange tells with OK whether who asks may update and delete d, and else how they are refused.
+func mayChange(p Policy, d *event.Document, account uint64, tokenHash []byte, nowMS int64) event.OutcomeStatus {
+	if !MayRead(d, Reader{Account: account, NowMS: nowMS}) {
+		return event.OutcomeStatus_NOT_FOUND
+	}
+	if account != 0 {
+		// With a key, ownership is the account's alone: what was made without one is nobody's.
+		if owns(d, account) {
+			return event.OutcomeStatus_OK
+		}
+		return event.OutcomeStatus_NOT_OWNER
+	}
+	if p.ManageTokens && d.Owner == 0 && len(d.ManageTokenHash) > 0 &&
+		subtle.ConstantTimeCompare(d.ManageTokenHash, tokenHash) == 1 {
+		return event.OutcomeStatus_OK
+	}
+	return event.OutcomeStatus_INVALID_MANAGE_TOKEN
+}

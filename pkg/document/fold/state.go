@@ -1,0 +1,78 @@
+package fold
+
+import (
+	"cmp"
+	"slices"
+
+	"quire.dev/pkg/event"
+)
+
+// MaxAheadMillis is how far a stamp may be ahead of when its message was stored (DESIGN: one bad
+// clock can't carry everybody into next month).
+const MaxAheadMillis = 5_000
+
+// SourceIdleMillis is after how long without a batch a source's mark is forgotten. A source lives as
+// long as its process, and nobody repeats a batch for an hour.
+const SourceIdleMillis = 60 * 60 * 1000
+
+// State is what a partition's fold knows beside its documents. Not for concurrent use.
+type State struct {
+	sequence uint64
+	timeMS   int64
+	sources  map[string]source
+}
+
+type source struct {
+	mark   uint64
+	seenMS int64
+}
+
+// NewState reads what Encode wrote; nil: the state before the first message.
+func NewState(kept *event.DomainState) *State {
+	s := &State{sequence: kept.GetSequence(), timeMS: kept.GetTimeMs(), sources: map[string]source{}}
+	for _, k := range kept.GetSources() {
+		s.sources[k.Source] = source{mark: k.Mark, seenMS: k.SeenMs}
+	}
+	return s
+}
+
+// Message is the part of a message that the state depends on.
+type Message struct {
+	Sequence uint64
+	StoredMS int64 // when the journal took it
+	Batch    *event.RequestBatch
+}
+
+// Enter moves the fold to a message. It returns the fold's time there, and whether the batch is a
+// repeat of one that is already folded, which must not be folded again.
+func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
+	b := m.Batch
+	s.sequence = m.Sequence
+	s.timeMS = max(s.timeMS, min(b.StampMs, m.StoredMS+b.OffsetMs+MaxAheadMillis))
+	if b.Number == 0 {
+		return s.timeMS, false
+	}
+	known, ok := s.sources[b.Source]
+	if ok && s.timeMS-known.seenMS <= SourceIdleMillis && b.Number <= known.mark {
+		return s.timeMS, true
+	}
+	s.sources[b.Source] = source{mark: b.Number, seenMS: s.timeMS}
+	return s.timeMS, false
+}
+
+// TimeMS is the fold's time.
+func (s *State) TimeMS() int64 { return s.timeMS }
+
+// Snapshot is the state as it is kept, and forgets idle sources.
+func (s *State) Snapshot() *event.DomainState {
+	kept := &event.DomainState{Sequence: s.sequence, TimeMs: s.timeMS}
+	for name, known := range s.sources {
+		if s.timeMS-known.seenMS > SourceIdleMillis {
+			delete(s.sources, name)
+			continue
+		}
+		kept.Sources = append(kept.Sources, &event.DomainSource{Source: name, Mark: known.mark, SeenMs: known.seenMS})
+	}
+	slices.SortFunc(kept.Sources, func(a, b *event.DomainSource) int { return cmp.Compare(a.Source, b.Source) })
+	return kept
+}

@@ -1,0 +1,131 @@
+package document
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+const (
+	maxListLimit = 100 // contract, Lists
+	listPage     = 200 // heads asked of the read model at once
+)
+
+// list answers one ListRequest. It sees all that was decided before it came.
+func (s *session) list(ctx context.Context, payload []byte) ([]byte, error) {
+	request := &event.ListRequest{}
+	if err := event.Decode(payload, request); err != nil {
+		return nil, &rpc.Error{Code: rpc.CodeInternal, Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ReadWait)
+	defer cancel()
+	if request.NowMs == 0 {
+		request.NowMs = s.e.now()
+	}
+	if err := s.pending.waitProjected(ctx, s.folded.Load()); err != nil {
+		return nil, &rpc.Error{Code: CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
+	}
+	answer, err := s.scan(ctx, request)
+	if err != nil {
+		s.e.metrics.failures.WithLabelValues("list").Inc()
+		return nil, &rpc.Error{Code: CodeUnavailable, Message: err.Error()}
+	}
+	return event.Encode(answer)
+}
+
+// scan looks through an account's documents for a page of those that match, and one more, which tells
+// whether there is more. It gives up after ListScan documents, saying how far it came.
+func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error) {
+	limit := min(max(int(request.Limit), 1), maxListLimit)
+	wanted := newFilter(request)
+	answer := &event.ListAnswer{ScannedCreatedMs: request.AfterCreatedMs, ScannedId: request.AfterId}
+	if request.Account == 0 {
+		return answer, nil
+	}
+	q := views.Query{
+		Index: indexAccount,
+		Equal: []views.Value{views.Int(int64(s.partition)), accountValue(request.Account)},
+		Desc:  !request.Ascending,
+		Limit: min(listPage, s.e.cfg.Bounds.ListScan),
+	}
+	if request.AfterCreatedMs != 0 || request.AfterId != "" {
+		q.After, q.AfterID = []views.Value{views.Int(request.AfterCreatedMs)}, request.AfterId
+	}
+	for scanned := 0; ; {
+		docs, err := s.e.deps.Views.List(ctx, s.names.documents, q)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", s.names.documents, err)
+		}
+		for _, d := range docs {
+			doc, err := readDocument(d)
+			if err != nil {
+				return nil, err
+			}
+			scanned++
+			matches := wanted.matches(doc)
+			if matches && len(answer.Documents) == limit {
+				answer.More = true
+				return answer, nil
+			}
+			if matches {
+				answer.Documents = append(answer.Documents, doc)
+			}
+			if matches || len(answer.Documents) < limit {
+				answer.ScannedCreatedMs, answer.ScannedId = doc.CreatedMs, doc.Id
+			}
+			q.After, q.AfterID = []views.Value{views.Int(doc.CreatedMs)}, doc.Id
+		}
+		if len(docs) < q.Limit {
+			return answer, nil
+		}
+		if scanned >= s.e.cfg.Bounds.ListScan {
+			answer.More = true
+			return answer, nil
+		}
+	}
+}
+
+// filter is what a list asks for.
+type filter struct {
+	nowMS      int64
+	title      string // folded
+	tag        string
+	language   string
+	visibility *uint32
+}
+
+func newFilter(r *event.ListRequest) filter {
+	return filter{nowMS: r.NowMs, title: foldCase(r.TitleContains), tag: r.Tag, language: r.Language, visibility: r.Visibility}
+}
+
+func (f filter) matches(d *event.Document) bool {
+	switch {
+	case fold.Expired(d, f.nowMS):
+		return false
+	case f.visibility != nil && *f.visibility != d.Visibility:
+		return false
+	case f.language != "" && f.language != d.Language:
+		return false
+	case f.tag != "" && !slices.Contains(d.Tags, f.tag):
+		return false
+	}
+	return f.title == "" || strings.Contains(foldCase(d.Title), f.title)
+}
+
+// foldCase maps all letters that differ only in case to one of them, by Unicode's simple case folding.
+func foldCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, s)
+}

@@ -1,0 +1,152 @@
+package document
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/maypok86/otter/v2"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+)
+
+// entry is a document, or an earlier version of one, as it is published to readers: never changed.
+type entry struct {
+	doc   *event.Document // nil: there is none
+	head  *event.Document // doc without content
+	bytes int             // roughly, in memory
+}
+
+func newEntry(doc *event.Document) *entry {
+	if doc == nil {
+		return &entry{bytes: entryBytes}
+	}
+	return &entry{doc: doc, head: fold.Head(doc), bytes: entryBytes + doc.SizeVT()}
+}
+
+// entryBytes is what an entry takes beside its document: map and cache nodes, headers, the id twice.
+const entryBytes = 512
+
+// cacheKey tells what one session cached from what another did. A session that ended, because somebody
+// else projects its partition too, must not leave stale documents to the next.
+type cacheKey struct {
+	session uint64
+	id      string
+}
+
+func newCache(maxBytes int) (*otter.Cache[cacheKey, *entry], error) {
+	cache, err := otter.New(&otter.Options[cacheKey, *entry]{
+		MaximumWeight: uint64(maxBytes),
+		Weigher:       func(_ cacheKey, e *entry) uint32 { return uint32(e.bytes) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("new cache of %d bytes: %w", maxBytes, err)
+	}
+	return cache, nil
+}
+
+const memoryShards = 64
+
+// memory is what a session knows without the read model: an overlay of all that is decided and not yet
+// projected, and a cache of the rest. The fold writes the overlay; anyone reads. A reader holds a lock
+// only for one look-up in a map, so that the fold never waits for readers nor they for it.
+type memory struct {
+	session uint64
+	cache   *otter.Cache[cacheKey, *entry]
+	seed    maphash.Seed
+	shards  [memoryShards]memoryShard
+
+	outcomesMu sync.RWMutex
+	outcomes   map[event.IdempotencyID]*event.Outcome // not yet projected
+}
+
+type memoryShard struct {
+	mu      sync.RWMutex
+	overlay map[string]*entry
+	// projected counts what left the overlay: what was loaded from the read model before it grew may be
+	// from before the commit, and must not go into the cache.
+	projected atomic.Uint64
+	_         [24]byte // a cache line each
+}
+
+func newMemory(session uint64, cache *otter.Cache[cacheKey, *entry]) *memory {
+	m := &memory{session: session, cache: cache, seed: maphash.MakeSeed(), outcomes: map[event.IdempotencyID]*event.Outcome{}}
+	for i := range m.shards {
+		m.shards[i].overlay = map[string]*entry{}
+	}
+	return m
+}
+
+func (m *memory) shard(id string) *memoryShard {
+	return &m.shards[maphash.String(m.seed, id)%memoryShards]
+}
+
+// get returns what is known of id, and a mark to give to fill after loading it where nothing is.
+func (m *memory) get(id string) (e *entry, mark uint64) {
+	s := m.shard(id)
+	mark = s.projected.Load()
+	s.mu.RLock()
+	e = s.overlay[id]
+	s.mu.RUnlock()
+	if e == nil {
+		e, _ = m.cache.GetIfPresent(cacheKey{m.session, id})
+	}
+	return e, mark
+}
+
+// publish lets readers see what the fold has decided.
+func (m *memory) publish(id string, e *entry) {
+	s := m.shard(id)
+	s.mu.Lock()
+	s.overlay[id] = e
+	s.mu.Unlock()
+}
+
+// projected drops from the overlay what the read model holds by now, unless it was changed again.
+func (m *memory) projected(id string, e *entry) {
+	s := m.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.projected.Add(1)
+	key := cacheKey{m.session, id}
+	if e.doc == nil {
+		m.cache.Invalidate(key)
+	} else {
+		m.cache.Set(key, e)
+	}
+	if s.overlay[id] == e {
+		delete(s.overlay, id)
+	}
+}
+
+// fill caches what was loaded since get gave the mark, unless the document may have changed meanwhile.
+func (m *memory) fill(id string, e *entry, mark uint64) {
+	s := m.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.projected.Load() == mark {
+		m.cache.Set(cacheKey{m.session, id}, e)
+	}
+}
+
+func (m *memory) outcome(id event.IdempotencyID) *event.Outcome {
+	m.outcomesMu.RLock()
+	defer m.outcomesMu.RUnlock()
+	return m.outcomes[id]
+}
+
+func (m *memory) publishOutcome(id event.IdempotencyID, o *event.Outcome) {
+	m.outcomesMu.Lock()
+	m.outcomes[id] = o
+	m.outcomesMu.Unlock()
+}
+
+func (m *memory) outcomeProjected(id event.IdempotencyID, o *event.Outcome) {
+	m.outcomesMu.Lock()
+	if m.outcomes[id] == o {
+		delete(m.outcomes, id)
+	}
+	m.outcomesMu.Unlock()
+}

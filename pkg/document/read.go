@@ -1,0 +1,395 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+// CodeUnavailable is the code of the rpc.Error that answers a list, or a batch of reads as a whole,
+// where the read model does not answer or the fold is behind.
+const CodeUnavailable = "unavailable"
+
+// reader answers ReadBatch requests: from memory on the goroutine that receives them, and what is not
+// there by workers, so that one slow look-up holds up nobody else.
+type reader struct {
+	s       *session
+	queue   chan *readJob
+	buffers sync.Pool // of *[]byte
+}
+
+// readJob is what is left of a batch.
+type readJob struct {
+	request *rpc.Request
+	batch   *event.ReadBatch
+	indexes []int // not answered yet
+}
+
+func (s *session) newReader() *reader {
+	r := &reader{s: s, queue: make(chan *readJob, s.e.cfg.Bounds.ReadQueue)}
+	r.buffers.New = func() any { return new([]byte) }
+	return r
+}
+
+// receive runs on the goroutine of the subscription and must not block.
+func (r *reader) receive(request *rpc.Request) {
+	batch := &event.ReadBatch{}
+	if err := event.Decode(request.Payload, batch); err != nil {
+		r.sent(request.Fail(&rpc.Error{Code: rpc.CodeInternal, Message: err.Error()}))
+		return
+	}
+	if batch.NowMs == 0 {
+		batch.NowMs = r.s.e.now()
+	}
+	job := &readJob{request: request, batch: batch}
+	if batch.AfterSequence > r.s.folded.Load() {
+		for i := range batch.Reads {
+			job.indexes = append(job.indexes, i)
+		}
+	} else {
+		answers := r.newAnswers(request, len(batch.Reads))
+		for i, read := range batch.Reads {
+			if !r.fromMemory(answers, batch.NowMs, uint32(i), read) {
+				job.indexes = append(job.indexes, i)
+			}
+		}
+		r.s.e.metrics.reads.WithLabelValues("memory").Add(float64(len(batch.Reads) - len(job.indexes)))
+		answers.flush()
+	}
+	if len(job.indexes) == 0 {
+		return
+	}
+	select {
+	case r.queue <- job:
+	default:
+		r.refuse(job)
+	}
+}
+
+// refuse answers that it is not known.
+func (r *reader) refuse(job *readJob) {
+	r.s.e.metrics.reads.WithLabelValues("unavailable").Add(float64(len(job.indexes)))
+	answers := r.newAnswers(job.request, len(job.indexes))
+	for _, i := range job.indexes {
+		a := answers.next(uint32(i), 0)
+		a.Unavailable = true
+	}
+	answers.flush()
+}
+
+// fromMemory answers one read unless it needs the read model.
+func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *event.Read) bool {
+	if len(read.IdempotencyId) > 0 {
+		id, ok := idempotencyID(read.IdempotencyId)
+		if !ok {
+			answers.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
+			return true
+		}
+		if o := r.s.mem.outcome(id); o != nil {
+			answers.outcome(index, o, nowMS)
+			return true
+		}
+		return false
+	}
+	if !event.ValidItemID(read.Item) {
+		answers.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
+		return true
+	}
+	current, _ := r.s.mem.get(read.Item)
+	if current == nil {
+		return false
+	}
+	if !earlier(current.doc, read, nowMS) {
+		answers.document(index, current, read, nowMS)
+		return true
+	}
+	version, _ := r.s.mem.get(versionID(read.Item, read.Version))
+	if version == nil {
+		return false
+	}
+	answers.version(index, current.doc, version.doc, read)
+	return true
+}
+
+// earlier tells whether the read is of an earlier version that the reader may see.
+func earlier(current *event.Document, read *event.Read, nowMS int64) bool {
+	return current != nil && read.Version != 0 && read.Version != current.Version &&
+		fold.MayRead(current, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS})
+}
+
+func idempotencyID(b []byte) (id event.IdempotencyID, ok bool) {
+	if len(b) != len(id) {
+		return id, false
+	}
+	return event.IdempotencyID(b), true
+}
+
+// work answers jobs until ctx ends and the queue is empty.
+func (r *reader) work(ctx context.Context) {
+	for {
+		select {
+		case job := <-r.queue:
+			r.do(ctx, job)
+		case <-ctx.Done():
+			select {
+			case job := <-r.queue:
+				r.refuse(job)
+			default:
+				return
+			}
+		}
+	}
+}
+
+func (r *reader) do(ctx context.Context, job *readJob) {
+	ctx, cancel := context.WithTimeout(ctx, min(r.s.e.cfg.Bounds.ReadWait, time.Until(job.request.Deadline)))
+	defer cancel()
+	if err := r.load(ctx, job); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			r.s.e.metrics.failures.WithLabelValues("read").Inc()
+			r.s.log.Warn("reads were not answered", "reads", len(job.indexes), "error", err)
+		}
+		r.refuse(job)
+	}
+}
+
+// load answers a job with one query for documents, and where they are asked for one for earlier
+// versions and one for outcomes. It answers all or, with an error, nothing.
+func (r *reader) load(ctx context.Context, job *readJob) error {
+	s := r.s
+	if err := s.waitFolded(ctx, job.batch.AfterSequence); err != nil {
+		return fmt.Errorf("wait for message %d: %w", job.batch.AfterSequence, err)
+	}
+	documents, err := r.loadDocuments(ctx, job)
+	if err != nil {
+		return err
+	}
+	versions, err := r.loadVersions(ctx, job, documents)
+	if err != nil {
+		return err
+	}
+	outcomes, err := r.loadOutcomes(ctx, job)
+	if err != nil {
+		return err
+	}
+	answers := r.newAnswers(job.request, len(job.indexes))
+	for _, i := range job.indexes {
+		read := job.batch.Reads[i]
+		if id, ok := idempotencyID(read.IdempotencyId); ok {
+			answers.outcome(uint32(i), outcomes[id], job.batch.NowMs)
+			continue
+		}
+		current := documents[read.Item]
+		if current == nil {
+			current = &entry{}
+		}
+		if earlier(current.doc, read, job.batch.NowMs) {
+			answers.version(uint32(i), current.doc, versions[versionID(read.Item, read.Version)], read)
+			continue
+		}
+		answers.document(uint32(i), current, read, job.batch.NowMs)
+	}
+	s.e.metrics.reads.WithLabelValues("view").Add(float64(len(job.indexes)))
+	answers.flush()
+	return nil
+}
+
+func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*entry, error) {
+	s := r.s
+	documents := map[string]*entry{}
+	marks := map[string]uint64{}
+	var ids []string
+	for _, i := range job.indexes {
+		read := job.batch.Reads[i]
+		if len(read.IdempotencyId) > 0 || !event.ValidItemID(read.Item) {
+			continue
+		}
+		if _, seen := marks[read.Item]; seen || documents[read.Item] != nil {
+			continue
+		}
+		e, mark := s.mem.get(read.Item)
+		if e != nil {
+			documents[read.Item] = e
+			continue
+		}
+		marks[read.Item] = mark
+		ids = append(ids, read.Item)
+	}
+	for chunk := range slices.Chunk(ids, loadChunk) {
+		err := s.loadInto(ctx, s.names.documents, chunk, views.Full, func(d views.Doc) error {
+			doc, err := readDocument(d)
+			if err != nil {
+				return err
+			}
+			e := newEntry(doc)
+			documents[d.ID] = e
+			s.mem.fill(d.ID, e, marks[d.ID])
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
+}
+
+func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[string]*entry) (map[string]*event.Document, error) {
+	s := r.s
+	versions := map[string]*event.Document{}
+	var ids []string
+	for _, i := range job.indexes {
+		read := job.batch.Reads[i]
+		current := documents[read.Item]
+		if current == nil || len(read.IdempotencyId) > 0 || !earlier(current.doc, read, job.batch.NowMs) {
+			continue
+		}
+		id := versionID(read.Item, read.Version)
+		if e, _ := s.mem.get(id); e != nil {
+			versions[id] = e.doc
+			continue
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for chunk := range slices.Chunk(slices.Compact(ids), loadChunk) {
+		err := s.loadInto(ctx, s.names.versions, chunk, views.Full, func(d views.Doc) (err error) {
+			versions[d.ID], err = readDocument(d)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
+}
+
+func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.IdempotencyID]*event.Outcome, error) {
+	s := r.s
+	outcomes := map[event.IdempotencyID]*event.Outcome{}
+	var ids []string
+	for _, i := range job.indexes {
+		id, ok := idempotencyID(job.batch.Reads[i].IdempotencyId)
+		if !ok {
+			continue
+		}
+		if o := s.mem.outcome(id); o != nil {
+			outcomes[id] = o
+			continue
+		}
+		ids = append(ids, outcomeID(id))
+	}
+	slices.Sort(ids)
+	for chunk := range slices.Chunk(slices.Compact(ids), views.MaxLoad) {
+		err := s.loadInto(ctx, s.names.outcomes, chunk, views.Heads, func(d views.Doc) error {
+			id, o, err := readOutcome(d)
+			outcomes[id] = o
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, nil
+}
+
+func (r *reader) sent(err error) {
+	if err != nil {
+		r.s.log.Debug("answer was not sent", "error", err)
+	}
+}
+
+// answers gathers the answers to one request and sends them in messages of bounded size.
+type answers struct {
+	r       *reader
+	request *rpc.Request
+	space   []event.ReadAnswer // one allocation for all
+	batch   event.ReadAnswerBatch
+	bytes   int
+}
+
+func (r *reader) newAnswers(request *rpc.Request, count int) *answers {
+	return &answers{
+		r: r, request: request, space: make([]event.ReadAnswer, count),
+		batch: event.ReadAnswerBatch{Answers: make([]*event.ReadAnswer, 0, count)},
+	}
+}
+
+// next is the place for one more answer of about so many bytes.
+func (a *answers) next(index uint32, bytes int) *event.ReadAnswer {
+	if len(a.batch.Answers) > 0 && a.bytes+bytes > a.r.s.e.cfg.Bounds.AnswerBytes {
+		a.flush()
+	}
+	a.bytes += bytes
+	answer := &a.space[0]
+	a.space = a.space[1:]
+	answer.Index = index
+	a.batch.Answers = append(a.batch.Answers, answer)
+	return answer
+}
+
+// document answers with what the reader may see of e. What a read by someone other than the owner would
+// burn stays closed here: the outcome of the burn shows it.
+func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64) {
+	if !fold.MayRead(e.doc, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS}) {
+		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
+		return
+	}
+	doc, bytes := e.doc, e.bytes
+	if read.WithoutContent || fold.Burns(doc, read.Requester) {
+		doc, bytes = e.head, entryBytes
+	}
+	answer := a.next(index, bytes)
+	answer.Status, answer.Document = event.OutcomeStatus_OK, doc
+}
+
+func (a *answers) version(index uint32, current, version *event.Document, read *event.Read) {
+	if version == nil {
+		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
+		return
+	}
+	doc := fold.Earlier(current, version)
+	if read.WithoutContent {
+		doc = fold.Head(doc)
+	}
+	answer := a.next(index, doc.SizeVT())
+	answer.Status, answer.Document = event.OutcomeStatus_OK, doc
+}
+
+func (a *answers) outcome(index uint32, o *event.Outcome, nowMS int64) {
+	if o == nil || nowMS >= o.DecidedMs+fold.KeepOutcomeMillis {
+		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
+		return
+	}
+	answer := a.next(index, o.SizeVT())
+	answer.Status, answer.Outcome = event.OutcomeStatus_OK, o
+}
+
+// flush sends what is gathered.
+func (a *answers) flush() {
+	if len(a.batch.Answers) == 0 {
+		return
+	}
+	buffer := a.r.buffers.Get().(*[]byte)
+	size := a.batch.SizeVT()
+	if cap(*buffer) < size {
+		*buffer = make([]byte, size)
+	}
+	n, err := a.batch.MarshalToSizedBufferVT((*buffer)[:size])
+	if err != nil {
+		err = fmt.Errorf("encode %d answers: %w", len(a.batch.Answers), err)
+	} else {
+		err = a.request.Reply((*buffer)[size-n : size])
+	}
+	a.r.sent(err)
+	a.r.buffers.Put(buffer)
+	a.batch.Answers = a.batch.Answers[:0]
+	a.bytes = 0
+}

@@ -1,0 +1,56 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/rpc"
+)
+
+// folders is the queue that the folders of a partition share: while two of them serve it, each request
+// is answered by one.
+const folders = "folders"
+
+// drainReads bounds how long a session that ends still answers.
+const drainReads = time.Second
+
+// serve answers reads and lists, and sweeps, until ctx ends. It begins once the fold has caught up, so
+// that what was acknowledged before is seen.
+func (s *session) serve(ctx context.Context) error {
+	domain := s.e.cfg.Policy.Domain
+	reader := s.newReader()
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	for range s.e.cfg.Bounds.ReadWorkers {
+		workers.Go(func() { reader.work(stopped) })
+	}
+	reads, err := rpc.ServeBatch(s.e.deps.NC, domain.ReadSubject(s.partition), folders, reader.receive, rpc.WithLogger(s.log))
+	if err != nil {
+		return err
+	}
+	defer drain(reads)
+	lists, err := rpc.Serve(s.e.deps.NC, domain.ListSubject(s.partition), folders, s.e.cfg.Bounds.ListWorkers, s.list, rpc.WithLogger(s.log))
+	if err != nil {
+		return err
+	}
+	defer drain(lists)
+	s.e.setReady(s.partition, true)
+	s.log.Info("serving", "sequence", s.folded.Load())
+	s.sweep(ctx)
+	s.e.setReady(s.partition, false)
+	return nil
+}
+
+// drain takes no more requests and answers those it has. That it took too long is no news: who asked
+// asks another folder.
+func drain(server *rpc.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), drainReads)
+	defer cancel()
+	if err := server.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+}

@@ -1,0 +1,232 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/views"
+)
+
+// errAhead says that somebody else has projected this partition further than this session has: what
+// the read model holds is not what the fold needs, so the session has to start again from there.
+var errAhead = errors.New("another instance projects this partition")
+
+// session is one partition from its checkpoint until something makes it start again.
+type session struct {
+	e         *Engine
+	partition int
+	stream    string
+	names     names
+	log       *slog.Logger
+	journal   *journal.Journal
+	mem       *memory
+	pending   *pendingLog
+	blobs     *blobQueue
+	sweeps    *journal.Appender[*event.Request]
+
+	group    *errgroup.Group
+	caughtUp chan struct{}
+	once     sync.Once
+	broken   chan error // holds one
+
+	folded     atomic.Uint64 // sequence of the last message folded
+	foldedMS   atomic.Int64  // the fold's time there
+	committing atomic.Uint64 // checkpoint that a commit under way moves to
+	movedMu    sync.Mutex
+	moved      chan struct{} // closed and replaced when folded grows, where somebody waits
+
+	// Of the goroutine that folds.
+	state    *fold.State
+	settlers map[int]*journal.Appender[*settlements]
+	recent   map[string]*message // last message of each source, to be answered again
+}
+
+func (e *Engine) newSession(partition int) *session {
+	e.mu.Lock()
+	e.sessions++
+	id := e.sessions
+	e.mu.Unlock()
+	stream := e.cfg.Policy.Domain.Stream(partition)
+	return &session{
+		e: e, partition: partition, stream: stream, names: namesOf(e.cfg.Policy.Domain),
+		log:     e.deps.Logger.With("partition", partition),
+		journal: journal.Open(e.deps.NC, stream), mem: newMemory(id, e.cache),
+		blobs: newBlobQueue(), caughtUp: make(chan struct{}), broken: make(chan error, 1),
+		settlers: map[int]*journal.Appender[*settlements]{}, recent: map[string]*message{},
+	}
+}
+
+// run folds until ctx ends or something fails that starting again may cure.
+func (s *session) run(ctx context.Context, retry *backoff) error {
+	checkpoint, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	s.group = group
+	if s.sweeps, err = s.newSweepAppender(); err != nil {
+		return err
+	}
+	group.Go(func() error { return s.sweeps.Run(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-s.broken:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	group.Go(func() error { return s.project(ctx) })
+	group.Go(func() error { return s.deleteBlobs(ctx) })
+	group.Go(func() error {
+		select {
+		case <-s.caughtUp:
+		case <-ctx.Done():
+			return nil
+		}
+		retry.reset()
+		return s.serve(ctx)
+	})
+	group.Go(func() error {
+		return s.journal.Follow(ctx, checkpoint, s.handle, journal.FollowOptions{CaughtUp: func() { s.once.Do(func() { close(s.caughtUp) }) }})
+	})
+	return group.Wait()
+}
+
+// open completes what an earlier session has left half done and reads where to go on.
+func (s *session) open(ctx context.Context) (checkpoint uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+	defer cancel()
+	for {
+		if checkpoint, err = s.e.deps.Views.Checkpoint(ctx, s.stream); err != nil {
+			return 0, fmt.Errorf("read checkpoint of %s: %w", s.stream, err)
+		}
+		state, err := s.loadState(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if state.GetSequence() != checkpoint {
+			// Somebody has committed in between.
+			if err := ctx.Err(); err != nil {
+				return 0, fmt.Errorf("read state of %s at %d: %w", s.stream, checkpoint, err)
+			}
+			continue
+		}
+		if err := s.redo(ctx, state); err != nil {
+			return 0, err
+		}
+		s.state = fold.NewState(state)
+		s.pending = newPendingLog(s.e.cfg.Bounds.OverlayBytes, s.e.cfg.Bounds.OverlayMessages, checkpoint, s.state.TimeMS())
+		s.folded.Store(checkpoint)
+		s.foldedMS.Store(s.state.TimeMS())
+		s.committing.Store(checkpoint)
+		return checkpoint, nil
+	}
+}
+
+// loadState is nil where nothing was ever committed.
+func (s *session) loadState(ctx context.Context) (*event.DomainState, error) {
+	docs, err := s.e.deps.Views.Load(ctx, s.names.states, []string{s.stream}, views.Heads)
+	if err != nil {
+		return nil, fmt.Errorf("load state of %s: %w", s.stream, err)
+	}
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	state := &event.DomainState{}
+	if err := event.Decode(docs[0].Head, state); err != nil {
+		return nil, fmt.Errorf("load state of %s: %w", s.stream, err)
+	}
+	return state, nil
+}
+
+// waitFolded waits until the fold has come to sequence.
+func (s *session) waitFolded(ctx context.Context, sequence uint64) error {
+	for {
+		s.movedMu.Lock()
+		if s.moved == nil {
+			s.moved = make(chan struct{})
+		}
+		moved := s.moved
+		s.movedMu.Unlock()
+		if s.folded.Load() >= sequence {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// foldedTo lets those go on who wait for the fold.
+func (s *session) foldedTo(sequence uint64, nowMS int64) {
+	s.foldedMS.Store(nowMS)
+	s.folded.Store(sequence)
+	s.movedMu.Lock()
+	if s.moved != nil {
+		close(s.moved)
+		s.moved = nil
+	}
+	s.movedMu.Unlock()
+}
+
+// attempt calls the read model or the blob store until it answers; ctx's error where that ends first.
+// An error that trying again can't cure is returned.
+func (s *session) attempt(ctx context.Context, what string, call func(context.Context) error) error {
+	for retry := newBackoff(); ; {
+		bounded, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+		err := call(bounded)
+		cancel()
+		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
+			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.e.metrics.failures.WithLabelValues(what).Inc()
+		s.log.Warn("call failed and will be tried again", "call", what, "error", err)
+		retry.wait(ctx)
+	}
+}
+
+// backoff waits longer each time, up to a second. Not for concurrent use, except reset beside nothing.
+type backoff struct {
+	next atomic.Int64
+}
+
+const (
+	firstWait = 10 * time.Millisecond
+	mostWait  = time.Second
+)
+
+func newBackoff() *backoff {
+	b := &backoff{}
+	b.reset()
+	return b
+}
+
+func (b *backoff) reset() { b.next.Store(int64(firstWait)) }
+
+func (b *backoff) wait(ctx context.Context) {
+	d := time.Duration(b.next.Load())
+	b.next.Store(int64(min(2*d, mostWait)))
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
