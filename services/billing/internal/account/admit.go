@@ -137,17 +137,15 @@ func (f *Fold) refused(p *party, h *hold, v *event.Verdict) bool {
 	if !h.hasIdempotency {
 		return false
 	}
-	if other := f.byIdempotency[h.idempotency]; other != nil {
-		switch other.result {
-		case event.Result_SERVED:
-			v.Decision = event.Decision_IDEMPOTENCY_SERVED
-			return true
-		case event.Result_RESULT_UNSPECIFIED:
-			v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
-			return true
-		}
+	other := f.byIdempotency[h.idempotency]
+	if other == nil {
+		return false
 	}
-	return false
+	v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
+	if other.result == event.Result_SERVED {
+		v.Decision = event.Decision_IDEMPOTENCY_SERVED
+	}
+	return true
 }
 
 // secondsUntil rounds up, so that whoever waits has waited long enough.

@@ -67,12 +67,16 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	f.removeOpen(h)
 	f.giveBack(h, at)
 	f.traceSettled(h.request, SettlementVoid)
-	h.timedOut = timedOut
-	if timedOut {
-		f.remember(h, event.Result_VOID, at)
+	if !timedOut {
+		f.drop(h)
 		return
 	}
-	f.drop(h)
+	h.timedOut = true
+	if h.hasIdempotency { // free for another attempt
+		delete(f.byIdempotency, h.idempotency)
+		h.hasIdempotency = false
+	}
+	f.remember(h, event.Result_VOID, at)
 }
 
 // giveBack undoes what an admission took. The ledger's balance must hold the price.

@@ -288,13 +288,12 @@ func restoreHold(p *party, s *event.HoldState) (*hold, error) {
 // relink puts what was gathered into the orders that hold over all parties. Where times are equal
 // the order has no effect.
 func (f *Fold) relink(r *restorer) {
-	// Remembered ones first: of two holds with one idempotency id, the newer decides.
 	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
 	for _, h := range r.closed {
 		f.closed.push(h)
 		h.party.closed.push(h)
 		f.byRequest[h.request] = h
-		if other := f.byIdempotency[h.idempotency]; h.hasIdempotency && (other == nil || compareHolds(other, h) < 0) {
+		if h.hasIdempotency {
 			f.byIdempotency[h.idempotency] = h
 		}
 	}

@@ -1,0 +1,54 @@
+package account
+
+import (
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// BenchmarkApply folds batches of 256 admissions and the settlements of the batch before, over
+// 10,000 accounts: what a busy edge sends.
+func BenchmarkApply(b *testing.B) {
+	const accounts, size, batches = 10_000, 256, 512
+	h := newHistory(b, plan.Published(10))
+	for i := range accounts {
+		h.account(uint64(i+1), plan.Admin)
+	}
+	var before []*event.Settlement
+	var messages [][]byte
+	for n := range batches {
+		batch := &event.UsageBatch{Source: "bench", Number: uint64(n + 1), StampMs: h.now, Settlements: before}
+		before = nil
+		for i := range size {
+			a := h.admission(uint64((n*size+i*7919)%accounts+1), plan.PastesGet)
+			batch.Admissions = append(batch.Admissions, a)
+			before = append(before, settlementOf(a, event.Result_SERVED))
+		}
+		data, err := event.Encode(batch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		messages = append(messages, data)
+	}
+	base := h.fold.Snapshot()
+	b.ReportAllocs()
+	b.ResetTimer()
+	fold, at := h.fold, len(messages)
+	for range b.N {
+		if at == len(messages) {
+			b.StopTimer()
+			var err error
+			if fold, err = Restore(base); err != nil {
+				b.Fatal(err)
+			}
+			at = 0
+			b.StartTimer()
+		}
+		if _, err := fold.Apply(Message{Sequence: fold.Sequence() + 1, TimeMillis: h.now, Kind: Usage, Data: messages[at]}); err != nil {
+			b.Fatal(err)
+		}
+		at++
+	}
+	b.ReportMetric(float64(b.N)*size/b.Elapsed().Seconds(), "admissions/s")
+}

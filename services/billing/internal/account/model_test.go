@@ -1,0 +1,343 @@
+package account
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// model is the billing rules once more, written to be read and not to be fast: it keeps every
+// request for ever and counts by looking at all of them.
+type model struct {
+	now      int64
+	book     *plan.Book
+	accounts map[uint64]*modelAccount
+	networks map[uint64]*modelParty
+	requests []*modelRequest
+}
+
+type modelParty struct {
+	failures []int64
+}
+
+type modelAccount struct {
+	modelParty
+	tier    plan.Tier
+	version uint32
+	grants  []*modelGrant
+	granted int64 // all of these are sums over time
+	taken   int64
+	expired int64
+	ledger  int64
+	waived  int
+}
+
+type modelGrant struct {
+	number  int
+	left    int64
+	expires int64
+	over    bool
+}
+
+type modelRequest struct {
+	id        string
+	account   uint64
+	anonymous bool
+	key       plan.QuotaKey
+	month     uint32
+	at        int64
+	write     bool
+	idem      string
+	state     string // open, served, void: what it counts as
+	memory    string // the same, as it is remembered; empty: not at all
+	timedOut  bool   // closed by time-out and nobody has settled it since
+	closed    int64
+	paid      int64
+	uses      map[*modelGrant]int64
+	entered   bool // the charge is in the ledger
+}
+
+func newModel(now int64, book *plan.Book) *model {
+	return &model{now: now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
+}
+
+// balance is what the grants have left.
+func (a *modelAccount) balance() (sum int64) {
+	for _, g := range a.grants {
+		sum += g.left
+	}
+	return sum
+}
+
+func (a *modelAccount) inSpendOrder() []*modelGrant {
+	list := slices.Clone(a.grants)
+	slices.SortFunc(list, func(x, y *modelGrant) int {
+		ex, ey := x.expires, y.expires
+		if ex == 0 {
+			ex = math.MaxInt64
+		}
+		if ey == 0 {
+			ey = math.MaxInt64
+		}
+		return cmp.Or(cmp.Compare(ex, ey), cmp.Compare(x.number, y.number))
+	})
+	return list
+}
+
+// take spends an amount that is there.
+func (a *modelAccount) take(amount int64) map[*modelGrant]int64 {
+	uses := map[*modelGrant]int64{}
+	for _, g := range a.inSpendOrder() {
+		if part := min(g.left, amount); part > 0 {
+			g.left -= part
+			amount -= part
+			uses[g] = part
+		}
+	}
+	return uses
+}
+
+// counted says which requests are in a counter.
+func (m *model) counted(account uint64, key plan.QuotaKey, month uint32) (used, overage int, spent int64) {
+	for _, r := range m.requests {
+		if r.account == account && !r.anonymous && r.key == key && r.month == month && r.state != "void" {
+			used++
+			if r.uses != nil {
+				overage++
+				spent += r.paid
+			}
+		}
+	}
+	return used, overage, spent
+}
+
+// advance lets one due thing after the other happen, the earliest first.
+func (m *model) advance(now int64) {
+	for {
+		var what func()
+		due := now + 1
+		for _, a := range m.accounts {
+			for _, g := range a.grants {
+				if g.expires != 0 && !g.over && g.expires < due {
+					due, what = g.expires, func() { m.expire(a, g) }
+				}
+			}
+		}
+		for _, r := range m.requests {
+			if r.state == "open" && r.at+HoldMillis < due {
+				due, what = r.at+HoldMillis, func() { m.timeOut(r) }
+			}
+		}
+		if what == nil {
+			break
+		}
+		what()
+	}
+	m.now = max(m.now, now)
+}
+
+func (m *model) expire(a *modelAccount, g *modelGrant) {
+	g.over = true
+	m.expireRest(a, g)
+}
+
+func (m *model) expireRest(a *modelAccount, g *modelGrant) {
+	a.expired += g.left
+	a.ledger -= g.left
+	g.left = 0
+}
+
+func (m *model) timeOut(r *modelRequest) {
+	r.closed, r.timedOut = r.at+HoldMillis, true
+	if r.write {
+		m.void(r)
+		r.memory, r.idem = "void", ""
+	} else {
+		m.serve(r)
+		r.memory = "served"
+	}
+}
+
+func (m *model) serve(r *modelRequest) {
+	r.state = "served"
+	if !r.anonymous && !r.entered {
+		m.accounts[r.account].ledger -= r.paid
+		r.entered = true
+	}
+}
+
+func (m *model) void(r *modelRequest) {
+	r.state = "void"
+	if r.anonymous {
+		return
+	}
+	a := m.accounts[r.account]
+	if r.entered {
+		a.ledger += r.paid
+		r.entered = false
+	}
+	for g, part := range r.uses {
+		g.left += part
+		if g.over {
+			m.expireRest(a, g)
+		}
+	}
+}
+
+func (m *model) recentFailures(p *modelParty) (n int) {
+	for _, t := range p.failures {
+		if t > m.now-FailureMillis {
+			n++
+		}
+	}
+	return n
+}
+
+// inWindow is the log of a network.
+func (m *model) inWindow(network uint64) (n int) {
+	for _, r := range m.requests {
+		if r.anonymous && r.account == network && r.state != "void" && r.at > m.now-m.book.AnonymousWindowMillis {
+			n++
+		}
+	}
+	return n
+}
+
+// known says whether the fold still remembers a request.
+func (m *model) known(r *modelRequest) bool {
+	return r.memory == "open" || r.memory != "" && r.closed > m.now-MemoryMillis
+}
+
+func (m *model) idempotency(idem string) event.Decision {
+	for _, r := range m.requests {
+		if r.idem == idem && idem != "" && m.known(r) {
+			if r.memory == "open" {
+				return event.Decision_IDEMPOTENCY_IN_FLIGHT
+			}
+			return event.Decision_IDEMPOTENCY_SERVED
+		}
+	}
+	return admitted
+}
+
+// admit decides a request.
+func (m *model) admit(item *event.Admission) (decision event.Decision, remaining, paid int64) {
+	r := &modelRequest{
+		id: string(item.RequestId), account: item.Account, anonymous: item.Anonymous, key: plan.QuotaKey(item.QuotaKey),
+		month: monthOf(m.now).number, at: m.now, write: item.Write, idem: string(item.IdempotencyId), state: "open", memory: "open",
+	}
+	if item.Anonymous {
+		if m.networks[item.Account] == nil {
+			m.networks[item.Account] = &modelParty{}
+		}
+		if m.recentFailures(m.networks[item.Account]) > MaxFailures {
+			return event.Decision_TOO_MANY_FAILURES, 0, 0
+		}
+		if d := m.idempotency(r.idem); d != admitted {
+			return d, 0, 0
+		}
+		if m.inWindow(item.Account) >= m.book.AnonymousLimit {
+			return event.Decision_ANONYMOUS_LIMIT, 0, 0
+		}
+		m.requests = append(m.requests, r)
+		return admitted, int64(m.book.AnonymousLimit - m.inWindow(item.Account)), 0
+	}
+	a := m.accounts[item.Account]
+	if a == nil || item.KeyVersion != a.version {
+		return invalid, 0, 0
+	}
+	if m.recentFailures(&a.modelParty) > MaxFailures {
+		return event.Decision_TOO_MANY_FAILURES, 0, 0
+	}
+	if d := m.idempotency(r.idem); d != admitted {
+		return d, 0, 0
+	}
+	return m.charge(a, r)
+}
+
+// charge counts a request by quota or credits.
+func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64, int64) {
+	term := m.book.Terms[a.tier][r.key]
+	used, _, _ := m.counted(r.account, r.key, r.month)
+	switch {
+	case term.Limit == plan.Unlimited:
+		m.requests = append(m.requests, r)
+		return admitted, -1, 0
+	case int64(used) < term.Limit:
+		m.requests = append(m.requests, r)
+		return admitted, term.Limit - int64(used) - 1, 0
+	case term.Limit == 0 && !term.Overage:
+		return upgrade, 0, 0
+	case !term.Overage || a.balance() < int64(term.Price):
+		return exhausted, 0, 0
+	}
+	r.paid = int64(term.Price)
+	r.uses = a.take(r.paid)
+	m.requests = append(m.requests, r)
+	return admitted, 0, r.paid
+}
+
+// settle closes a request.
+func (m *model) settle(s *event.Settlement) {
+	i := slices.IndexFunc(m.requests, func(r *modelRequest) bool { return r.id == string(s.RequestId) })
+	r := m.requests[i]
+	fail := func() {
+		if s.Failed && s.Result == event.Result_VOID {
+			if r.anonymous {
+				m.networks[r.account].failures = append(m.networks[r.account].failures, m.now)
+			} else {
+				m.accounts[r.account].failures = append(m.accounts[r.account].failures, m.now)
+			}
+		}
+	}
+	served := s.Result == event.Result_SERVED
+	switch {
+	case r.memory == "open":
+		r.closed, r.memory = m.now, ""
+		if !served {
+			m.void(r)
+			fail()
+			return
+		}
+		m.serve(r)
+		if r.idem != "" {
+			r.memory = "served"
+		}
+	case !m.known(r):
+		if served && s.Sequence != 0 {
+			m.again(r)
+		}
+		fail()
+	case served && r.memory == "void":
+		r.memory, r.timedOut = "served", false
+		m.again(r)
+	case r.timedOut && served == (r.memory == "served"):
+		r.timedOut = false
+		fail()
+	case r.timedOut && !served:
+		m.void(r)
+		r.memory = ""
+		fail()
+	}
+}
+
+// again counts a request that was served after its hold was gone.
+func (m *model) again(r *modelRequest) {
+	n := &modelRequest{account: r.account, anonymous: r.anonymous, key: r.key, month: monthOf(m.now).number, at: m.now, state: "open"}
+	if r.anonymous {
+		if m.inWindow(r.account) < m.book.AnonymousLimit {
+			n.state = "served"
+			m.requests = append(m.requests, n)
+		}
+		return
+	}
+	a := m.accounts[r.account]
+	if decision, _, _ := m.charge(a, n); decision != admitted {
+		a.waived++
+		return
+	}
+	m.serve(n)
+}
