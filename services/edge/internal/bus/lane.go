@@ -85,14 +85,15 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		Subject:       cfg.subject,
 		MaxQueue:      never,
 		MaxQueueBytes: never,
-		MaxWait:       cfg.timeout,
-		AckWait:       cfg.bus.cfg.ResendAfter,
-		DrainWait:     cfg.bus.cfg.DrainTimeout,
-		Encode:        l.depart,
-		Size:          func(it *item[T, A]) int { return cfg.size(it.value) },
-		Acked:         l.acked,
-		Failed:        l.failed,
-		Logger:        cfg.bus.cfg.Logger,
+		// Sooner than its items run out of time, so that they learn it when nothing was published.
+		MaxWait:   cfg.timeout / 5 * 4,
+		AckWait:   cfg.bus.cfg.ResendAfter,
+		DrainWait: cfg.bus.cfg.DrainTimeout,
+		Encode:    l.depart,
+		Size:      func(it *item[T, A]) int { return cfg.size(it.value) },
+		Acked:     l.acked,
+		Failed:    l.failed,
+		Logger:    cfg.bus.cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,299 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/journal/journaltest"
+)
+
+func TestAdmissionsThatWaitLeaveInOneBatch(t *testing.T) {
+	w := newWorld(t, 1)
+	newFakeBilling(t, w.nc, 1)
+	b := w.idle(t, nil)
+	pending := make([]*PendingVerdict, 1000)
+	asked := make([]Admission, len(pending))
+	for i := range pending {
+		asked[i] = admission(event.AccountID(i + 1))
+		pending[i] = b.StartAdmit(asked[i])
+	}
+	start(t, b)
+	for i, p := range pending {
+		v, err := p.Wait(t.Context())
+		if err != nil {
+			t.Fatalf("admission %d: %v", i, err)
+		}
+		if !v.Admitted() || v.BalanceMicros != fingerprintOf(asked[i].RequestID[:]) {
+			t.Fatalf("admission %d got the verdict of another: %v", i, v)
+		}
+		if v.Sequence != 1 || v.TimeMs == 0 {
+			t.Fatalf("verdict of message %d at %d", v.Sequence, v.TimeMs)
+		}
+	}
+	batches := w.usageBatches(t)
+	if len(batches) != 1 || len(batches[0].Admissions) != len(pending) {
+		t.Fatalf("%d batches, want one with %d admissions", len(batches), len(pending))
+	}
+}
+
+func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
+	const clients, each, partitions = 64, 40, 4
+	w := newWorld(t, partitions)
+	f := newFakeBilling(t, w.nc, partitions)
+	b := w.bus(t, nil)
+	var group sync.WaitGroup
+	for range clients {
+		account := event.NewAccountID()
+		group.Go(func() {
+			for range each {
+				a := admission(account)
+				v, err := b.Admit(t.Context(), a)
+				if err != nil {
+					t.Errorf("admit: %v", err)
+					return
+				}
+				if v.BalanceMicros != fingerprintOf(a.RequestID[:]) {
+					t.Errorf("verdict of another request")
+				}
+				b.Served(a)
+			}
+		})
+	}
+	group.Wait()
+	if err := b.stop(); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	journaltest.Eventually(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
+	f.with(func() {
+		if f.admissions != clients*each {
+			t.Errorf("%d admissions decided, want %d", f.admissions, clients*each)
+		}
+		for id, n := range f.served {
+			if n != 1 {
+				t.Errorf("request %v served %d times", id, n)
+			}
+		}
+	})
+}
+
+func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.lose = 2 })
+	b := w.bus(t, func(c *Config) { c.ResendAfter = 30 * time.Millisecond })
+	a := admission(5)
+	v, err := b.Admit(t.Context(), a)
+	if err != nil || !v.Admitted() {
+		t.Fatalf("verdict %v, %v", v, err)
+	}
+	f.with(func() {
+		if f.admissions != 1 || f.messages < 3 {
+			t.Errorf("%d admissions decided from %d messages, want 1 from 3 or more", f.admissions, f.messages)
+		}
+	})
+	if _, err := b.Admit(t.Context(), admission(5)); err != nil {
+		t.Fatalf("the next admission: %v", err)
+	}
+}
+
+func TestAdmissionsSurviveAServerRestart(t *testing.T) {
+	w := newWorld(t, 2)
+	f := newFakeBilling(t, w.nc, 2)
+	b := w.bus(t, func(c *Config) {
+		c.AdmitTimeout = time.Minute
+		c.ResendAfter = 50 * time.Millisecond
+	})
+	const n = 20
+	first := make([]*PendingVerdict, n)
+	for i := range first {
+		first[i] = b.StartAdmit(admission(event.NewAccountID()))
+	}
+	w.server.Stop()
+	second := make([]*PendingVerdict, n)
+	for i := range second {
+		second[i] = b.StartAdmit(admission(event.NewAccountID()))
+	}
+	w.server.Restart(t)
+	for i, p := range append(first, second...) {
+		if v, err := p.Wait(t.Context()); err != nil || !v.Admitted() {
+			t.Fatalf("admission %d: %v, %v", i, v, err)
+		}
+	}
+	f.with(func() {
+		if f.admissions != 2*n {
+			t.Errorf("%d admissions decided, want %d", f.admissions, 2*n)
+		}
+	})
+}
+
+func TestVoidIsInTheJournalWhenItReturns(t *testing.T) {
+	w := newWorld(t, 4)
+	f := newFakeBilling(t, w.nc, 4)
+	b := w.bus(t, nil)
+	for range 20 {
+		a := admission(event.NewAccountID())
+		if _, err := b.Admit(t.Context(), a); err != nil {
+			t.Fatalf("admit: %v", err)
+		}
+		if err := b.Void(t.Context(), a, true); err != nil {
+			t.Fatalf("void: %v", err)
+		}
+		if served, voided := w.settled(t, a.RequestID); served != 0 || voided != 1 {
+			t.Fatalf("served %d times, voided %d times", served, voided)
+		}
+	}
+	journaltest.Eventually(t, "failures folded", f.is(func() bool { return f.failures == 20 }))
+}
+
+func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		release bool // the verdict comes after all
+	}{{"verdict comes late", true}, {"verdict never comes", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			f := newFakeBilling(t, w.nc, 1)
+			f.with(func() { f.silent = true })
+			b := w.bus(t, func(c *Config) {
+				c.AdmitTimeout = time.Minute
+				c.ResendAfter = 20 * time.Millisecond
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			a, other := admission(3), admission(4)
+			p := b.StartAdmit(a)
+			journaltest.Eventually(t, "admission folded", f.is(func() bool { return f.admissions == 1 }))
+			if test.release {
+				f.with(func() { f.silent = false })
+			}
+			cancel()
+			v, err := p.Wait(ctx)
+			if err != nil {
+				if fault.KindOf(err) != fault.OutcomeUnknown || !errors.Is(err, context.Canceled) {
+					t.Fatalf("error %v, want outcome_unknown for the cancelled context", err)
+				}
+				journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
+			} else if !v.Admitted() {
+				t.Fatalf("verdict %v", v)
+			}
+			f.with(func() { f.silent = false })
+			if _, err := b.Admit(t.Context(), other); err != nil {
+				t.Fatalf("the next admission: %v", err)
+			}
+			f.with(func() {
+				if f.failures != 0 {
+					t.Errorf("giving back counts as a failed call")
+				}
+			})
+		})
+	}
+}
+
+func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.silent = true })
+	b := w.bus(t, func(c *Config) {
+		c.AdmitTimeout = 200 * time.Millisecond
+		c.ResendAfter = 50 * time.Millisecond
+	})
+	a := admission(3)
+	if _, err := b.Admit(t.Context(), a); fault.KindOf(err) != fault.OutcomeUnknown {
+		t.Fatalf("error %v, want outcome_unknown", err)
+	}
+	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
+}
+
+func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
+	w := newWorld(t, 1)
+	newFakeBilling(t, w.nc, 1)
+	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 300 * time.Millisecond })
+	w.server.Stop()
+	var pending []*PendingVerdict
+	for range 10 {
+		pending = append(pending, b.StartAdmit(admission(1)))
+	}
+	for i, p := range pending {
+		_, err := p.Wait(t.Context())
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.RetryAfter != 1 {
+			t.Fatalf("admission %d: %v, want unavailable with a time to retry", i, err)
+		}
+	}
+}
+
+func TestFullQueueIsUnavailable(t *testing.T) {
+	w := newWorld(t, 1)
+	b := w.idle(t, func(c *Config) { c.MaxWaiting = 3 })
+	var pending []*PendingVerdict
+	for range 4 {
+		pending = append(pending, b.StartAdmit(admission(1)))
+	}
+	if _, err := pending[3].Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+		t.Fatalf("error %v, want unavailable", err)
+	}
+	newFakeBilling(t, w.nc, 1)
+	start(t, b)
+	for _, p := range pending[:3] {
+		if _, err := p.Wait(t.Context()); err != nil {
+			t.Fatalf("admission before the queue was full: %v", err)
+		}
+	}
+}
+
+func TestSettlementsThatWaitAreStoredBeforeRunReturns(t *testing.T) {
+	w := newWorld(t, 4)
+	newFakeBilling(t, w.nc, 4)
+	b := w.bus(t, nil)
+	served := make([]Admission, 500)
+	for i := range served {
+		served[i] = admission(event.NewAccountID())
+		b.Served(served[i])
+	}
+	if err := b.stop(); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	stored := map[event.RequestID]int{}
+	for _, batch := range w.usageBatches(t) {
+		for _, s := range batch.Settlements {
+			stored[event.RequestID(s.RequestId)]++
+		}
+	}
+	for i, a := range served {
+		if stored[a.RequestID] != 1 {
+			t.Fatalf("settlement %d stored %d times", i, stored[a.RequestID])
+		}
+	}
+	if _, err := b.Admit(t.Context(), admission(1)); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("admission after the stop: %v, want unavailable", err)
+	}
+	b.Served(admission(1)) // must not block
+}
+
+func TestSettlementsOutliveAFullStream(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	b := w.bus(t, func(c *Config) { c.ResendAfter = 20 * time.Millisecond })
+	if _, err := b.Admit(t.Context(), admission(1)); err != nil {
+		t.Fatalf("admit: %v", err)
+	}
+	w.ensure(t, event.Billing, 1) // holds no more than it has
+	a := admission(2)
+	b.Served(a)
+	if _, err := b.Admit(t.Context(), admission(1)); fault.KindOf(err) != fault.Unavailable {
+		t.Fatalf("admission to a full stream: %v, want unavailable", err)
+	}
+	w.ensure(t, event.Billing, 0)
+	journaltest.Eventually(t, "settlement folded", f.is(func() bool { return f.served[a.RequestID] == 1 }))
+	journaltest.Eventually(t, "admissions taken again", func() bool {
+		_, err := b.Admit(t.Context(), admission(1))
+		return err == nil
+	})
+	if served, _ := w.settled(t, a.RequestID); served != 1 {
+		t.Errorf("settlement stored %d times", served)
+	}
+}
