@@ -63,6 +63,10 @@ func (a *Appender[T]) deliver(ans answer) {
 	}
 }
 
+// lastAttempt is how much time must be left for another attempt at a batch that
+// is surely not stored. Cut off by MaxWait it would turn that into "unknown".
+const lastAttempt = 20 * time.Millisecond
+
 // attempts is what is known of one batch while it is being published.
 type attempts struct {
 	sent     int   // messages given to the connection
@@ -127,6 +131,9 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 			case <-ctx.Done():
 				return 0, a.gaveUp(&t)
 			}
+		}
+		if !until.IsZero() && t.sent > 0 && !t.unknown() && time.Until(until) < lastAttempt {
+			return 0, a.gaveUp(&t)
 		}
 		if t.sent > 0 {
 			a.cfg.Logger.Warn("appending the batch again", "subject", a.cfg.Subject, "number", a.number,
