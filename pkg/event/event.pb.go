@@ -5562,8 +5562,9 @@ type BillingState struct {
 	Accounts      []*AccountState        `protobuf:"bytes,6,rep,name=accounts,proto3" json:"accounts,omitempty"`
 	Networks      []*NetworkState        `protobuf:"bytes,7,rep,name=networks,proto3" json:"networks,omitempty"`
 	Commands      []*CommandKept         `protobuf:"bytes,8,rep,name=commands,proto3" json:"commands,omitempty"`
-	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"` // admissions, settlements and commands folded
-	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`     // every book and from when, oldest first; the last is book
+	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`                         // admissions, settlements and commands folded
+	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book and from when, oldest first; the last is book
+	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence: a journal that holds another one there is not the one that was folded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5664,6 +5665,13 @@ func (x *BillingState) GetEntries() uint64 {
 func (x *BillingState) GetBooks() []*BookState {
 	if x != nil {
 		return x.Books
+	}
+	return nil
+}
+
+func (x *BillingState) GetLastDigest() []byte {
+	if x != nil {
+		return x.LastDigest
 	}
 	return nil
 }
@@ -6900,7 +6908,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xb7\x03\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xd8\x03\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -6912,7 +6920,9 @@ const file_event_proto_rawDesc = "" +
 	"\bcommands\x18\b \x03(\v2\x1b.quire.event.v1.CommandKeptR\bcommands\x12\x18\n" +
 	"\aentries\x18\t \x01(\x04R\aentries\x12/\n" +
 	"\x05books\x18\n" +
-	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\"S\n" +
+	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x12\x1f\n" +
+	"\vlast_digest\x18\v \x01(\fR\n" +
+	"lastDigest\"S\n" +
 	"\tBookState\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12-\n" +
 	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\"\xe7\x01\n" +

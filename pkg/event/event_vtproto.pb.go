@@ -4570,6 +4570,13 @@ func (m *BillingState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.LastDigest) > 0 {
+		i -= len(m.LastDigest)
+		copy(dAtA[i:], m.LastDigest)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.LastDigest)))
+		i--
+		dAtA[i] = 0x5a
+	}
 	if len(m.Books) > 0 {
 		for iNdEx := len(m.Books) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Books[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -7377,6 +7384,10 @@ func (m *BillingState) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.LastDigest)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -19130,6 +19141,40 @@ func (m *BillingState) UnmarshalVT(dAtA []byte) error {
 			m.Books = append(m.Books, &BookState{})
 			if err := m.Books[len(m.Books)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
+			}
+			iNdEx = postIndex
+		case 11:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LastDigest", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.LastDigest = append(m.LastDigest[:0], dAtA[iNdEx:postIndex]...)
+			if m.LastDigest == nil {
+				m.LastDigest = []byte{}
 			}
 			iNdEx = postIndex
 		default:

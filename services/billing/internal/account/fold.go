@@ -90,6 +90,7 @@ type Fold struct {
 	sequence uint64
 	time     int64
 	chain    [sha256.Size]byte
+	digest   [sha256.Size]byte // of the last message
 	entries  uint64
 	books    []bookFrom
 	book     *plan.Book // the last of books, nil before the first
@@ -166,6 +167,9 @@ func (f *Fold) Entries() uint64 { return f.entries }
 // Chain is the SHA-256 chain over all messages folded.
 func (f *Fold) Chain() [sha256.Size]byte { return f.chain }
 
+// LastDigest is the Digest of the last message folded, zero before the first.
+func (f *Fold) LastDigest() [sha256.Size]byte { return f.digest }
+
 // Accounts is how many accounts there are.
 func (f *Fold) Accounts() int { return len(f.accounts) }
 
@@ -205,7 +209,8 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 		return f.effects, fmt.Errorf("%w: %d after %d", ErrGap, m.Sequence, f.sequence)
 	}
 	f.sequence = m.Sequence
-	f.chain = nextChain(f.chain, m)
+	f.digest = Digest(m)
+	f.chain = nextChain(f.chain, f.digest)
 	var err error
 	switch m.Kind {
 	case Usage:
@@ -232,17 +237,23 @@ func (f *Fold) resetEffects() {
 	f.ordinal = 0
 }
 
-func nextChain(chain [sha256.Size]byte, m Message) [sha256.Size]byte {
-	var head [sha256.Size + 17]byte
-	copy(head[:], chain[:])
-	binary.BigEndian.PutUint64(head[sha256.Size:], m.Sequence)
-	binary.BigEndian.PutUint64(head[sha256.Size+8:], uint64(m.TimeMillis))
-	head[sha256.Size+16] = byte(m.Kind)
+// Digest is the SHA-256 of a message, what the chain is made of.
+func Digest(m Message) [sha256.Size]byte {
+	var head [17]byte
+	binary.BigEndian.PutUint64(head[:], m.Sequence)
+	binary.BigEndian.PutUint64(head[8:], uint64(m.TimeMillis))
+	head[16] = byte(m.Kind)
 	h := sha256.New()
 	h.Write(head[:])
 	h.Write(m.Data)
-	h.Sum(chain[:0])
-	return chain
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func nextChain(chain, digest [sha256.Size]byte) [sha256.Size]byte {
+	var both [2 * sha256.Size]byte
+	copy(both[:], chain[:])
+	copy(both[sha256.Size:], digest[:])
+	return sha256.Sum256(both[:])
 }
 
 func (f *Fold) applyUsage(m Message) error {

@@ -34,7 +34,7 @@ func (f *Fold) Snapshot() *event.BillingState {
 // globalState is the state without accounts and networks.
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
-		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), Entries: f.entries, Book: f.Prices(),
+		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries, Book: f.Prices(),
 	}
 	for _, b := range f.books {
 		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
@@ -138,11 +138,11 @@ var errState = errors.New("snapshot is damaged")
 // s. That the state is whole is for the caller to see, by StateHash.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()
-	if len(s.Chain) != len(f.chain) {
-		return nil, fmt.Errorf("%w: chain of %d bytes", errState, len(s.Chain))
+	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) {
+		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d", errState, len(s.Chain), len(s.LastDigest))
 	}
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
-	f.chain = [32]byte(s.Chain)
+	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
 	for _, b := range s.Books {
 		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
