@@ -1,0 +1,39 @@
+package bus
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"quire.dev/pkg/event"
+)
+
+// BenchmarkAdmit has 256 clients that each ask, wait, and settle, over a journal with fsync.
+func BenchmarkAdmit(b *testing.B) {
+	w := newWorld(b, 1)
+	newFakeBilling(b, w.nc, 1)
+	bus := w.bus(b, nil)
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var group sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range 256 {
+		account := event.NewAccountID()
+		group.Go(func() {
+			for left.Add(-1) >= 0 {
+				a := admission(account)
+				if _, err := bus.StartAdmit(a).Wait(b.Context()); err != nil {
+					b.Errorf("admit: %v", err)
+					return
+				}
+				bus.Served(a)
+			}
+		})
+	}
+	group.Wait()
+	b.StopTimer()
+	stats := bus.usage[0].appender.Stats()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "admissions/s")
+	b.ReportMetric(float64(stats.Items)/float64(stats.Batches), "items/batch")
+}

@@ -1,0 +1,119 @@
+package bus
+
+import (
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/rpc"
+)
+
+const queried = 4 // partitions
+
+// answering serves billing's queries: each partition knows the accounts that belong to it, and
+// partition 2 one request.
+func answering(t *testing.T, known event.RequestID, without int) (*world, *running) {
+	t.Helper()
+	w := newWorld(t, queried)
+	for p := range queried {
+		if p == without {
+			continue
+		}
+		w.serve(t, event.QuerySubject(p), func(payload []byte) (event.Message, error) {
+			var q event.Query
+			if err := event.Decode(payload, &q); err != nil {
+				return nil, err
+			}
+			switch {
+			case q.GetExplain() != nil:
+				if p != 2 || event.RequestID(q.GetExplain().RequestId) != known || !q.GetExplain().AnyAccount {
+					return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}, nil
+				}
+				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Explain{
+					Explain: &event.ExplainAnswer{RequestId: known[:], Sequence: 77},
+				}}, nil
+			case q.GetAudit() != nil:
+				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Audit{
+					Audit: &event.AuditAnswer{Partition: uint32(p), Match: true},
+				}}, nil
+			case event.AccountPartition(event.AccountID(q.Account), queried) != p || q.NowMs == 0:
+				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}, nil
+			}
+			return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Usage{
+				Usage: &event.UsageAnswer{Account: q.Account},
+			}}, nil
+		})
+	}
+	return w, w.bus(t, func(c *Config) { c.QueryTimeout = 300 * time.Millisecond })
+}
+
+func TestQueryAsksThePartitionOfTheAccount(t *testing.T) {
+	_, b := answering(t, event.NewRequestID(), -1)
+	for range 20 {
+		account := event.NewAccountID()
+		a, err := b.Query(t.Context(), account, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
+		if err != nil || a.GetUsage().GetAccount() != uint64(account) {
+			t.Fatalf("answer %v, %v", a, err)
+		}
+	}
+}
+
+func TestExplainFindsARequestInAnyPartition(t *testing.T) {
+	known := event.NewRequestID()
+	_, b := answering(t, known, -1)
+	a, err := b.Explain(t.Context(), known)
+	if err != nil || a.Sequence != 77 {
+		t.Fatalf("explained %v, %v", a, err)
+	}
+	if _, err := b.Explain(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.NotFound {
+		t.Fatalf("unknown request: %v, want not_found", err)
+	}
+}
+
+func TestExplainSaysNotFoundOnlyWhenAllHaveAnswered(t *testing.T) {
+	_, b := answering(t, event.NewRequestID(), 3)
+	if _, err := b.Explain(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.Unavailable {
+		t.Fatalf("error %v, want unavailable", err)
+	}
+}
+
+func TestAuditAnswersForEveryPartition(t *testing.T) {
+	_, b := answering(t, event.NewRequestID(), -1)
+	audits, err := b.Audit(t.Context())
+	if err != nil || len(audits) != queried {
+		t.Fatalf("%d audits, %v", len(audits), err)
+	}
+	for p, a := range audits {
+		if int(a.Partition) != p || !a.Match {
+			t.Errorf("audit %d: %v", p, a)
+		}
+	}
+}
+
+func TestFailedUserRequestIsUnknownOnlyIfItMayHaveChangedSomething(t *testing.T) {
+	w := newWorld(t, 1)
+	b := w.bus(t, func(c *Config) { c.QueryTimeout = 200 * time.Millisecond })
+	find := &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: "a@b"}}}
+	register := &event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{Email: "a@b"}}}
+	if _, err := b.User(t.Context(), register); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("nobody there: %v, want unavailable", err)
+	}
+	fail := true
+	w.serve(t, event.UserSubject, func([]byte) (event.Message, error) {
+		if fail {
+			return nil, &rpc.Error{Code: "broken", Message: "the store failed"}
+		}
+		return &event.UserAnswer{Status: event.UserStatus_USER_OK}, nil
+	})
+	if _, err := b.User(t.Context(), register); fault.KindOf(err) != fault.OutcomeUnknown {
+		t.Errorf("failed change: %v, want outcome_unknown", err)
+	}
+	if _, err := b.User(t.Context(), find); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("failed look-up: %v, want unavailable", err)
+	}
+	fail = false
+	if a, err := b.User(t.Context(), find); err != nil || a.Status != event.UserStatus_USER_OK {
+		t.Errorf("answer %v, %v", a, err)
+	}
+}

@@ -1,0 +1,206 @@
+package bus
+
+import (
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/plan"
+)
+
+// decided asks once more and reports whether billing was asked.
+func decided(t *testing.T, b *running, f *fakeBilling, a Admission) (v *Verdict, asked bool) {
+	t.Helper()
+	var before int
+	f.with(func() { before = f.admissions })
+	a.RequestID = event.NewRequestID()
+	v, err := b.Admit(t.Context(), a)
+	if err != nil {
+		t.Fatalf("admit: %v", err)
+	}
+	f.with(func() { asked = f.admissions > before })
+	return v, asked
+}
+
+func TestFinalRefusalIsRememberedForWhatItWasAboutAlone(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.limits[9] = 0 })
+	b := w.bus(t, nil)
+	a := admission(9)
+	fresh, asked := decided(t, b, f, a)
+	if !asked || fresh.Decision != event.Decision_QUOTA_EXHAUSTED {
+		t.Fatalf("first refusal: %v, asked %v", fresh, asked)
+	}
+	kept, asked := decided(t, b, f, a)
+	if asked {
+		t.Fatal("billing was asked again")
+	}
+	if !reflect.DeepEqual(*fresh, *kept) {
+		t.Errorf("refusal from memory %v differs from the fresh one %v", kept, fresh)
+	}
+	for name, change := range map[string]func(*Admission){
+		"other quota key":   func(a *Admission) { a.Key = plan.FilesGet },
+		"other key version": func(a *Admission) { a.KeyVersion++ },
+		"other fingerprint": func(a *Admission) { a.KeyFingerprint++ },
+		"other account":     func(a *Admission) { a.Account++ },
+		"idempotency key":   func(a *Admission) { a.IdempotencyID = make([]byte, 16) },
+	} {
+		other := a
+		change(&other)
+		if _, asked := decided(t, b, f, other); !asked {
+			t.Errorf("%s: not asked", name)
+		}
+	}
+}
+
+func TestRefusalThatIsNotFinalIsNotRemembered(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.limits[9], f.final = 0, false })
+	b := w.bus(t, nil)
+	for range 3 {
+		if _, asked := decided(t, b, f, admission(9)); !asked {
+			t.Fatal("billing was not asked")
+		}
+	}
+}
+
+func TestRefusalIsForgottenInTime(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.limits[9] = 0 })
+	b := w.bus(t, func(c *Config) { c.RefusalTTL = time.Hour }) // cut to what is allowed
+	if b.cfg.RefusalTTL != time.Second {
+		t.Fatalf("refusals are remembered for %v", b.cfg.RefusalTTL)
+	}
+	a := admission(9)
+	decided(t, b, f, a)
+	journaltest.Eventually(t, "asked again", func() bool {
+		_, asked := decided(t, b, f, a)
+		return asked
+	})
+}
+
+func TestRefusalIsGoneWhenTheChangeIsAnswered(t *testing.T) {
+	w := newWorld(t, 2)
+	f := newFakeBilling(t, w.nc, 2)
+	b := w.bus(t, nil)
+	account := event.NewAccountID()
+	f.with(func() { f.limits[account] = 0 })
+	for i := range 30 {
+		a := admission(account)
+		if v, _ := decided(t, b, f, a); v.Admitted() {
+			t.Fatalf("round %d: admitted before the grant", i)
+		}
+		if _, asked := decided(t, b, f, a); asked {
+			t.Fatalf("round %d: refusal not remembered", i)
+		}
+		o, err := b.Command(t.Context(), &event.Command{
+			Account: uint64(account), Action: &event.Command_Grant{Grant: &event.Grant{AmountMicros: 1}},
+		})
+		if err != nil || o.Status != event.CommandStatus_COMMAND_OK {
+			t.Fatalf("grant: %v, %v", o, err)
+		}
+		if v, _ := decided(t, b, f, a); !v.Admitted() {
+			t.Fatalf("round %d: refused after the grant was answered", i)
+		}
+	}
+}
+
+func TestRefusalIsNotRememberedIntoTheNextMonth(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.limits[9] = 0 })
+	var now atomic.Int64
+	now.Store(time.Date(2026, 11, 30, 23, 59, 59, 999e6, time.UTC).UnixMilli())
+	b := w.bus(t, func(c *Config) { c.Clock = func() time.Time { return time.UnixMilli(now.Load()) } })
+	a := admission(9)
+	decided(t, b, f, a)
+	if _, asked := decided(t, b, f, a); asked {
+		t.Fatal("refusal not remembered within the month")
+	}
+	now.Add(1)
+	if _, asked := decided(t, b, f, a); !asked {
+		t.Fatal("refusal remembered into the next month")
+	}
+}
+
+func TestRefusalNeverOutlivesItsReset(t *testing.T) {
+	r := newRefusals(time.Second)
+	now := time.UnixMilli(1_800_000_000_000)
+	a := admission(1)
+	for _, test := range []struct {
+		reset      uint32
+		remembered bool
+	}{{1, false}, {2, true}, {0, true}} {
+		v := &Verdict{
+			Verdict: &event.Verdict{Decision: event.Decision_QUOTA_EXHAUSTED, Final: true, ResetSeconds: test.reset},
+			TimeMs:  now.UnixMilli(),
+		}
+		r.forget(a.Account)
+		r.remember(&a, v, now)
+		if got := r.find(&a, now) != nil; got != test.remembered {
+			t.Errorf("reset in %d s: remembered %v, want %v", test.reset, got, test.remembered)
+		}
+	}
+}
+
+func TestOldKeyVersionsStayRefused(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.versions[9] = 4 })
+	b := w.bus(t, nil)
+	a := admission(9)
+	a.KeyVersion = 3
+	if v, asked := decided(t, b, f, a); !asked || v.Decision != event.Decision_INVALID_KEY {
+		t.Fatalf("verdict %v, asked %v", v, asked)
+	}
+	b.refusals.forget(9) // as an announcement would
+	for version := range uint32(4) {
+		if version == 0 {
+			continue // a caller without a key
+		}
+		a.KeyVersion = version
+		if v, asked := decided(t, b, f, a); asked || v.Decision != event.Decision_INVALID_KEY || v.CurrentKeyVersion != 4 {
+			t.Errorf("version %d: %v, asked %v", version, v, asked)
+		}
+	}
+	a.KeyVersion = 4
+	if v, asked := decided(t, b, f, a); !asked || !v.Admitted() {
+		t.Errorf("current version: %v, asked %v", v, asked)
+	}
+	a.KeyVersion = 5
+	if _, asked := decided(t, b, f, a); !asked {
+		t.Errorf("a newer version was not asked for")
+	}
+}
+
+func TestMemoryOfRefusalsIsBounded(t *testing.T) {
+	r := newRefusals(time.Second)
+	now := time.UnixMilli(1_800_000_000_000)
+	v := &Verdict{
+		Verdict: &event.Verdict{Decision: event.Decision_INVALID_KEY, CurrentKeyVersion: 9, Final: true},
+		TimeMs:  now.UnixMilli(),
+	}
+	const most = refusalShards * accountsPerShard
+	for i := range 2 * most {
+		a := admission(event.AccountID(i))
+		r.remember(&a, v, now)
+	}
+	if n := r.kept.Load(); n != most {
+		t.Errorf("%d accounts kept, want %d", n, most)
+	}
+	a := admission(1)
+	for i := range 1000 {
+		a.KeyFingerprint = uint64(i)
+		final := &Verdict{Verdict: &event.Verdict{Final: true}, TimeMs: now.UnixMilli()}
+		r.remember(&a, final, now)
+	}
+	if n := len(r.shard(1).accounts[1].final); n != refusalsPerEntry {
+		t.Errorf("%d refusals of one account kept, want %d", n, refusalsPerEntry)
+	}
+}
