@@ -20,13 +20,13 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 )
 
@@ -104,8 +104,8 @@ type Deps struct {
 	Blobs blob.Store
 	// Clock is the time of day without Config.Offset; time.Now where it is nil.
 	Clock   func() time.Time
-	Logger  *slog.Logger          // nil: silent
-	Metrics prometheus.Registerer // nil: none
+	Logger  *slog.Logger       // nil: silent
+	Metrics *telemetry.Metrics // nil: none
 }
 
 // Engine is one instance of a document service.
@@ -116,8 +116,9 @@ type Engine struct {
 	cache   *otter.Cache[cacheKey, *entry]
 
 	mu       sync.Mutex
-	sessions uint64       // started so far: tells the cached documents of one from another's
-	ready    map[int]bool // partitions being served: whether they have caught up
+	sessions uint64        // started so far: tells the cached documents of one from another's
+	serving  map[int]bool  // partitions that are folded: whether they are served
+	ready    chan struct{} // closed when all were served for the first time
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -157,11 +158,10 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new document engine: %w", err)
 	}
-	m, err := newMetrics(cfg.Policy.Domain, deps.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("new document engine: %w", err)
-	}
-	return &Engine{cfg: cfg, deps: deps, metrics: m, cache: cache, ready: map[int]bool{}}, nil
+	return &Engine{
+		cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache,
+		ready: make(chan struct{}), serving: map[int]bool{},
+	}, nil
 }
 
 // Run serves the configured partitions until ctx ends, then returns nil. It returns an error where
@@ -170,28 +170,42 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range e.cfg.Partitions {
-		e.setReady(p, false)
+		e.setServing(p, false)
 		group.Go(func() error { return e.Serve(ctx, p) })
 	}
 	return group.Wait()
 }
 
-// Ready tells whether every partition that is served has caught up with its journal.
-func (e *Engine) Ready() bool {
+// Ready is closed as soon as every partition has caught up with its journal for the first time.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Serving tells whether every partition is served now: none is, for the moment, catching up.
+func (e *Engine) Serving() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, ready := range e.ready {
-		if !ready {
+	return e.allServing()
+}
+
+func (e *Engine) allServing() bool {
+	for _, serving := range e.serving {
+		if !serving {
 			return false
 		}
 	}
-	return len(e.ready) > 0
+	return len(e.serving) > 0
 }
 
-func (e *Engine) setReady(partition int, ready bool) {
+func (e *Engine) setServing(partition int, serving bool) {
 	e.mu.Lock()
-	e.ready[partition] = ready
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	e.serving[partition] = serving
+	if e.allServing() {
+		select {
+		case <-e.ready:
+		default:
+			close(e.ready)
+		}
+	}
 }
 
 // Serve folds and serves one partition until ctx ends, then returns nil; errors are those of Run. What
@@ -199,7 +213,7 @@ func (e *Engine) setReady(partition int, ready bool) {
 func (e *Engine) Serve(ctx context.Context, partition int) error {
 	defer func() {
 		e.mu.Lock()
-		delete(e.ready, partition)
+		delete(e.serving, partition)
 		e.mu.Unlock()
 	}()
 	domain := e.cfg.Policy.Domain
@@ -215,7 +229,7 @@ func (e *Engine) Serve(ctx context.Context, partition int) error {
 	}
 	retry := newBackoff()
 	for ctx.Err() == nil {
-		e.setReady(partition, false)
+		e.setServing(partition, false)
 		err := e.newSession(partition).run(ctx, retry)
 		switch {
 		case ctx.Err() != nil:

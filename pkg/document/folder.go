@@ -58,7 +58,7 @@ func (s *session) finish(ctx context.Context, m *message, groups []*settlements,
 	bytes, messages := s.pending.add(m)
 	s.e.metrics.messages.Inc()
 	s.e.metrics.overlay.Set(float64(bytes))
-	s.e.metrics.unsettled.Set(float64(messages))
+	s.e.metrics.unprojected.Set(float64(messages))
 	s.foldedTo(m.sequence, now)
 	for _, g := range groups {
 		g.message = m

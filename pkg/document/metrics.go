@@ -1,58 +1,43 @@
 package document
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/telemetry"
 )
 
-// metrics of one domain. Labels are few and fixed.
+// metrics of one domain: quire_paste_… and so on. Labels are few and fixed.
 type metrics struct {
-	messages  prometheus.Counter
-	outcomes  *prometheus.CounterVec // by status
-	commits   prometheus.Counter
-	failures  *prometheus.CounterVec // by what failed: load, commit, blob, settle
-	reads     *prometheus.CounterVec // by where they were answered from: memory, view, busy
-	swept     *prometheus.CounterVec // by what: expired, outcomes, orphans, blobs
-	restarts  prometheus.Counter
-	overlay   prometheus.Gauge
-	unsettled prometheus.Gauge
+	messages    prometheus.Counter
+	outcomes    *prometheus.CounterVec
+	commits     prometheus.Counter
+	failures    *prometheus.CounterVec
+	fromMemory  prometheus.Counter
+	fromView    prometheus.Counter
+	unavailable prometheus.Counter
+	swept       *prometheus.CounterVec
+	restarts    prometheus.Counter
+	overlay     prometheus.Gauge
+	unprojected prometheus.Gauge
 }
 
-func newMetrics(domain event.Domain, registerer prometheus.Registerer) (*metrics, error) {
-	labels := prometheus.Labels{"domain": string(domain)}
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "quire", Subsystem: "document", Name: name, Help: help, ConstLabels: labels})
+func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
+	desc := func(name, help string) telemetry.Desc {
+		return telemetry.Desc{Service: string(domain), Name: name, Help: help}
 	}
-	vec := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "quire", Subsystem: "document", Name: name, Help: help, ConstLabels: labels}, []string{label})
+	reads := m.CounterVec(desc("reads_total", "Documents and kept outcomes read, by where they were found."), "from")
+	return &metrics{
+		messages:    m.Counter(desc("messages_folded_total", "Journal messages folded.")),
+		outcomes:    m.CounterVec(desc("outcomes_total", "Requests decided, by how."), "status"),
+		commits:     m.Counter(desc("commits_total", "Commits to the read model.")),
+		failures:    m.CounterVec(desc("failures_total", "Calls that failed: load, commit, read, list, blob, sweep."), "call"),
+		fromMemory:  reads.WithLabelValues("memory"),
+		fromView:    reads.WithLabelValues("view"),
+		unavailable: reads.WithLabelValues("unavailable"),
+		swept:       m.CounterVec(desc("swept_total", "What the sweepers removed or had removed: expired, outcomes, orphans, blobs."), "what"),
+		restarts:    m.Counter(desc("fold_restarts_total", "Folds begun again from the checkpoint.")),
+		overlay:     m.Gauge(desc("unprojected_bytes", "Decided and not yet in the read model, of the partition that moved last.")),
+		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided and not yet in the read model, of the partition that moved last.")),
 	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "quire", Subsystem: "document", Name: name, Help: help, ConstLabels: labels})
-	}
-	m := &metrics{
-		messages:  counter("messages_folded_total", "Journal messages folded."),
-		outcomes:  vec("outcomes_total", "Requests decided.", "status"),
-		commits:   counter("commits_total", "Commits to the read model."),
-		failures:  vec("failures_total", "Calls that failed and were tried again.", "call"),
-		reads:     vec("reads_total", "Documents read.", "from"),
-		swept:     vec("swept_total", "What the sweepers removed, or asked to be removed.", "what"),
-		restarts:  counter("restarts_total", "Folds begun again from the checkpoint."),
-		overlay:   gauge("overlay_bytes", "Decided and not yet projected."),
-		unsettled: gauge("unprojected_messages", "Journal messages decided and not yet projected."),
-	}
-	if registerer == nil {
-		return m, nil
-	}
-	var faults []error
-	for _, c := range []prometheus.Collector{m.messages, m.outcomes, m.commits, m.failures, m.reads, m.swept, m.restarts, m.overlay, m.unsettled} {
-		faults = append(faults, registerer.Register(c))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("register metrics of %s: %w", domain, err)
-	}
-	return m, nil
 }

@@ -243,7 +243,7 @@ func (s *session) release(batch []*message, p *projection) {
 	}
 	bytes, messages := s.pending.drop(batch)
 	s.e.metrics.overlay.Set(float64(bytes))
-	s.e.metrics.unsettled.Set(float64(messages))
+	s.e.metrics.unprojected.Set(float64(messages))
 	now := s.e.deps.Clock()
 	s.blobs.add(now, p.blobs)
 	s.blobs.add(now.Add(s.e.cfg.Bounds.BurnGrace), p.burned)

@@ -61,7 +61,7 @@ func (r *reader) receive(request *rpc.Request) {
 				job.indexes = append(job.indexes, i)
 			}
 		}
-		r.s.e.metrics.reads.WithLabelValues("memory").Add(float64(len(batch.Reads) - len(job.indexes)))
+		r.s.e.metrics.fromMemory.Add(float64(len(batch.Reads) - len(job.indexes)))
 		answers.flush()
 	}
 	if len(job.indexes) == 0 {
@@ -76,7 +76,7 @@ func (r *reader) receive(request *rpc.Request) {
 
 // refuse answers that it is not known.
 func (r *reader) refuse(job *readJob) {
-	r.s.e.metrics.reads.WithLabelValues("unavailable").Add(float64(len(job.indexes)))
+	r.s.e.metrics.unavailable.Add(float64(len(job.indexes)))
 	answers := r.newAnswers(job.request, len(job.indexes))
 	for _, i := range job.indexes {
 		a := answers.next(uint32(i), 0)
@@ -197,7 +197,7 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 		}
 		answers.document(uint32(i), current, read, job.batch.NowMs)
 	}
-	s.e.metrics.reads.WithLabelValues("view").Add(float64(len(job.indexes)))
+	s.e.metrics.fromView.Add(float64(len(job.indexes)))
 	answers.flush()
 	return nil
 }

@@ -38,10 +38,10 @@ func (s *session) serve(ctx context.Context) error {
 		return err
 	}
 	defer drain(lists)
-	s.e.setReady(s.partition, true)
+	s.e.setServing(s.partition, true)
 	s.log.Info("serving", "sequence", s.folded.Load())
 	s.sweep(ctx)
-	s.e.setReady(s.partition, false)
+	s.e.setServing(s.partition, false)
 	return nil
 }
 

@@ -46,5 +46,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // is another one than the read model was made from, or could lose messages.
 func (s *Service) Run(ctx context.Context) error { return s.engine.Run(ctx) }
 
-// Ready tells whether all partitions have caught up with their journals.
-func (s *Service) Ready() bool { return s.engine.Ready() }
+// Ready is closed as soon as all partitions have caught up with their journals for the first time.
+func (s *Service) Ready() <-chan struct{} { return s.engine.Ready() }
+
+// Serving tells whether all partitions are served now.
+func (s *Service) Serving() bool { return s.engine.Serving() }

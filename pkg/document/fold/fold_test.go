@@ -1,0 +1,415 @@
+package fold_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+)
+
+const (
+	owner   = 7
+	other   = 8
+	nowMS   = 1_000_000
+	theItem = "abcDEF123456"
+)
+
+var at = fold.Position{Sequence: 9, Index: 3, NowMS: nowMS}
+
+// stored is a document as it stands, changed by f.
+func stored(f func(*event.Document)) *event.Document {
+	d := &event.Document{
+		Id: theItem, Owner: owner, Title: "title", Language: "go", Visibility: uint32(event.Unlisted), Tags: []string{"a"},
+		Version: 3, FirstVersionKept: 1, CreatedMs: 100, UpdatedMs: 200,
+		Content: &event.Content{Inline: []byte("text"), SizeBytes: 4},
+	}
+	if f != nil {
+		f(d)
+	}
+	return d
+}
+
+func keyless(d *event.Document) { d.Owner, d.ManageTokenHash = 0, []byte("token") }
+func private(d *event.Document) { d.Visibility = uint32(event.Private) }
+func expired(d *event.Document) { d.ExpiresMs = nowMS }
+func burning(d *event.Document) { d.BurnAfterRead = true }
+
+func request(account uint64, action any) *event.Request {
+	r := &event.Request{RequestId: []byte("0123456789abcdef"), Item: theItem, Account: account, BodyHash: 5}
+	switch a := action.(type) {
+	case *event.Create:
+		r.Action = &event.Request_Create{Create: a}
+	case *event.Update:
+		r.Action = &event.Request_Update{Update: a}
+	case *event.Delete:
+		r.Action = &event.Request_Delete{Delete: a}
+	case *event.Burn:
+		r.Action = &event.Request_Burn{Burn: a}
+	case *event.Expire:
+		r.Action = &event.Request_Expire{Expire: a}
+	}
+	return r
+}
+
+func TestWhoMayChangeADocument(t *testing.T) {
+	var (
+		ok       = event.OutcomeStatus_OK
+		missing  = event.OutcomeStatus_NOT_FOUND
+		notOwner = event.OutcomeStatus_NOT_OWNER
+		token    = event.OutcomeStatus_INVALID_MANAGE_TOKEN
+		version  = event.OutcomeStatus_VERSION_MISMATCH
+	)
+	for name, c := range map[string]struct {
+		policy  fold.Policy
+		state   *event.Document
+		account uint64
+		token   string
+		match   []uint64
+		want    event.OutcomeStatus
+	}{
+		"the owner":                             {fold.Pastes(), stored(nil), owner, "", nil, ok},
+		"the owner of a private one":            {fold.Pastes(), stored(private), owner, "", nil, ok},
+		"another on what they may read":         {fold.Pastes(), stored(nil), other, "", nil, notOwner},
+		"another on a private one":              {fold.Pastes(), stored(private), other, "", nil, missing},
+		"anyone on a missing one":               {fold.Pastes(), nil, other, "", nil, missing},
+		"the owner of an expired one":           {fold.Pastes(), stored(expired), owner, "", nil, missing},
+		"the owner with the version":            {fold.Pastes(), stored(nil), owner, "", []uint64{1, 3}, ok},
+		"the owner with another version":        {fold.Pastes(), stored(nil), owner, "", []uint64{2}, version},
+		"another with another version":          {fold.Pastes(), stored(nil), other, "", []uint64{2}, notOwner},
+		"the token's holder":                    {fold.QuickPastes(), stored(keyless), 0, "token", nil, ok},
+		"the token's holder with other version": {fold.QuickPastes(), stored(keyless), 0, "token", []uint64{4}, version},
+		"a wrong token":                         {fold.QuickPastes(), stored(keyless), 0, "tokeN", nil, token},
+		"no token":                              {fold.QuickPastes(), stored(keyless), 0, "", nil, token},
+		"a token on an account's":               {fold.QuickPastes(), stored(nil), 0, "token", nil, token},
+		"a token on an account's private one":   {fold.QuickPastes(), stored(private), 0, "token", nil, missing},
+		"a token on a missing one":              {fold.QuickPastes(), nil, 0, "token", nil, missing},
+		"a token on an expired one":             {fold.QuickPastes(), stored(func(d *event.Document) { keyless(d); expired(d) }), 0, "token", nil, missing},
+		"a key on nobody's, token or not":       {fold.QuickPastes(), stored(keyless), owner, "token", nil, notOwner},
+		"a token where there are none":          {fold.Pastes(), stored(keyless), 0, "token", nil, token},
+		"no token on one without":               {fold.QuickPastes(), stored(func(d *event.Document) { d.Owner = 0 }), 0, "", nil, token},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, action := range []any{
+				&event.Update{Title: new("new"), IfMatch: c.match, ManageTokenHash: []byte(c.token)},
+				&event.Delete{IfMatch: c.match, ManageTokenHash: []byte(c.token)},
+			} {
+				change, o := fold.Decide(c.policy, c.state, nil, request(c.account, action), at)
+				if o.Status != c.want {
+					t.Errorf("%T: %v, want %v", action, o.Status, c.want)
+				}
+				if changed := change.Put != nil || change.Delete; changed != (c.want == ok) {
+					t.Errorf("%T: changed %v", action, changed)
+				}
+			}
+		})
+	}
+}
+
+func TestWhoMayRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		doc    *event.Document
+		reader fold.Reader
+		want   bool
+	}{
+		"anyone, unlisted":            {stored(nil), fold.Reader{}, true},
+		"another, public":             {stored(func(d *event.Document) { d.Visibility = uint32(event.Public) }), fold.Reader{Account: other}, true},
+		"another, private":            {stored(private), fold.Reader{Account: other}, false},
+		"keyless, private":            {stored(private), fold.Reader{}, false},
+		"keyless, nobody's private":   {stored(func(d *event.Document) { keyless(d); private(d) }), fold.Reader{}, false},
+		"owner, private":              {stored(private), fold.Reader{Account: owner}, true},
+		"of no visibility":            {stored(func(d *event.Document) { d.Visibility = 0 }), fold.Reader{Account: other}, false},
+		"a missing one":               {nil, fold.Reader{Account: owner}, false},
+		"owner, at the expiry":        {stored(expired), fold.Reader{Account: owner, NowMS: nowMS}, false},
+		"owner, before the expiry":    {stored(expired), fold.Reader{Account: owner, NowMS: nowMS - 1}, true},
+		"owner, earlier version":      {stored(nil), fold.Reader{Account: owner, Version: 2}, true},
+		"another, earlier version":    {stored(nil), fold.Reader{Account: other, Version: 2}, false},
+		"another, the current by n":   {stored(nil), fold.Reader{Account: other, Version: 3}, true},
+		"owner, version not yet made": {stored(nil), fold.Reader{Account: owner, Version: 4}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := fold.MayRead(c.doc, c.reader); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCreate(t *testing.T) {
+	given := &event.Document{Owner: owner, Title: "t", Visibility: uint32(event.Public), Content: &event.Content{Blob: "b", SizeBytes: 70_000}, Version: 99}
+	for name, c := range map[string]struct {
+		create  *event.Create
+		expires int64
+	}{
+		"never":    {&event.Create{Document: given}, 0},
+		"after":    {&event.Create{Document: given, ExpiresInMs: 60_000}, nowMS + 60_000},
+		"at":       {&event.Create{Document: stored(func(d *event.Document) { d.ExpiresMs = 2_000_000 })}, 2_000_000},
+		"in above": {&event.Create{Document: stored(func(d *event.Document) { d.ExpiresMs = 5 }), ExpiresInMs: 1}, nowMS + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change, o := fold.Decide(fold.Pastes(), nil, nil, request(owner, c.create), at)
+			d := change.Put
+			if o.Status != event.OutcomeStatus_OK || d == nil {
+				t.Fatalf("%v, put %v", o.Status, d)
+			}
+			if d.Id != theItem || d.Version != 1 || d.CreatedMs != nowMS || d.UpdatedMs != nowMS || d.ExpiresMs != c.expires || d.CreatedOrder != 9<<12|3 {
+				t.Errorf("made %v", d)
+			}
+			if o.Version != 1 || o.CreatedMs != nowMS || o.ExpiresMs != c.expires || o.Owner != d.Owner || o.Index != 3 || o.Document != nil {
+				t.Errorf("answered %v", o)
+			}
+		})
+	}
+	if given.Version != 99 || given.Id != "" {
+		t.Error("the request was changed")
+	}
+	if _, o := fold.Decide(fold.Pastes(), stored(nil), nil, request(owner, &event.Create{Document: given}), at); o.Status != event.OutcomeStatus_ID_TAKEN {
+		t.Errorf("on a taken id: %v", o.Status)
+	}
+}
+
+func TestUpdateIsAMergeAndKeepsTheEarlierVersion(t *testing.T) {
+	before := stored(func(d *event.Document) { d.ExpiresMs, d.PasswordHash = 5_000_000, []byte("hash") })
+	same := proto.Clone(before).(*event.Document)
+	for name, c := range map[string]struct {
+		update *event.Update
+		want   func(*event.Document)
+	}{
+		"nothing":        {&event.Update{}, func(*event.Document) {}},
+		"title":          {&event.Update{Title: new("x")}, func(d *event.Document) { d.Title = "x" }},
+		"empty title":    {&event.Update{Title: new("")}, func(d *event.Document) { d.Title = "" }},
+		"language":       {&event.Update{Language: new("c")}, func(d *event.Document) { d.Language = "c" }},
+		"visibility":     {&event.Update{Visibility: new(uint32(event.Private))}, private},
+		"burn":           {&event.Update{BurnAfterRead: new(true)}, burning},
+		"password":       {&event.Update{PasswordHash: []byte("other")}, func(d *event.Document) { d.PasswordHash = []byte("other") }},
+		"no password":    {&event.Update{PasswordHash: []byte{}}, func(d *event.Document) { d.PasswordHash = nil }},
+		"tags":           {&event.Update{Tags: &event.Tags{Values: []string{"b", "c"}}}, func(d *event.Document) { d.Tags = []string{"b", "c"} }},
+		"no tags":        {&event.Update{Tags: &event.Tags{}}, func(d *event.Document) { d.Tags = nil }},
+		"content":        {&event.Update{Content: &event.Content{Blob: "k", SizeBytes: 9}}, func(d *event.Document) { d.Content = &event.Content{Blob: "k", SizeBytes: 9} }},
+		"expiry":         {&event.Update{ExpiresMs: new(int64(6_000_000))}, func(d *event.Document) { d.ExpiresMs = 6_000_000 }},
+		"never":          {&event.Update{ExpiresMs: new(int64(0))}, func(d *event.Document) { d.ExpiresMs = 0 }},
+		"expiry from it": {&event.Update{ExpiresInMs: new(int64(60_000))}, func(d *event.Document) { d.ExpiresMs = nowMS + 60_000 }},
+		"never from it":  {&event.Update{ExpiresInMs: new(int64(0))}, func(d *event.Document) { d.ExpiresMs = 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change, o := fold.Decide(fold.Pastes(), before, nil, request(owner, c.update), at)
+			want := proto.Clone(before).(*event.Document)
+			want.Version, want.UpdatedMs = 4, nowMS
+			c.want(want)
+			if !proto.Equal(change.Put, want) {
+				t.Errorf("made %v\nwant %v", change.Put, want)
+			}
+			if change.Version != before || !proto.Equal(before, same) {
+				t.Error("the earlier version is not kept as it was")
+			}
+			if o.Status != event.OutcomeStatus_OK || o.Version != 4 || o.UpdatedMs != nowMS || o.CreatedMs != 100 {
+				t.Errorf("answered %v", o)
+			}
+		})
+	}
+}
+
+func TestDeadlineHasPassed(t *testing.T) {
+	r := request(owner, &event.Delete{})
+	r.IdempotencyId = []byte("0123456789abcdef")
+	kept := &event.Outcome{Status: event.OutcomeStatus_OK, BodyHash: 5, DecidedMs: nowMS}
+	for deadline, want := range map[int64]event.OutcomeStatus{
+		0: event.OutcomeStatus_OK, nowMS: event.OutcomeStatus_OK, nowMS - 1: event.OutcomeStatus_DEADLINE_EXCEEDED,
+	} {
+		r.DeadlineMs = deadline
+		change, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, at)
+		if o.Status != want || change.Delete != (want == event.OutcomeStatus_OK) || fold.Keeps(r, o) != (want == event.OutcomeStatus_OK) {
+			t.Errorf("deadline %d: %v, deleted %v, kept %v", deadline, o.Status, change.Delete, fold.Keeps(r, o))
+		}
+	}
+	r.DeadlineMs = nowMS - 1
+	if _, o := fold.Decide(fold.Pastes(), nil, kept, r, at); o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED {
+		t.Errorf("with a kept outcome: %v", o.Status)
+	}
+}
+
+func TestKeptOutcomeAnswersItsRequestAlone(t *testing.T) {
+	r := request(owner, &event.Create{Document: stored(nil)})
+	r.IdempotencyId = []byte("0123456789abcdef")
+	r.Charge = &event.Charge{Account: owner, QuotaKey: 1, Remaining: 4}
+	_, first := fold.Decide(fold.Pastes(), nil, nil, r, at)
+	if !fold.Keeps(r, first) {
+		t.Fatal("the first outcome is not kept")
+	}
+	r.RequestId = []byte("fedcba9876543210")
+	r.Charge = &event.Charge{Account: owner, QuotaKey: 1, Remaining: 3}
+	later := fold.Position{Sequence: 20, NowMS: nowMS + fold.KeepOutcomeMillis - 1}
+	change, again := fold.Decide(fold.Pastes(), nil, first, r, later)
+	if !again.Replayed || again.Status != event.OutcomeStatus_OK || again.CreatedMs != nowMS || again.Remaining != 4 || change.Put != nil {
+		t.Errorf("again: %v, %+v", again, change)
+	}
+	if told := fold.Settlements(r, again, change, 20); len(told) != 1 || told[0].Result != event.Result_VOID || told[0].Failed {
+		t.Errorf("settled %v", told)
+	}
+	if fold.Keeps(r, again) || first.Replayed {
+		t.Error("the replay is kept, or the first outcome was changed")
+	}
+	other := request(owner, &event.Create{Document: stored(nil)})
+	other.IdempotencyId, other.BodyHash = r.IdempotencyId, 6
+	if change, o := fold.Decide(fold.Pastes(), nil, first, other, later); o.Status != event.OutcomeStatus_IDEMPOTENCY_MISMATCH || change.Put != nil || fold.Keeps(other, o) {
+		t.Errorf("another body: %v", o)
+	}
+	later.NowMS++
+	if _, o := fold.Decide(fold.Pastes(), nil, first, r, later); o.Replayed || o.CreatedMs != later.NowMS {
+		t.Errorf("after 24 h: %v", o)
+	}
+	refused := request(other.Account, &event.Delete{})
+	refused.IdempotencyId = r.IdempotencyId
+	if _, o := fold.Decide(fold.Pastes(), nil, nil, refused, at); !fold.Keeps(refused, o) {
+		t.Errorf("a refusal is not kept: %v", o)
+	}
+	if fold.IsKept(&event.Request{IdempotencyId: r.IdempotencyId, Action: &event.Request_Burn{}}) {
+		t.Error("the outcome of a burn would be kept")
+	}
+}
+
+func TestBurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		state   *event.Document
+		account uint64
+		version uint64
+		want    event.OutcomeStatus
+		gone    bool
+	}{
+		"by another":              {stored(burning), other, 3, event.OutcomeStatus_OK, true},
+		"by nobody":               {stored(burning), 0, 3, event.OutcomeStatus_OK, true},
+		"by nobody, nobody's":     {stored(func(d *event.Document) { keyless(d); burning(d) }), 0, 3, event.OutcomeStatus_OK, true},
+		"by its owner":            {stored(burning), owner, 3, event.OutcomeStatus_OK, false},
+		"of another version":      {stored(burning), other, 2, event.OutcomeStatus_VERSION_MISMATCH, false},
+		"of what does not burn":   {stored(nil), other, 3, event.OutcomeStatus_OK, false},
+		"of what is burned":       {nil, other, 3, event.OutcomeStatus_NOT_FOUND, false},
+		"of what is expired":      {stored(func(d *event.Document) { burning(d); expired(d) }), other, 3, event.OutcomeStatus_NOT_FOUND, false},
+		"of what became private":  {stored(func(d *event.Document) { burning(d); private(d) }), other, 3, event.OutcomeStatus_NOT_FOUND, false},
+		"of what became older, 0": {stored(burning), other, 0, event.OutcomeStatus_VERSION_MISMATCH, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change, o := fold.Decide(fold.QuickPastes(), c.state, nil, request(c.account, &event.Burn{Version: c.version}), at)
+			if o.Status != c.want || change.Delete != c.gone || change.Burned != c.gone {
+				t.Errorf("%v, %+v", o.Status, change)
+			}
+			if shown := o.Document != nil; shown != (c.want == event.OutcomeStatus_OK) {
+				t.Errorf("document shown: %v", shown)
+			}
+		})
+	}
+}
+
+func TestExpireRemovesOnlyWhatIsOver(t *testing.T) {
+	for expires, gone := range map[int64]bool{0: false, nowMS - 1: true, nowMS: true, nowMS + 1: false} {
+		d := stored(func(d *event.Document) { d.ExpiresMs, d.Content = expires, &event.Content{Blob: "k", SizeBytes: 10} })
+		change, _ := fold.Decide(fold.Files(), d, nil, request(0, &event.Expire{}), at)
+		if change.Delete != gone {
+			t.Errorf("expires at %d: deleted %v", expires, change.Delete)
+		}
+		if gone && (change.Blob != "k" || change.FirstVersion != 1 || change.LastVersion != 2 || change.Storage != fold.Storage{Account: owner, DeltaBytes: -10, AtMS: expires}) {
+			t.Errorf("leaves %+v", change)
+		}
+	}
+	if change, _ := fold.Decide(fold.Files(), nil, nil, request(0, &event.Expire{}), at); change.Delete {
+		t.Error("deleted what is not there")
+	}
+}
+
+func TestSettlements(t *testing.T) {
+	charge := &event.Charge{Account: owner, QuotaKey: 5, Remaining: 1}
+	file := stored(func(d *event.Document) { d.Content = &event.Content{Blob: "k", SizeBytes: 10} })
+	for name, c := range map[string]struct {
+		policy fold.Policy
+		state  *event.Document
+		action any
+		charge *event.Charge
+		by     uint64
+		want   []*event.Settlement
+	}{
+		"a served upload": {fold.Files(), nil, &event.Create{Document: file}, charge, owner, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, StorageDelta: 10},
+		}},
+		"a served delete": {fold.Files(), file, &event.Delete{}, charge, owner, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, StorageDelta: -10},
+		}},
+		"a refused delete": {fold.Files(), file, &event.Delete{}, &event.Charge{Account: other, QuotaKey: 5}, other, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_VOID, Failed: true, Account: other, QuotaKey: 5, Sequence: 9},
+		}},
+		"an expiry": {fold.Files(), stored(func(d *event.Document) { d.Content, d.ExpiresMs = file.Content, 70 }), &event.Expire{}, nil, 0, []*event.Settlement{
+			{Account: owner, Sequence: 9, StorageDelta: -10, StorageAtMs: 70},
+		}},
+		"a burn, paid by another": {fold.Files(), stored(func(d *event.Document) { d.Content = file.Content; burning(d) }), &event.Burn{Version: 3}, &event.Charge{Account: other, QuotaKey: 6}, other, []*event.Settlement{
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: other, QuotaKey: 6, Sequence: 9},
+			{Account: owner, Sequence: 9, StorageDelta: -10},
+		}},
+		"a served create of text":    {fold.Pastes(), nil, &event.Create{Document: file}, charge, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9}}},
+		"a delete by token":          {fold.QuickPastes(), stored(keyless), &event.Delete{ManageTokenHash: []byte("token")}, nil, 0, nil},
+		"an anonymous create":        {fold.QuickPastes(), nil, &event.Create{Document: stored(keyless)}, &event.Charge{Account: 77, QuotaKey: 8, Anonymous: true}, 0, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: 77, QuotaKey: 8, Anonymous: true, Sequence: 9}}},
+		"an update, there are none":  {fold.Files(), file, &event.Update{}, charge, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_VOID, Failed: true, Account: owner, QuotaKey: 5, Sequence: 9}}},
+		"an expiry of nobody's file": {fold.Files(), stored(func(d *event.Document) { keyless(d); d.ExpiresMs = 70 }), &event.Expire{}, nil, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(c.by, c.action)
+			r.Charge = c.charge
+			change, o := fold.Decide(c.policy, c.state, nil, r, at)
+			got := fold.Settlements(r, o, change, 9)
+			if len(got) != len(c.want) {
+				t.Fatalf("%v, want %v", got, c.want)
+			}
+			for i := range got {
+				if !proto.Equal(got[i], c.want[i]) {
+					t.Errorf("%v, want %v", got[i], c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestLateRequestIsGivenBackWithoutBlame(t *testing.T) {
+	r := request(owner, &event.Delete{})
+	r.DeadlineMs, r.Charge = nowMS-1, &event.Charge{Account: owner, QuotaKey: 4}
+	change, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, at)
+	got := fold.Settlements(r, o, change, 9)
+	if len(got) != 1 || got[0].Result != event.Result_VOID || got[0].Failed {
+		t.Errorf("settled %v", got)
+	}
+}
+
+func TestOutcomeOfAnUploadShowsTheFile(t *testing.T) {
+	d := stored(func(d *event.Document) { d.ContentType = "text/plain" })
+	_, o := fold.Decide(fold.Files(), nil, nil, request(owner, &event.Create{Document: d}), at)
+	if o.Document.GetContentType() != "text/plain" || o.Document.GetContent().GetSizeBytes() != 4 || len(o.Document.Content.Inline) != 0 {
+		t.Errorf("shows %v", o.Document)
+	}
+	if len(d.Content.Inline) == 0 {
+		t.Error("the request was changed")
+	}
+}
+
+func TestEarlierVersionHasTheDocumentsPasswordAndExpiry(t *testing.T) {
+	current := stored(func(d *event.Document) { d.PasswordHash, d.ExpiresMs, d.Title = []byte("new"), 9, "new" })
+	got := fold.Earlier(current, stored(nil))
+	if string(got.PasswordHash) != "new" || got.ExpiresMs != 9 || got.Title != "title" {
+		t.Errorf("reads %v", got)
+	}
+}
+
+// TestCopiesAreWhole holds the copies to the schema: a field added there must be copied here.
+func TestCopiesAreWhole(t *testing.T) {
+	d := &event.Document{}
+	o := &event.Outcome{}
+	for _, m := range []proto.Message{d, o} {
+		fillFields(m.ProtoReflect())
+	}
+	if got := fold.CloneDocument(d); !proto.Equal(got, d) {
+		t.Errorf("copied %v\nof %v", got, d)
+	}
+	if got := fold.CloneOutcome(o); !proto.Equal(got, o) {
+		t.Errorf("copied %v\nof %v", got, o)
+	}
+	head := fold.Whole(fold.Head(d), d.Content.Inline)
+	if !proto.Equal(head, d) {
+		t.Errorf("head and body make %v\nof %v", head, d)
+	}
+}
