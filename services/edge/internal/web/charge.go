@@ -1,7 +1,9 @@
 package web
 
 import (
+	"errors"
 	"strconv"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -28,7 +30,13 @@ type metered struct {
 	admission bus.Admission
 	pending   *bus.PendingVerdict
 	verdict   *bus.Verdict // of an admitted one
+	started   time.Time
+	open      bool // admitted, and neither served nor given back
 }
+
+// holdFresh is how old an admission may be when its write is published. Billing gives a hold back
+// after 2 minutes of journal time; what takes longer than this is admitted anew.
+const holdFresh = 60 * time.Second
 
 // meter describes the caller's request to billing, without asking yet.
 func (s *Server) meter(c *fiber.Ctx, who *caller, key plan.QuotaKey) *metered {
@@ -47,6 +55,7 @@ func fingerprint(who *caller) uint64 {
 
 // start asks for the admission; wait must follow.
 func (m *metered) start() *metered {
+	m.started = time.Now()
 	m.pending = m.s.bus.StartAdmit(m.admission)
 	return m
 }
@@ -60,7 +69,29 @@ func (m *metered) wait() error {
 	if !v.Admitted() {
 		return m.refused(v)
 	}
-	m.verdict = v
+	m.verdict, m.open = v, true
+	return nil
+}
+
+// renew gives the admission back and asks for another, for a request that took long to arrive. It
+// has a new id, which is the request's from here on.
+func (m *metered) renew(r *event.Request) error {
+	if err := m.s.bus.Void(m.s.ctx, m.admission, false); err != nil {
+		return unavailable(err)
+	}
+	m.open = false
+	id := event.NewRequestID()
+	m.admission.RequestID = id
+	connOf(m.c).current.id = id
+	setRequestID(m.c.Context(), id)
+	r.RequestId = id[:]
+	if err := m.start().wait(); err != nil {
+		if errors.Is(err, errServedBefore) {
+			return idempotencyInFlight()
+		}
+		return err
+	}
+	r.Charge.Remaining = m.remaining()
 	return nil
 }
 
@@ -93,12 +124,26 @@ func (m *metered) remaining() int64 { return m.verdict.Remaining }
 // stored, the answer must not say that nothing was charged, and is 503. A failure of the client's
 // counts towards too_many_failures; our own and a 304 do not.
 func (m *metered) void(failure error) error {
-	failed := failure != nil && fault.KindOf(failure).Status() < fiber.StatusInternalServerError
+	if !m.open {
+		return failure
+	}
+	m.open = false
+	failed := failure != nil && failedInExecution(fault.KindOf(failure).Status())
 	if err := m.s.bus.Void(m.s.ctx, m.admission, failed); err != nil {
 		return unavailable(err)
 	}
 	m.setVoided()
 	return failure
+}
+
+// failedInExecution tells what failed in step 5 of contract.md's order of checks from our own
+// failures, and from faults of the request that only its body's end showed.
+func failedInExecution(status int) bool {
+	switch status {
+	case fiber.StatusBadRequest, fiber.StatusRequestTimeout, fiber.StatusRequestEntityTooLarge, fiber.StatusUnsupportedMediaType:
+		return false
+	}
+	return status < fiber.StatusInternalServerError
 }
 
 // setVoided writes the headers of a request that was given back.

@@ -165,7 +165,7 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	w, match, err := s.changing(c, k, who, free)
+	w, match, err := s.changing(c, k.domain, who, free)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 }
 
 // changing is what an update and a delete have in common, with what If-Match says.
-func (s *Server) changing(c *fiber.Ctx, k *textKind, who caller, free bool) (*writing, etags, error) {
+func (s *Server) changing(c *fiber.Ctx, d event.Domain, who caller, free bool) (*writing, etags, error) {
 	idem, err := idempotencyID(c, who.scope())
 	if err != nil {
 		return nil, etags{}, err
@@ -226,8 +226,8 @@ func (s *Server) changing(c *fiber.Ctx, k *textKind, who caller, free bool) (*wr
 	if err := noQuery(c); err != nil {
 		return nil, etags{}, err
 	}
-	ref := strings.Clone(c.Params("ref"))
-	return &writing{domain: k.domain, who: who, free: free, item: ref, gone: !event.ValidItemID(ref), idem: idem}, match, nil
+	ref := strings.Clone(c.Params("ref", c.Params("id")))
+	return &writing{domain: d, who: who, free: free, item: ref, gone: !event.ValidItemID(ref), idem: idem}, match, nil
 }
 
 // readUpdate reads a change: always JSON.
@@ -294,24 +294,28 @@ func (s *Server) deleteText(c *fiber.Ctx, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	w, match, err := s.changing(c, k, who, free)
+	w, match, err := s.changing(c, k.domain, who, free)
 	if err != nil {
 		return err
 	}
-	w.key, w.hash = k.del, bodyHash(c, nil)
-	w.prepare = func(_ context.Context, r *event.Request) error {
-		del := &event.Delete{IfMatch: match.versions()}
-		if free {
-			del.ManageTokenHash = apikey.HashToken(token)
-		}
-		r.Action = &event.Request_Delete{Delete: del}
-		return nil
+	var tokenHash []byte
+	if free {
+		tokenHash = apikey.HashToken(token)
 	}
+	w.key, w.hash, w.prepare = k.del, bodyHash(c, nil), deletion(match, tokenHash)
 	done, err := s.change(c, w, token)
 	if err != nil {
 		return err
 	}
 	return sendDeleted(c, done)
+}
+
+// deletion is a writing's prepare for a delete.
+func deletion(match etags, tokenHash []byte) func(context.Context, *event.Request) error {
+	return func(_ context.Context, r *event.Request) error {
+		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: match.versions(), ManageTokenHash: tokenHash}}
+		return nil
+	}
 }
 
 func sendDeleted(c *fiber.Ctx, done *written) error {

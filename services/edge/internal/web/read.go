@@ -267,3 +267,14 @@ func (s *Server) appendTextFacts(b []byte, k *textKind, doc *event.Document) []b
 	b = appendTime(b, doc.ExpiresMs)
 	return s.appendPageURLs(b, k, doc.Id)
 }
+
+// appendTextObject is a text as lists show it: without its content.
+func (s *Server) appendTextObject(b []byte, k *textKind, doc *event.Document) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, doc.Id)
+	b = append(b, `,"title":`...)
+	b = appendString(b, doc.Title)
+	b = append(b, `,"language":`...)
+	b = appendString(b, doc.Language)
+	return append(s.appendTextFacts(b, k, doc), '}')
+}

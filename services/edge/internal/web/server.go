@@ -174,6 +174,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // register makes every route.
 func (s *Server) register() {
 	s.registerDocuments()
+	s.registerFiles()
+	s.registerLists()
 }
 
 func (s *Server) registerOps(ops fasthttp.RequestHandler) {

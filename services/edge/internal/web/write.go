@@ -36,6 +36,8 @@ type writing struct {
 	gone   bool // item can't exist: 404 once admitted
 	idem   []byte
 	hash   uint64
+	// readHash finds hash where that takes reading the body to its end. Nil where hash is known.
+	readHash func() (uint64, error)
 
 	// prepare fills in the request's action. It runs once the request is admitted, and may take time.
 	prepare func(ctx context.Context, r *event.Request) error
@@ -89,6 +91,13 @@ func (s *Server) kept(c *fiber.Ctx, w *writing) (*written, error) {
 }
 
 func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, error) {
+	if w.readHash != nil {
+		var err error
+		if w.hash, err = w.readHash(); err != nil {
+			return nil, err
+		}
+		w.readHash = nil
+	}
 	if o.BodyHash != w.hash {
 		return nil, idempotencyMismatch()
 	}
@@ -124,7 +133,11 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 		Account: uint64(m.admission.Account), QuotaKey: uint32(m.admission.Key), Anonymous: m.admission.Anonymous,
 		Remaining: m.remaining(),
 	}
-	if err := w.prepare(s.ctx, r); err != nil {
+	err := w.prepare(s.ctx, r)
+	if err == nil && time.Since(m.started) > holdFresh {
+		err = m.renew(r)
+	}
+	if err != nil {
 		w.undo()
 		return nil, m.void(err)
 	}

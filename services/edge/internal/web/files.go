@@ -1,0 +1,226 @@
+package web
+
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+)
+
+const (
+	filesAPI = "/api/dev/files"
+	// linkLifetime is how long a downloadUrl is good.
+	linkLifetime = 15 * time.Minute
+)
+
+func (s *Server) registerFiles() {
+	s.route(fiber.MethodPost, filesAPI+"/upload", s.uploadFile)
+	s.route(fiber.MethodGet, filesAPI+"/get/:id", s.getFile)
+	s.route(fiber.MethodDelete, filesAPI+"/delete/:id", s.deleteFile)
+	s.route(fiber.MethodGet, "/f/:id/download", s.downloadFile)
+}
+
+func (s *Server) getFile(c *fiber.Ctx) error {
+	who, err := s.requireKey(c)
+	if err != nil {
+		return err
+	}
+	noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	if err != nil {
+		return err
+	}
+	download, err := wantsBytes(c)
+	if err != nil {
+		return err
+	}
+	id := strings.Clone(c.Params("id"))
+	m := s.meter(c, &who, plan.FilesGet).start()
+	var pending *bus.PendingRead
+	if event.ValidItemID(id) {
+		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(who.account)})
+	}
+	if err := m.wait(); err != nil {
+		return err
+	}
+	doc, err := s.readDocument(pending)
+	if err != nil {
+		return m.void(err)
+	}
+	if !download {
+		m.served()
+		return send(c, fiber.StatusOK, appendRemaining(s.appendFile(make([]byte, 0, 768), doc, who.account), m.remaining()))
+	}
+	if noneOf.sent && noneOf.matches(fileTag(doc)) {
+		if err := m.void(nil); err != nil {
+			return err
+		}
+		return notModified(c, fileTag(doc))
+	}
+	if err := s.sendFile(c, doc); err != nil {
+		return m.void(err)
+	}
+	m.served()
+	c.Set(headerQuotaRemaining, strconv.FormatInt(m.remaining(), 10))
+	return nil
+}
+
+func notModified(c *fiber.Ctx, tag string) error {
+	c.Set(fiber.HeaderETag, quote(tag))
+	c.Status(fiber.StatusNotModified)
+	return nil
+}
+
+// wantsBytes tells whether the file itself is asked for: ?download=1, or Accept names its type.
+func wantsBytes(c *fiber.Ctx) (bool, error) {
+	download := false
+	err := queryFields(c, func(name string, v value) error {
+		if name != "download" {
+			return unknownField(name)
+		}
+		switch string(v.text) {
+		case "1", "true":
+			download = true
+		case "0", "false":
+		default:
+			return invalidField(name, "must be 1 or 0")
+		}
+		return nil
+	})
+	for part := range strings.SplitSeq(c.Get(fiber.HeaderAccept), ",") {
+		media, params, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(media), "application/octet-stream") && strings.ReplaceAll(params, " ", "") != "q=0" {
+			download = true
+		}
+	}
+	return download, err
+}
+
+// fileTag is the entity tag of a file's bytes.
+func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
+
+// sendFile answers with the file's bytes, or the part that Range asks for.
+func (s *Server) sendFile(c *fiber.Ctx, doc *event.Document) error {
+	err := writeRange(c, &ranged{
+		size: int64(doc.GetContent().GetSizeBytes()), etag: fileTag(doc),
+		open: func(offset, length int64) (io.ReadCloser, error) {
+			return s.openContent(s.ctx, doc.GetContent(), offset, length)
+		},
+	})
+	if errors.Is(err, blob.ErrNotFound) {
+		return notFound() // deleted since it was read
+	}
+	if err == nil {
+		setDownload(c, doc.Title, doc.ContentType, time.UnixMilli(doc.CreatedMs))
+	}
+	return err
+}
+
+func (s *Server) appendFile(b []byte, doc *event.Document, reader event.AccountID) []byte {
+	b = append(b, `{"success":true,"file":`...)
+	b = s.appendFileObject(b, doc)
+	b = append(b[:len(b)-1], `,"downloadUrl":`...)
+	b = appendString(b, s.downloadURL(doc.Id, reader))
+	return append(b, '}')
+}
+
+// appendFileObject is a file as lists show it.
+func (s *Server) appendFileObject(b []byte, doc *event.Document) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, doc.Id)
+	b = appendFileFacts(b, doc)
+	b = append(b, `,"visibility":`...)
+	b = appendString(b, event.Visibility(doc.Visibility).String())
+	b = append(b, `,"createdAt":`...)
+	b = appendTime(b, doc.CreatedMs)
+	b = append(b, `,"expiresAt":`...)
+	b = appendTime(b, doc.ExpiresMs)
+	b = append(b, `,"url":`...)
+	b = appendString(b, s.url("/f/"+doc.Id))
+	return append(b, '}')
+}
+
+// downloadURL is a signed link to a file's bytes, good for linkLifetime, that reads as the given
+// account does; 0 is anybody.
+func (s *Server) downloadURL(id string, reader event.AccountID) string {
+	expires := s.now().Add(linkLifetime).Unix()
+	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}}
+	if reader != 0 {
+		q.Set("as", reader.String())
+	}
+	q.Set("signature", s.secret.SignLink(signedPath(id, reader.String()), expires))
+	return s.url("/f/" + id + "/download?" + q.Encode())
+}
+
+func signedPath(id, reader string) string { return "/f/" + id + "/download?as=" + reader }
+
+// downloadFile serves a signed link; it is not metered.
+func (s *Server) downloadFile(c *fiber.Ctx) error {
+	var expiresText, as, signature string
+	err := queryFields(c, func(name string, v value) error {
+		switch name {
+		case "expires":
+			expiresText = string(v.text)
+		case "as":
+			as = string(v.text)
+		case "signature":
+			signature = string(v.text)
+		default:
+			return unknownField(name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	if err != nil {
+		return err
+	}
+	id := strings.Clone(c.Params("id"))
+	expires, err := strconv.ParseInt(expiresText, 10, 64)
+	if err != nil || !event.ValidItemID(id) || expires <= s.now().Unix() || !s.secret.CheckLink(signedPath(id, as), expires, signature) {
+		return fault.New(fault.NotFound, "This download link is not valid, or no longer.")
+	}
+	var reader event.AccountID
+	if as != "" {
+		if reader, err = event.ParseAccountID(as); err != nil {
+			return notFound()
+		}
+	}
+	doc, err := s.readDocument(s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(reader)}))
+	if err != nil {
+		return err
+	}
+	if noneOf.sent && noneOf.matches(fileTag(doc)) {
+		return notModified(c, fileTag(doc))
+	}
+	return s.sendFile(c, doc)
+}
+
+func (s *Server) deleteFile(c *fiber.Ctx) error {
+	who, err := s.requireKey(c)
+	if err != nil {
+		return err
+	}
+	w, match, err := s.changing(c, event.File, who, false)
+	if err != nil {
+		return err
+	}
+	w.key, w.hash, w.prepare = plan.FilesDelete, bodyHash(c, nil), deletion(match, nil)
+	done, err := s.write(c, w)
+	if err != nil {
+		return err
+	}
+	return sendDeleted(c, done)
+}

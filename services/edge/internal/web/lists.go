@@ -1,0 +1,158 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+)
+
+const (
+	defaultPage = 50
+	maxPage     = 100
+)
+
+// listing is one kind of list.
+type listing struct {
+	domain event.Domain
+	key    plan.QuotaKey
+	field  string // of the answer
+	item   func(b []byte, doc *event.Document) []byte
+}
+
+func (s *Server) registerLists() {
+	lite := liteKind()
+	quick := &listing{domain: event.Lite, key: plan.LiteList, field: "pastes", item: func(b []byte, doc *event.Document) []byte {
+		return s.appendTextObject(b, lite, doc)
+	}}
+	files := &listing{domain: event.File, key: plan.FilesList, field: "files", item: s.appendFileObject}
+	s.route(fiber.MethodGet, lite.api+"/list", func(c *fiber.Ctx) error { return s.list(c, quick) })
+	s.route(fiber.MethodGet, filesAPI+"/list", func(c *fiber.Ctx) error { return s.list(c, files) })
+}
+
+// list answers with one page of the account's documents, newest first unless asked otherwise.
+func (s *Server) list(c *fiber.Ctx, l *listing) error {
+	who, err := s.requireKey(c)
+	if err != nil {
+		return err
+	}
+	q, err := s.listQuery(c, l, &who)
+	if err != nil {
+		return err
+	}
+	m := s.meter(c, &who, l.key)
+	if err := m.start().wait(); err != nil {
+		return err
+	}
+	page, err := s.bus.List(s.ctx, l.domain, q)
+	if err != nil {
+		return m.void(err)
+	}
+	m.served()
+	b := append(make([]byte, 0, 256+512*len(page.Documents)), `{"success":true,"`...)
+	b = append(append(b, l.field...), `":[`...)
+	for i, doc := range page.Documents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = l.item(b, doc)
+	}
+	b = append(b, `],"nextCursor":`...)
+	if page.More {
+		b = appendString(b, s.formatCursor(cursorScope(l, &who, q), position{page.ScannedCreatedMs, page.ScannedId}))
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"hasMore":`...)
+	b = appendBool(b, page.More)
+	return send(c, fiber.StatusOK, appendRemaining(b, plan.Unlimited))
+}
+
+// listQuery reads the parameters of a list.
+func (s *Server) listQuery(c *fiber.Ctx, l *listing, who *caller) (*event.ListRequest, error) {
+	q := &event.ListRequest{Account: uint64(who.account), Limit: defaultPage}
+	var cursor string
+	err := queryFields(c, func(name string, v value) (err error) {
+		switch name {
+		case "limit":
+			n, err := strconv.ParseUint(string(v.text), 10, 32)
+			if err != nil || n < 1 || n > maxPage {
+				return invalidField(name, "must be a whole number from 1 to 100")
+			}
+			q.Limit = uint32(n)
+		case "cursor":
+			cursor = string(v.text)
+		case "order":
+			q.Ascending = string(v.text) == "asc"
+			if !q.Ascending && string(v.text) != "desc" {
+				return invalidField(name, "must be desc or asc")
+			}
+		case "q":
+			q.TitleContains, err = lineField(name, v, nameChars)
+		case "tag":
+			q.Tag, err = lineField(name, v, tagChars)
+		case "language":
+			q.Language, err = lineField(name, v, languageChars)
+		case "visibility":
+			visibility, err := visibilityField(name, v, false)
+			if err != nil {
+				return err
+			}
+			number := uint32(visibility)
+			q.Visibility = &number
+		default:
+			return unknownField(name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if cursor != "" {
+		at, ok := s.parseCursor(cursorScope(l, who, q), cursor)
+		if !ok {
+			return nil, fault.New(fault.InvalidCursor, "The cursor is not one that this list gave.")
+		}
+		q.AfterCreatedMs, q.AfterId = at.createdMs, at.id
+	}
+	return q, nil
+}
+
+// position is where in a list a page ended.
+type position struct {
+	createdMs int64
+	id        string
+}
+
+// cursorScope is what a cursor is good for: the list, the account and the order. Filters may change.
+func cursorScope(l *listing, who *caller, q *event.ListRequest) string {
+	order := " desc "
+	if q.Ascending {
+		order = " asc "
+	}
+	return "cursor 1 " + string(l.domain) + order + who.account.String() + " "
+}
+
+// formatCursor makes an opaque cursor: the position, and a MAC of it and its scope.
+func (s *Server) formatCursor(scope string, at position) string {
+	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.createdMs)), at.id...)
+	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.createdMs)
+}
+
+// parseCursor reads what formatCursor made for the same scope.
+func (s *Server) parseCursor(scope, text string) (position, bool) {
+	encoded, signature, ok := strings.Cut(text, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(raw) < 8 || len(raw) > 8+64 || !utf8.Valid(raw[8:]) {
+		return position{}, false
+	}
+	at := position{int64(binary.BigEndian.Uint64(raw)), string(raw[8:])}
+	return at, s.secret.CheckLink(scope+at.id, at.createdMs, signature)
+}

@@ -1,0 +1,346 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+)
+
+// The limits of contract.md, Files.
+const (
+	maxFileBytes      = 50 << 20
+	nameChars         = 255
+	partFieldBytes    = 4 << 10
+	maxParts          = 16
+	multipartOverhead = 64 << 10 // what the other parts may add
+	sniffBytes        = 512
+)
+
+func fileTooLarge() error {
+	return fault.New(fault.TooLarge, "A file must be at most 50 MB (%d bytes).", maxFileBytes)
+}
+
+// upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
+type upload struct {
+	s   *Server
+	c   *fiber.Ctx
+	who caller
+	id  string
+
+	form *multipart.Reader // nil: the body is the file
+	part *multipart.Part   // the file's
+	body *body
+
+	name       string
+	named      bool // by a field, not by the part's file name
+	visibility event.Visibility
+	lifetime   time.Duration
+	seen       []string // fields
+
+	contentType string
+	size        int64
+	sum         hash.Hash
+	blob        string
+	document    *event.Document
+}
+
+func (s *Server) uploadFile(c *fiber.Ctx) error {
+	who, err := s.requireKey(c)
+	if err != nil {
+		return err
+	}
+	idem, err := idempotencyID(c, who.scope())
+	if err != nil {
+		return err
+	}
+	u := &upload{s: s, c: c, who: who, id: s.newItemID(idem), body: connOf(c).body, visibility: event.Unlisted, sum: sha256.New()}
+	if err := u.open(); err != nil {
+		return err
+	}
+	done, err := s.write(c, &writing{
+		domain: event.File, who: who, key: plan.FilesUpload, idem: idem,
+		readHash: u.readHash, prepare: u.prepare, discard: func() { s.dropBlob(u.blob) },
+	})
+	if err != nil {
+		return err
+	}
+	doc := done.outcome.Document
+	if doc == nil || doc.Id == "" {
+		doc = u.document
+	}
+	c.Set(fiber.HeaderLocation, s.url(filesAPI+"/get/"+done.outcome.Item))
+	return send(c, fiber.StatusCreated, s.appendUploaded(make([]byte, 0, 512), doc, done))
+}
+
+func (s *Server) appendUploaded(b []byte, doc *event.Document, done *written) []byte {
+	b = append(b, `{"success":true,"id":`...)
+	b = appendString(b, done.outcome.Item)
+	b = appendFileFacts(b, doc)
+	b = append(b, `,"url":`...)
+	b = appendString(b, s.url("/f/"+done.outcome.Item))
+	b = append(b, `,"createdAt":`...)
+	b = appendTime(b, done.outcome.CreatedMs)
+	b = append(b, `,"expiresAt":`...)
+	b = appendTime(b, done.outcome.ExpiresMs)
+	return appendRemaining(b, done.remaining)
+}
+
+func appendFileFacts(b []byte, doc *event.Document) []byte {
+	b = append(b, `,"name":`...)
+	b = appendString(b, doc.Title)
+	b = append(b, `,"size":`...)
+	b = appendInt(b, int64(doc.GetContent().GetSizeBytes()))
+	b = append(b, `,"contentType":`...)
+	b = appendString(b, doc.ContentType)
+	b = append(b, `,"sha256":"`...)
+	b = hex.AppendEncode(b, doc.GetContent().GetSha256())
+	return append(b, '"')
+}
+
+// open checks all that can be known before the file's first byte.
+func (u *upload) open() error {
+	if u.body == nil {
+		return invalidField("file", "must not be empty")
+	}
+	media, _, params := mediaType(u.c)
+	if media == "multipart/form-data" {
+		return u.openForm(params["boundary"])
+	}
+	if u.body.length > maxFileBytes {
+		return fileTooLarge()
+	}
+	if err := queryFields(u.c, u.set); err != nil {
+		return err
+	}
+	if u.name == "" {
+		return invalidField("name", "is required: the file's name as ?name=")
+	}
+	if media != "application/x-www-form-urlencoded" { // curl's, where nothing was said
+		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
+	}
+	return nil
+}
+
+func (u *upload) openForm(boundary string) error {
+	if boundary == "" || len(boundary) > 70 {
+		return malformed("The multipart body has no valid boundary.")
+	}
+	if u.body.length > maxFileBytes+multipartOverhead {
+		return fileTooLarge()
+	}
+	if err := noQuery(u.c); err != nil {
+		return err
+	}
+	u.form = multipart.NewReader(u.body, boundary)
+	if err := u.nextFile(); err != nil {
+		return err
+	}
+	if u.part == nil {
+		return invalidField("file", "is required")
+	}
+	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
+	if !u.named {
+		name := u.part.FileName()
+		return u.setName(name[strings.LastIndexByte(name, '\\')+1:])
+	}
+	return nil
+}
+
+// nextFile reads fields up to the part that is the file, or the end.
+func (u *upload) nextFile() error {
+	u.part = nil
+	for range maxParts {
+		part, err := u.form.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return formFailure(err)
+		}
+		name := part.FormName()
+		if name == "file" {
+			if isOneOf(name, u.seen) {
+				return invalidField(name, "must be one part")
+			}
+			u.seen = append(u.seen, name)
+			u.part = part
+			return nil
+		}
+		if err := u.field(name, part); err != nil {
+			return err
+		}
+	}
+	return malformed("The multipart body has too many parts.")
+}
+
+func (u *upload) field(name string, part *multipart.Part) error {
+	if isOneOf(name, u.seen) {
+		return invalidField(name, "must be given once")
+	}
+	u.seen = append(u.seen, name)
+	text, err := io.ReadAll(io.LimitReader(part, partFieldBytes+1))
+	if err != nil {
+		return formFailure(err)
+	}
+	if len(text) > partFieldBytes || !utf8.Valid(text) {
+		return invalidField(name, "must be short text in UTF-8")
+	}
+	return u.set(name, value{kind: kindQuery, text: text})
+}
+
+// formFailure is what a failure to read the form means: the body's own, or that it is no form.
+func formFailure(err error) error {
+	var e *fault.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return malformed("The multipart body is not valid.")
+}
+
+func (u *upload) set(name string, v value) (err error) {
+	switch name {
+	case "name":
+		u.named = true
+		return u.setName(string(v.text))
+	case "visibility":
+		u.visibility, err = visibilityField(name, v, false)
+		return err
+	case "expiresIn":
+		u.lifetime, err = lifetimeField(name, v, maxLifetime)
+		return err
+	}
+	return unknownField(name)
+}
+
+func (u *upload) setName(name string) error {
+	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." || !utf8.ValidString(name) {
+		return invalidField("name", "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be . or ..")
+	}
+	if hasControl(name) || strings.ContainsAny(name, `/\`) {
+		return invalidField("name", "must not contain / or \\ or control characters")
+	}
+	u.name = name
+	return nil
+}
+
+// cleanType is a declared media type in its usual form; "" for none or nonsense.
+func cleanType(declared string) string {
+	media, params, err := mime.ParseMediaType(declared)
+	if err != nil || len(declared) > 200 || !strings.Contains(media, "/") {
+		return ""
+	}
+	return mime.FormatMediaType(media, params)
+}
+
+// Read reads the file's bytes, and counts and hashes them.
+func (u *upload) Read(p []byte) (int, error) {
+	source := io.Reader(u.body)
+	if u.part != nil {
+		source = u.part
+	}
+	n, err := source.Read(p)
+	u.size += int64(n)
+	u.sum.Write(p[:n])
+	if u.size > maxFileBytes {
+		return n, fileTooLarge()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, formFailure(err)
+	}
+	if err != nil {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// finish reads what follows the file, and holds the whole together.
+func (u *upload) finish() error {
+	if u.form != nil {
+		if err := u.nextFile(); err != nil {
+			return err
+		}
+	}
+	if u.size == 0 {
+		return invalidField("file", "must not be empty")
+	}
+	return nil
+}
+
+// prepare streams the file to the blob store. It runs once the upload is admitted.
+func (u *upload) prepare(ctx context.Context, r *event.Request) error {
+	first := make([]byte, sniffBytes)
+	n, err := io.ReadFull(u, first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	first = first[:n]
+	if u.contentType == "" {
+		u.contentType = http.DetectContentType(first)
+	}
+	if n == 0 {
+		return invalidField("file", "must not be empty")
+	}
+	size := int64(-1)
+	if u.form == nil {
+		size = u.body.length
+	}
+	key := u.s.blobKey(event.File, u.id)
+	u.blob = key // from here on there may be something to delete
+	if _, err := u.s.blobs.Put(ctx, key, io.MultiReader(bytes.NewReader(first), u), size); err != nil {
+		var e *fault.Error
+		if errors.As(err, &e) {
+			return e
+		}
+		return unavailable(fmt.Errorf("store file: %w", err))
+	}
+	if err := u.finish(); err != nil {
+		return err
+	}
+	sum := u.sum.Sum(nil)
+	u.document = &event.Document{
+		Id: u.id, Owner: uint64(u.who.account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
+		Content: &event.Content{Blob: key, SizeBytes: uint64(u.size), Sha256: sum},
+	}
+	r.Item = u.id
+	r.BodyHash = u.hash()
+	r.Action = &event.Request_Create{Create: &event.Create{Document: u.document, ExpiresInMs: u.lifetime.Milliseconds()}}
+	return nil
+}
+
+// hash is what two uploads under one Idempotency-Key are compared by: the file and the fields, not
+// how they were sent. It is known once all is read.
+func (u *upload) hash() uint64 {
+	return event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
+}
+
+// readHash reads an upload that is not stored, since its Idempotency-Key already has an outcome.
+func (u *upload) readHash() (uint64, error) {
+	if u.document != nil || u.size > 0 {
+		return u.hash(), nil // prepare has read it
+	}
+	if _, err := io.Copy(io.Discard, struct{ io.Reader }{u}); err != nil {
+		return 0, err
+	}
+	if err := u.finish(); err != nil {
+		return 0, err
+	}
+	return u.hash(), nil
+}
