@@ -16,7 +16,7 @@ import (
 
 const (
 	// heartbeat is how often the server says that it has nothing to send.
-	heartbeat = 500 * time.Millisecond
+	heartbeat = 250 * time.Millisecond
 	// silentBeats without a sign of life and the consumer is given up.
 	silentBeats = 4
 	// inactive is after how long the server drops a consumer that nobody reads.

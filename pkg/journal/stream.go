@@ -21,6 +21,10 @@ const partitionsKey = "quire-partitions"
 // message id, so that the window holds nothing; the fold dedupes by content.
 const dedupeWindow = 100 * time.Millisecond
 
+// codeNoPeers is the refusal of a cluster of which too few servers are up, or
+// which is too small for the replicas.
+const codeNoPeers = 10005
+
 // Stream describes the stream of one partition of one domain.
 type Stream struct {
 	Domain    string   // "billing", "paste", "lite", "file"
@@ -75,7 +79,7 @@ func notReady(err error) bool {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api):
-		return api.Code == 503
+		return api.Code == 503 || api.ErrorCode == codeNoPeers
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return true
 	case errors.Is(err, nats.ErrConnectionClosed):

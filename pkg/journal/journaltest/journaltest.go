@@ -57,6 +57,14 @@ type Server struct {
 // through Conn alone.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
+	s := prepare(t, options)
+	s.run(t)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func prepare(t testing.TB, options []Option) *Server {
+	t.Helper()
 	opts := &server.Options{
 		ServerName: "journaltest",
 		JetStream:  true,
@@ -71,10 +79,7 @@ func Start(t testing.TB, options ...Option) *Server {
 	if opts.StoreDir == "" {
 		opts.StoreDir = t.TempDir()
 	}
-	s := &Server{opts: opts}
-	s.run(t)
-	t.Cleanup(s.Stop)
-	return s
+	return &Server{opts: opts}
 }
 
 func (s *Server) run(t testing.TB) {
@@ -116,57 +121,49 @@ func (s *Server) Restart(t testing.TB) {
 
 // URL is where a server with WithListener listens.
 func (s *Server) URL() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
+	srv := s.server()
+	if srv == nil {
 		return ""
 	}
-	return s.running.ClientURL()
+	return srv.ClientURL()
 }
 
 // InProcessConn makes a connection to the server that runs now. It is what
 // nats.InProcessServer asks for.
 func (s *Server) InProcessConn() (net.Conn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
+	srv := s.server()
+	if srv == nil {
 		return nil, errors.New("server is stopped")
 	}
-	return s.running.InProcessConn()
+	return srv.InProcessConn()
 }
 
 // Conn connects inside the process, for as long as the test runs, and
 // reconnects whenever the server is back.
 func (s *Server) Conn(t testing.TB, options ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect("", append([]nats.Option{
-		nats.InProcessServer(s),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(5 * time.Millisecond),
-		nats.ReconnectJitter(0, 0),
-		// Cut connections are what many tests are about; none must be reported.
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
-	}, options...)...)
-	if err != nil {
-		t.Fatalf("connect: %v", err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+	return connect(t, "", append([]nats.Option{nats.InProcessServer(s)}, options...))
+}
+
+// server is the one that runs now, or nil.
+func (s *Server) server() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
 }
 
 // Drop cuts all connections, as a network would; clients reconnect.
 func (s *Server) Drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
+	srv := s.server()
+	if srv == nil {
 		return
 	}
-	conns, err := s.running.Connz(&server.ConnzOptions{})
+	conns, err := srv.Connz(&server.ConnzOptions{})
 	if err != nil {
 		return // it is shutting down, and drops them itself
 	}
 	for _, c := range conns.Conns {
-		_ = s.running.DisconnectClientByID(c.Cid) // it may have gone meanwhile
+		_ = srv.DisconnectClientByID(c.Cid) // it may have gone meanwhile
 	}
 }
 
