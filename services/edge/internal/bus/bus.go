@@ -268,34 +268,5 @@ func (b *Bus) lanes() []runner {
 	return all
 }
 
-// sweepEvery is how late a time-out may be noticed.
-const sweepEvery = 20 * time.Millisecond
-
-// sweep ends what is out of time and sends again what was not answered. One timer for all: at
-// tens of thousands of requests a second a timer each costs more than the requests.
-func (b *Bus) sweep(ctx context.Context) {
-	status := b.nc.StatusChanged(nats.CONNECTED)
-	defer b.nc.RemoveStatusListener(status)
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	all := b.lanes()
-	for {
-		reconnected := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-status:
-			// Announcements and answers may have been missed.
-			reconnected = true
-			b.refusals.clear()
-		case <-tick.C:
-		}
-		now := b.elapsed()
-		for _, l := range all {
-			l.sweep(now, reconnected)
-		}
-	}
-}
-
 // elapsed is the time since New, by the monotonic clock.
 func (b *Bus) elapsed() time.Duration { return time.Since(b.started) }

@@ -134,14 +134,14 @@ func (b *Bus) List(ctx context.Context, d event.Domain, q *event.ListRequest) (*
 	return mergePages(pages, int(q.Limit), q.Ascending), nil
 }
 
-// scatter asks all partitions at once and returns the first error.
+// scatter asks all partitions at once, waits for all, and returns the first error.
 func (b *Bus) scatter(ctx context.Context, timeout time.Duration, ask func(ctx context.Context, partition int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if b.cfg.Partitions == 1 {
 		return ask(ctx, 0)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	for p := range b.cfg.Partitions {
 		group.Go(func() error { return ask(ctx, p) })
 	}

@@ -1,14 +1,19 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/fault"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 )
 
@@ -45,6 +50,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 	const clients, each, partitions = 64, 40, 4
 	w := newWorld(t, partitions)
 	f := newFakeBilling(t, w.nc, partitions)
+	newFakeBilling(t, w.nc, partitions) // its twin: every batch is answered twice
 	b := w.bus(t, nil)
 	var group sync.WaitGroup
 	for range clients {
@@ -151,46 +157,62 @@ func TestVoidIsInTheJournalWhenItReturns(t *testing.T) {
 }
 
 func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		release bool // the verdict comes after all
-	}{{"verdict comes late", true}, {"verdict never comes", false}} {
-		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, 1)
-			f := newFakeBilling(t, w.nc, 1)
-			f.with(func() { f.silent = true })
-			b := w.bus(t, func(c *Config) {
-				c.AdmitTimeout = time.Minute
-				c.ResendAfter = 20 * time.Millisecond
-			})
-			ctx, cancel := context.WithCancel(t.Context())
-			a, other := admission(3), admission(4)
-			p := b.StartAdmit(a)
-			journaltest.Eventually(t, "admission folded", f.is(func() bool { return f.admissions == 1 }))
-			if test.release {
-				f.with(func() { f.silent = false })
-			}
-			cancel()
-			v, err := p.Wait(ctx)
-			if err != nil {
-				if fault.KindOf(err) != fault.OutcomeUnknown || !errors.Is(err, context.Canceled) {
-					t.Fatalf("error %v, want outcome_unknown for the cancelled context", err)
-				}
-				journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
-			} else if !v.Admitted() {
-				t.Fatalf("verdict %v", v)
-			}
-			f.with(func() { f.silent = false })
-			if _, err := b.Admit(t.Context(), other); err != nil {
-				t.Fatalf("the next admission: %v", err)
-			}
-			f.with(func() {
-				if f.failures != 0 {
-					t.Errorf("giving back counts as a failed call")
-				}
-			})
-		})
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() {
+		f.silent = true
+		f.limits[4] = 0
+	})
+	b := w.idle(t, func(c *Config) {
+		c.AdmitTimeout = time.Minute
+		c.ResendAfter = 20 * time.Millisecond
+	})
+	// One batch: the waiters of two of them go, which leaves the verdicts to come.
+	admitted, refused := admission(3), admission(4)
+	gone := []*PendingVerdict{b.StartAdmit(admitted), b.StartAdmit(refused)}
+	stays := b.StartAdmit(admission(5))
+	start(t, b)
+	journaltest.Eventually(t, "admissions folded", f.is(func() bool { return f.admissions == 3 }))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, p := range gone {
+		_, err := p.Wait(ctx)
+		if fault.KindOf(err) != fault.OutcomeUnknown || !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want outcome_unknown for the cancelled context", err)
+		}
 	}
+	f.with(func() { f.silent = false })
+	if v, err := stays.Wait(t.Context()); err != nil || !v.Admitted() {
+		t.Fatalf("verdict of the one that waits: %v, %v", v, err)
+	}
+	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[admitted.RequestID] == 1 }))
+	if _, err := b.Admit(t.Context(), admission(6)); err != nil {
+		t.Fatalf("the next admission: %v", err)
+	}
+	f.with(func() {
+		if f.failures != 0 {
+			t.Errorf("giving back counts as a failed call")
+		}
+		if f.voided[refused.RequestID] != 0 {
+			t.Errorf("a refused admission was given back")
+		}
+	})
+}
+
+func TestAdmissionWhoseWaiterWentBeforeTheVerdictIsGivenBackWithoutIt(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.silent = true })
+	b := w.bus(t, func(c *Config) { c.AdmitTimeout = time.Minute })
+	ctx, cancel := context.WithCancel(t.Context())
+	a := admission(3)
+	p := b.StartAdmit(a)
+	journaltest.Eventually(t, "admission folded", f.is(func() bool { return f.admissions == 1 }))
+	cancel()
+	if _, err := p.Wait(ctx); fault.KindOf(err) != fault.OutcomeUnknown {
+		t.Fatalf("error %v, want outcome_unknown", err)
+	}
+	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
 }
 
 func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
@@ -296,4 +318,111 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 	if served, _ := w.settled(t, a.RequestID); served != 1 {
 		t.Errorf("settlement stored %d times", served)
 	}
+}
+
+func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
+	server := journaltest.Start(t)
+	w := &world{server: server, partitions: 1, nc: server.Conn(t)}
+	// No stream, but somebody who listens: what is published is neither acknowledged nor turned away.
+	published := make(chan *nats.Msg, 100)
+	sub, err := w.nc.ChanSubscribe(event.UsageSubject(0), published)
+	if err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := w.nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	b := w.idle(t, func(c *Config) {
+		c.AdmitTimeout = 200 * time.Millisecond
+		c.ResendAfter = 50 * time.Millisecond
+	})
+	a, served := admission(1), admission(2)
+	p := b.StartAdmit(a)
+	b.Served(served)
+	start(t, b)
+	if _, err := p.Wait(t.Context()); fault.KindOf(err) != fault.OutcomeUnknown {
+		t.Fatalf("error %v, want outcome_unknown", err)
+	}
+	first := <-published
+	journaltest.Eventually(t, "admissions turned away", func() bool {
+		_, err := b.Admit(t.Context(), admission(1))
+		return errors.Is(err, errStuck)
+	})
+	w.ensure(t, event.Billing, 0)
+	if err := sub.Unsubscribe(); err != nil {
+		t.Fatalf("unsubscribe: %v", err)
+	}
+	f := newFakeBilling(t, w.nc, 1)
+	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
+	f.with(func() {
+		if f.served[served.RequestID] != 1 || f.admissions == 0 {
+			t.Errorf("served %d times, %d admissions", f.served[served.RequestID], f.admissions)
+		}
+	})
+	m, err := journal.Open(w.nc, event.Billing.Stream(0)).Get(t.Context(), 1)
+	if err != nil || !bytes.Equal(m.Data, first.Data) {
+		t.Errorf("the stored batch is not the one that was published first: %v", err)
+	}
+}
+
+func TestLostConnectionsLoseNoVerdictAndCountNothingTwice(t *testing.T) {
+	const clients, each = 16, 60
+	w := newWorld(t, 2)
+	f := newFakeBilling(t, w.nc, 2)
+	b := w.bus(t, func(c *Config) {
+		c.AdmitTimeout = time.Minute
+		c.ResendAfter = 50 * time.Millisecond
+	})
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for range clients {
+		account := event.NewAccountID()
+		group.Go(func() {
+			for range each {
+				a := admission(account)
+				if v, err := b.Admit(t.Context(), a); err != nil || !v.Admitted() {
+					t.Errorf("verdict %v, %v", v, err)
+					return
+				}
+				b.Served(a)
+				if admitted.Add(1)%100 == 0 {
+					w.server.Drop()
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := b.stop(); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	journaltest.Eventually(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
+	f.with(func() {
+		if f.admissions != clients*each {
+			t.Errorf("%d admissions counted, want %d", f.admissions, clients*each)
+		}
+		for id, n := range f.served {
+			if n != 1 {
+				t.Errorf("request %v served %d times", id, n)
+			}
+		}
+	})
+}
+
+func TestServedWaitsForRoomInsteadOfDropping(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	b := w.idle(t, func(c *Config) { c.MaxWaiting = 2 })
+	const n = 50
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range n {
+			b.Served(admission(1))
+		}
+	}()
+	l := b.usage[0]
+	journaltest.Eventually(t, "queue full", func() bool { return l.appender.Stats().Queued == 2 })
+	start(t, b)
+	<-done
+	journaltest.Eventually(t, "settlements folded", f.is(func() bool { return len(f.served) == n }))
 }

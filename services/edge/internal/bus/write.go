@@ -17,10 +17,14 @@ type (
 // batchOverhead is what an item costs in its batch beside itself, in bytes.
 const batchOverhead = 8
 
+// Writes hold content of up to 64 KiB each, so that counting them does not bound them.
+const writeQueueBytes = 64 << 20
+
 func (b *Bus) newRequestLane(d event.Domain, partition int) (*requestLane, error) {
 	source := b.source(partition)
 	return newLane(laneConfig[*event.Request, *event.Outcome]{
 		bus: b, kind: string(d), subject: d.RequestSubject(partition), timeout: b.cfg.WriteTimeout,
+		queueBytes: writeQueueBytes,
 		encode: func(number uint64, items []*item[*event.Request, *event.Outcome]) ([]byte, error) {
 			batch := event.RequestBatch{
 				Source: source, Number: number,
@@ -40,6 +44,7 @@ func (b *Bus) newCommandLane(partition int) (*commandLane, error) {
 	source := b.source(partition)
 	return newLane(laneConfig[*event.Command, *event.CommandOutcome]{
 		bus: b, kind: "account", subject: event.AccountSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
+		queueBytes: writeQueueBytes,
 		encode: func(number uint64, items []*item[*event.Command, *event.CommandOutcome]) ([]byte, error) {
 			batch := event.CommandBatch{
 				Source: source, Number: number,

@@ -1,0 +1,97 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"quire.dev/pkg/journal"
+)
+
+// failed runs on the appender's goroutine.
+func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
+	if number > 0 && l.confirmed.Load() == number {
+		l.acked(items, number, 0) // the answer came in the instant in which the appender gave up
+		return
+	}
+	f := l.remove(number)
+	unknown := errors.Is(cause, journal.ErrUnknown)
+	err := appendFault(cause)
+	var settlements []*item[T, A]
+	for _, it := range items {
+		if it.stored {
+			settlements = append(settlements, it)
+			continue
+		}
+		l.end(it, err)
+	}
+	if f != nil {
+		l.given(f, unknown)
+	}
+	l.bus.cfg.Logger.Warn("batch failed", slog.String("subject", l.subject), slog.Uint64("number", number),
+		slog.Int("items", len(items)), slog.Int("settlements", len(settlements)), slog.Any("error", cause))
+	if len(settlements) > 0 {
+		l.store(settlements, number, f, unknown, cause)
+	}
+}
+
+// store keeps on until the settlements of a batch that failed are stored, or the bus stops.
+// Without that they would be lost. Where the batch may have been stored already, it must be the same
+// bytes again, since a settlement in another batch would count twice; where it certainly was not,
+// its number is free for a batch without the admissions, whose waiters have been told.
+func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T, A], unknown bool, cause error) {
+	if f == nil || errors.Is(cause, journal.ErrClosed) || l.stopping.Err() != nil {
+		l.lose(settlements, cause)
+		return
+	}
+	l.stuck.Store(true)
+	defer l.stuck.Store(false)
+	data := f.data
+	if !unknown {
+		var err error
+		if data, err = l.encode(number, settlements); err != nil {
+			l.lose(settlements, err)
+			return
+		}
+	}
+	if err := l.insist(data); err != nil {
+		l.lose(settlements, err)
+		return
+	}
+	l.bus.metrics.batches.WithLabelValues(l.kind).Inc()
+	for _, it := range settlements {
+		l.end(it, nil)
+	}
+}
+
+func (l *lane[T, A]) lose(settlements []*item[T, A], cause error) {
+	l.bus.cfg.Logger.Error("settlements were not stored", slog.String("subject", l.subject),
+		slog.Int("settlements", len(settlements)), slog.Any("error", cause))
+	for _, it := range settlements {
+		l.end(it, outcomeUnknown(cause))
+	}
+}
+
+// insist publishes one message until it is stored, or until DrainTimeout after the bus stops.
+func (l *lane[T, A]) insist(data []byte) error {
+	var failure error
+	ctx, done := context.WithCancel(l.stopping)
+	defer done()
+	once, err := journal.NewAppender(l.bus.nc, journal.Config[[]byte]{
+		Subject:   l.subject,
+		AckWait:   l.bus.cfg.ResendAfter,
+		DrainWait: l.bus.cfg.DrainTimeout,
+		Encode:    func(_ uint64, items [][]byte) ([]byte, error) { return items[0], nil },
+		Size:      func([]byte) int { return 0 },
+		Acked:     func([][]byte, uint64, uint64) { done() },
+		Failed:    func(_ [][]byte, _ uint64, err error) { failure = err; done() },
+		Logger:    l.bus.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	if err := once.Add(data); err != nil {
+		return err
+	}
+	return errors.Join(once.Run(ctx), failure)
+}
