@@ -176,6 +176,8 @@ func (s *Server) register() {
 	s.registerDocuments()
 	s.registerFiles()
 	s.registerLists()
+	s.registerAccounts()
+	s.registerAdmin()
 }
 
 func (s *Server) registerOps(ops fasthttp.RequestHandler) {

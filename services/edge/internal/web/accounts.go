@@ -1,0 +1,480 @@
+package web
+
+import (
+	"encoding/binary"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+)
+
+const (
+	emailBytes         = 254 // RFC 5321, 4.5.3.1.3, less the angle brackets
+	emailLocalBytes    = 64
+	accountPasswordMin = 8 // characters
+	accountPasswordMax = 128
+)
+
+// accountBody bounds the bodies of the account and admin endpoints.
+func accountBody() bodyLimit { return bodyLimit{16 << 10, "16 KiB"} }
+
+func (s *Server) registerAccounts() {
+	s.session = s.checkSession
+	s.route(fiber.MethodPost, "/api/users/register", s.registerUser)
+	s.route(fiber.MethodPost, "/api/users/login", s.login)
+	s.route(fiber.MethodPost, "/api/users/logout", s.logout)
+	s.route(fiber.MethodGet, "/api/users/user", s.profile)
+	s.route(fiber.MethodGet, "/api/users/user/dev-usage", s.devUsage)
+	s.route(fiber.MethodPost, "/api/users/user/dev-key/regenerate", s.regenerateKey)
+	s.route(fiber.MethodGet, "/api/users/user/credits", s.ledger)
+	s.route(fiber.MethodGet, "/api/users/user/statements/:period", s.statement)
+	s.route(fiber.MethodGet, "/api/users/user/requests/:requestId", s.explain)
+}
+
+// profileView is the account that somebody is logged in to.
+type profileView struct {
+	success
+	Account profileAccount `json:"account"`
+	Key     *keyView       `json:"key"`
+}
+
+type profileAccount struct {
+	accountView
+	CreatedAt string `json:"createdAt"`
+}
+
+func viewProfile(u *event.UsageAnswer, email string) profileView {
+	return profileView{
+		success: unmetered(),
+		Account: profileAccount{
+			accountView: viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)),
+			CreatedAt:   formatTime(u.CreatedMs),
+		},
+		Key: viewKey(u),
+	}
+}
+
+type credentials struct{ email, password string }
+
+// readCredentials reads the body of a registration or a login. A login's password has no least
+// length: one that was never allowed is just a wrong one.
+func (s *Server) readCredentials(c *fiber.Ctx, shortest int) (credentials, error) {
+	var out credentials
+	body, err := s.readFields(c)
+	if err != nil {
+		return out, err
+	}
+	err = parseObject(body, func(name string, v value) (err error) {
+		switch name {
+		case "email":
+			out.email, err = emailField(name, v)
+		case "password":
+			out.password, err = accountPasswordField(name, v, shortest)
+		default:
+			err = unknownField(name)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return out, err
+	case out.email == "":
+		return out, invalidField("email", "is required")
+	case out.password == "":
+		return out, invalidField("password", "is required")
+	}
+	return out, nil
+}
+
+// readFields is the JSON body of an endpoint that has no query parameters.
+func (s *Server) readFields(c *fiber.Ctx) ([]byte, error) {
+	if err := noQuery(c); err != nil {
+		return nil, err
+	}
+	if err := requireJSON(c); err != nil {
+		return nil, err
+	}
+	return s.readBody(c, accountBody())
+}
+
+// readNothing reads the body of an endpoint that wants none: empty, or an empty object.
+func (s *Server) readNothing(c *fiber.Ctx) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	body, err := s.readBody(c, accountBody())
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	if err := requireJSON(c); err != nil {
+		return err
+	}
+	return parseObject(body, func(name string, _ value) error { return unknownField(name) })
+}
+
+// emailField checks what can be checked of an address without sending to it.
+func emailField(name string, v value) (string, error) {
+	email, err := stringField(name, v)
+	if err != nil {
+		return "", err
+	}
+	if len(email) > emailBytes {
+		return "", invalidField(name, "must have at most 254 bytes")
+	}
+	if !validEmail(email) {
+		return "", invalidField(name, "must be an email address")
+	}
+	return email, nil
+}
+
+func validEmail(email string) bool {
+	local, domain, found := strings.Cut(email, "@")
+	if !found || local == "" || len(local) > emailLocalBytes || domain == "" || hasControl(email) {
+		return false
+	}
+	if strings.ContainsAny(email, " \"(),:;<>[\\]\u00a0\u3000") || strings.ContainsRune(domain, '@') {
+		return false
+	}
+	for _, part := range strings.Split(local, ".") {
+		if part == "" {
+			return false
+		}
+	}
+	for _, label := range strings.Split(domain, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func accountPasswordField(name string, v value, shortest int) (string, error) {
+	password, err := stringField(name, v)
+	if err != nil {
+		return "", err
+	}
+	if n := utf8.RuneCountInString(password); n < shortest || n > accountPasswordMax {
+		return "", invalidField(name, "must have between 8 and 128 characters")
+	}
+	return password, nil
+}
+
+func invalidCredentials() error {
+	return fault.New(fault.InvalidCredentials, "Invalid email or password")
+}
+
+func emailTaken() error {
+	return fault.New(fault.EmailTaken, "There is an account with this email already.")
+}
+
+// registerUser makes a Free account. The user comes first, then the account: where the second step
+// is missing, because something stopped in between, the same registration can be made again.
+func (s *Server) registerUser(c *fiber.Ctx) error {
+	if err := s.sameOrigin(c); err != nil {
+		return err
+	}
+	idem, err := idempotencyID(c, s.network(c).Bytes())
+	if err != nil {
+		return err
+	}
+	given, err := s.readCredentials(c, accountPasswordMin)
+	if err != nil {
+		return err
+	}
+	if err := s.failures.refused(s.source(c), s.now()); err != nil {
+		return err
+	}
+	user, err := s.addUser(c, given, s.proposeAccount(idem, given.email))
+	if err != nil {
+		return err
+	}
+	o, err := s.command(c, &event.Command{
+		Account: user.Account, IdempotencyId: idem, BodyHash: registrationHash(user, plan.Free),
+		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
+	})
+	if err != nil {
+		if fault.KindOf(err) == fault.EmailTaken {
+			return s.sourceFailed(c, err)
+		}
+		return err
+	}
+	if err := s.openSession(c, event.AccountID(user.Account)); err != nil {
+		return err
+	}
+	return s.json(c, fiber.StatusCreated, viewProfile(&event.UsageAnswer{
+		Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs,
+	}, user.Email))
+}
+
+// addUser stores a user, or finds the one of the same email and password.
+func (s *Server) addUser(c *fiber.Ctx, given credentials, proposed event.AccountID) (*event.User, error) {
+	hash, err := s.hashPassword(s.ctx, given.password)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{
+		Email: given.email, Account: uint64(proposed), PasswordHash: string(hash),
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	user := a.GetUser()
+	switch {
+	case user.GetAccount() == 0:
+		return nil, unavailable(errUserAnswer)
+	case a.Status == event.UserStatus_USER_OK:
+		return user, nil
+	case a.Status != event.UserStatus_USER_EXISTS:
+		return nil, unavailable(errUserAnswer)
+	}
+	same := false
+	if user.PasswordHash != "" {
+		if same, err = s.checkPassword(s.ctx, []byte(user.PasswordHash), given.password); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case same:
+		return user, nil
+	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see proposeAccount
+		return nil, idempotencyMismatch()
+	}
+	return nil, s.sourceFailed(c, emailTaken())
+}
+
+// proposeAccount is the account that a registration makes. Under an Idempotency-Key it is always the
+// same one for an email, and for all emails one of the same partition: its fold remembers the key.
+func (s *Server) proposeAccount(idem []byte, email string) event.AccountID {
+	if len(idem) == 0 {
+		return event.NewAccountID()
+	}
+	want := event.Partition(idem, s.cfg.Partitions)
+	seed := append([]byte(strings.ToLower(email)), idem...)
+	for i := uint32(0); ; i++ {
+		id := s.secret.NewAccountID(binary.BigEndian.AppendUint32(seed, i))
+		if event.AccountPartition(id, s.cfg.Partitions) == want {
+			return id
+		}
+	}
+}
+
+// registrationHash is what two registrations under one Idempotency-Key are compared by. It goes to
+// a journal that is kept for ever, so nothing of the email or the password may be in it; the account
+// stands for the email.
+func registrationHash(user *event.User, tier plan.Tier) uint64 {
+	return event.BodyHash(event.AccountID(user.Account).Bytes(), []byte(tier.String()))
+}
+
+// command has billing execute an account command, and turns its refusals into errors.
+func (s *Server) command(c *fiber.Ctx, cmd *event.Command) (*event.CommandOutcome, error) {
+	id := requestID(c)
+	cmd.RequestId = id[:]
+	o, err := s.bus.Command(s.ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if o.Replayed {
+		c.Set(headerReplayed, "true")
+	}
+	switch o.Status {
+	case event.CommandStatus_COMMAND_OK:
+		return o, nil
+	case event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND:
+		return nil, notFound()
+	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
+		return nil, emailTaken()
+	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
+		return nil, fault.New(fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
+	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
+		return nil, idempotencyMismatch()
+	case event.CommandStatus_COMMAND_INVALID:
+		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
+	}
+	return nil, fault.New(fault.Internal, internalMessage).Because(errUnknownOutcome)
+}
+
+// login opens a session. It takes as long for an email that nobody has.
+func (s *Server) login(c *fiber.Ctx) error {
+	if err := s.sameOrigin(c); err != nil {
+		return err
+	}
+	if _, err := idempotencyKey(c); err != nil {
+		return err
+	}
+	given, err := s.readCredentials(c, 1)
+	if err != nil {
+		return err
+	}
+	if err := s.failures.refused(s.source(c), s.now()); err != nil {
+		return err
+	}
+	user, err := s.checkCredentials(given)
+	if err != nil {
+		if fault.KindOf(err) == fault.InvalidCredentials {
+			return s.sourceFailed(c, err)
+		}
+		return err
+	}
+	u, err := s.usage(c, event.AccountID(user.Account), nil)
+	if fault.KindOf(err) == fault.NotFound {
+		// The registration stopped half way: it is finished here.
+		u, err = s.finishRegistration(c, user)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.openSession(c, event.AccountID(user.Account)); err != nil {
+		return err
+	}
+	return s.json(c, fiber.StatusOK, viewProfile(u, user.Email))
+}
+
+func (s *Server) checkCredentials(given credentials) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: given.email}}})
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != event.UserStatus_USER_OK || a.User.GetPasswordHash() == "" {
+		_, err := s.hashPassword(s.ctx, given.password) // the same work as a check
+		if err == nil {
+			err = invalidCredentials()
+		}
+		return nil, err
+	}
+	right, err := s.checkPassword(s.ctx, []byte(a.User.PasswordHash), given.password)
+	if err == nil && !right {
+		err = invalidCredentials()
+	}
+	return a.User, err
+}
+
+func (s *Server) finishRegistration(c *fiber.Ctx, user *event.User) (*event.UsageAnswer, error) {
+	_, err := s.command(c, &event.Command{
+		Account: user.Account, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
+	})
+	if err != nil && fault.KindOf(err) != fault.EmailTaken { // taken: another login was faster
+		return nil, err
+	}
+	return s.usage(c, event.AccountID(user.Account), nil)
+}
+
+// logout closes the session, and is content where there is none.
+func (s *Server) logout(c *fiber.Ctx) error {
+	if err := s.sameOrigin(c); err != nil {
+		return err
+	}
+	if _, err := idempotencyKey(c); err != nil {
+		return err
+	}
+	if err := s.readNothing(c); err != nil {
+		return err
+	}
+	if token := s.sessionToken(c); token != "" {
+		_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CloseSession{
+			CloseSession: &event.CloseSession{SessionHash: apikey.HashToken(token)},
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	s.setSessionCookie(c, "", 0)
+	return s.json(c, fiber.StatusOK, unmetered())
+}
+
+func (s *Server) profile(c *fiber.Ctx) error {
+	who, err := s.keyOrSession(c)
+	if err != nil {
+		return err
+	}
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	u, err := s.usage(c, who.account, who.keyed())
+	if err != nil {
+		return err
+	}
+	email, err := s.emailOf(who.account)
+	if err != nil {
+		return err
+	}
+	return s.json(c, fiber.StatusOK, viewProfile(u, email))
+}
+
+// emailOf is the email of an account, "" where it has none.
+func (s *Server) emailOf(account event.AccountID) (string, error) {
+	user, err := s.userOf(account)
+	return user.GetEmail(), err
+}
+
+// userOf is the user of an account, nil where there is none.
+func (s *Server) userOf(account event.AccountID) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(account)}}})
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != event.UserStatus_USER_OK {
+		return nil, nil
+	}
+	return a.User, nil
+}
+
+// newKeyView is a key that was made, shown this once.
+type newKeyView struct {
+	success
+	APIKey string  `json:"apiKey"`
+	Key    keyView `json:"key"`
+}
+
+// regenerateKey makes a new key the only one. The outcome comes from the fold that admits requests,
+// so that none with the old key is admitted after it.
+func (s *Server) regenerateKey(c *fiber.Ctx) error {
+	if err := s.sameOrigin(c); err != nil {
+		return err
+	}
+	account, err := s.sessionAccount(c)
+	if err != nil {
+		return err
+	}
+	idem, err := idempotencyID(c, account.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := s.readNothing(c); err != nil {
+		return err
+	}
+	key := s.newKey(c, account, idem)
+	o, err := s.command(c, &event.Command{
+		Account: uint64(account), IdempotencyId: idem, BodyHash: bodyHash(c, nil),
+		Action: &event.Command_RotateKey{RotateKey: s.rotation(key)},
+	})
+	if err != nil {
+		return err
+	}
+	key.Version = o.KeyVersion
+	text := s.secret.Format(key)
+	return s.json(c, fiber.StatusOK, newKeyView{
+		success: unmetered(), APIKey: text,
+		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: formatTime(o.KeyCreatedMs)},
+	})
+}
+
+// newKey is the key that this request makes, or that the first one under its Idempotency-Key made.
+// Its version is billing's to give.
+func (s *Server) newKey(c *fiber.Ctx, account event.AccountID, idem []byte) apikey.Key {
+	id := requestID(c)
+	command := id[:]
+	if len(idem) > 0 {
+		command = idem
+	}
+	return apikey.Key{Account: account, Nonce: s.secret.NewNonce(command)}
+}
+
+// rotation is what billing stores of a key.
+func (s *Server) rotation(key apikey.Key) *event.RotateKey {
+	return &event.RotateKey{Fingerprint: key.Fingerprint(), Prefix: apikey.Prefix(s.secret.Format(key))}
+}

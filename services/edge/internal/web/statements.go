@@ -1,0 +1,368 @@
+package web
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+)
+
+// query asks billing about an account.
+func (s *Server) query(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
+	return s.bus.Query(s.ctx, account, q)
+}
+
+// queryOK is query where every answer but a good one, NOT_FOUND among them, is an error.
+func (s *Server) queryOK(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
+	a, err := s.query(account, q)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Status {
+	case event.QueryStatus_QUERY_OK:
+		return a, nil
+	case event.QueryStatus_QUERY_NOT_FOUND:
+		return nil, notFound()
+	case event.QueryStatus_QUERY_INVALID_CURSOR:
+		return nil, badLedgerCursor()
+	}
+	return nil, unavailable(errQueryAnswer)
+}
+
+func badLedgerCursor() error {
+	return fault.New(fault.InvalidCursor, "cursor is not one that this list gave.")
+}
+
+const (
+	ledgerPage    = 50
+	ledgerPageMax = 100
+	cursorChars   = 512
+)
+
+type ledgerView struct {
+	success
+	Entries    []entryView `json:"entries"`
+	NextCursor *string     `json:"nextCursor"`
+	HasMore    bool        `json:"hasMore"`
+}
+
+type entryView struct {
+	ID        string  `json:"id"`
+	Time      string  `json:"time"`
+	Type      string  `json:"type"`
+	QuotaKey  *string `json:"quotaKey"`
+	Amount    string  `json:"amount"`
+	Balance   string  `json:"balance"`
+	RequestID *string `json:"requestId"`
+	Reason    *string `json:"reason"`
+}
+
+// ledger answers GET /api/users/user/credits.
+func (s *Server) ledger(c *fiber.Ctx) error {
+	account, err := s.currentAccount(c)
+	if err != nil {
+		return err
+	}
+	q := &event.LedgerQuery{Limit: ledgerPage}
+	err = queryFields(c, func(name string, v value) (err error) {
+		switch name {
+		case "limit":
+			q.Limit, err = pageLimit(name, v)
+		case "cursor":
+			q.Cursor, err = parseLedgerCursor(string(v.text))
+		default:
+			err = unknownField(name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	a, err := s.queryOK(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+	if err != nil {
+		return err
+	}
+	if a.GetLedger() == nil {
+		return unavailable(errQueryAnswer)
+	}
+	return s.json(c, fiber.StatusOK, viewLedger(a.GetLedger()))
+}
+
+func pageLimit(name string, v value) (uint32, error) {
+	n, err := strconv.ParseUint(string(v.text), 10, 32)
+	if err != nil || n < 1 || n > ledgerPageMax {
+		return 0, invalidField(name, "must be a whole number from 1 to 100")
+	}
+	return uint32(n), nil
+}
+
+func parseLedgerCursor(text string) ([]byte, error) {
+	cursor, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(cursor) == 0 || len(text) > cursorChars {
+		return nil, badLedgerCursor()
+	}
+	return cursor, nil
+}
+
+func viewLedger(l *event.LedgerAnswer) ledgerView {
+	out := ledgerView{success: unmetered(), Entries: make([]entryView, 0, len(l.Entries))}
+	for _, e := range l.Entries {
+		out.Entries = append(out.Entries, entryView{
+			ID: e.Id, Time: formatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
+			Amount: credit.Micros(e.AmountMicros).String(), Balance: credits(e.BalanceMicros),
+			RequestID: requestIDText(e.RequestId), Reason: optionalText(e.Reason),
+		})
+	}
+	if len(l.NextCursor) > 0 {
+		next := base64.RawURLEncoding.EncodeToString(l.NextCursor)
+		out.NextCursor, out.HasMore = &next, true
+	}
+	return out
+}
+
+func ledgerType(t event.LedgerType) string {
+	return strings.ToLower(strings.TrimPrefix(t.String(), "LEDGER_"))
+}
+
+// quotaKeyName is null for an entry that no request made.
+func quotaKeyName(number uint32) *string {
+	if number == 0 {
+		return nil
+	}
+	name := plan.QuotaKey(number).String()
+	return &name
+}
+
+func requestIDText(b []byte) *string {
+	id, err := event.RequestIDFrom(b)
+	if err != nil {
+		return nil
+	}
+	text := id.String()
+	return &text
+}
+
+func optionalText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+type statementView struct {
+	success
+	Period       string                        `json:"period"`
+	Start        string                        `json:"start"`
+	End          string                        `json:"end"`
+	Closed       bool                          `json:"closed"`
+	Tier         string                        `json:"tier"`
+	Requests     uint64                        `json:"requests"`
+	Usage        map[string]statementUsageView `json:"usage"`
+	CreditsSpent string                        `json:"creditsSpent"`
+	Storage      statementStorageView          `json:"storage"`
+}
+
+type statementUsageView struct {
+	Requests     uint64 `json:"requests"`
+	Overage      uint64 `json:"overage"`
+	CreditsSpent string `json:"creditsSpent"`
+}
+
+type statementStorageView struct {
+	AverageBytes uint64 `json:"averageBytes"`
+	FreeBytes    uint64 `json:"freeBytes"`
+	BilledBytes  uint64 `json:"billedBytes"`
+	AmountUSD    string `json:"amountUsd"`
+}
+
+// statement answers GET /api/users/user/statements/:period. A month that has not begun, or was over
+// before the account was made, is 404.
+func (s *Server) statement(c *fiber.Ctx) error {
+	account, err := s.currentAccount(c)
+	if err != nil {
+		return err
+	}
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	period := strings.Clone(c.Params("period"))
+	start, err := parsePeriod(period)
+	if err != nil {
+		return err
+	}
+	a, err := s.queryOK(account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
+	if err != nil {
+		return err
+	}
+	if a.GetStatement() == nil {
+		return unavailable(errQueryAnswer)
+	}
+	return s.json(c, fiber.StatusOK, viewStatement(a.GetStatement(), start))
+}
+
+// parsePeriod reads a month like 2026-11 and returns when it begins.
+func parsePeriod(text string) (time.Time, error) {
+	start, err := time.Parse("2006-01", text)
+	if err != nil || start.Format("2006-01") != text {
+		return time.Time{}, invalidField("period", "must be a month like 2026-11")
+	}
+	return start, nil
+}
+
+func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
+	out := statementView{
+		success: unmetered(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
+		Start: formatTime(start.UnixMilli()), End: formatTime(start.AddDate(0, 1, 0).UnixMilli()),
+		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: credits(a.SpentMicros),
+		Storage: statementStorageView{
+			AverageBytes: a.StorageAverageBytes, FreeBytes: a.StorageFreeBytes,
+			BilledBytes: a.StorageBilledBytes, AmountUSD: dollars(a.StorageOverageCents),
+		},
+	}
+	for _, k := range plan.QuotaKeys() {
+		out.Usage[k.String()] = statementUsageView{CreditsSpent: credits(0)}
+	}
+	for _, k := range a.Usage {
+		out.Requests += k.Used
+		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = statementUsageView{
+			Requests: k.Used, Overage: k.Overage, CreditsSpent: credits(k.SpentMicros),
+		}
+	}
+	return out
+}
+
+type explanationView struct {
+	success
+	Request explainedView `json:"request"`
+}
+
+type explainedView struct {
+	ID           string         `json:"id"`
+	Account      *string        `json:"account"` // null: keyless
+	Anonymous    bool           `json:"anonymous"`
+	QuotaKey     string         `json:"quotaKey"`
+	Time         string         `json:"time"`
+	Decision     string         `json:"decision"`
+	ChargeSource string         `json:"chargeSource"`
+	Settlement   *string        `json:"settlement"` // null: refused, nothing to settle
+	Tier         *string        `json:"tier"`
+	Limit        int64          `json:"limit"`
+	UsedBefore   uint64         `json:"usedBefore"`
+	UsedAfter    uint64         `json:"usedAfter"`
+	Price        string         `json:"price"`
+	Cost         string         `json:"cost"`
+	BalanceAfter *string        `json:"balanceAfter"` // null: credits did not pay
+	Grants       []grantUseView `json:"grants"`
+	Journal      positionView   `json:"journal"`
+	SettledAt    *positionView  `json:"settledAt"`
+}
+
+type grantUseView struct {
+	Grant  string `json:"grant"`
+	Amount string `json:"amount"`
+	Reason string `json:"reason"`
+}
+
+// positionView is a place in a journal; index is the position within its message.
+type positionView struct {
+	Stream   string  `json:"stream"`
+	Sequence uint64  `json:"sequence"`
+	Index    *uint32 `json:"index,omitempty"`
+}
+
+// explain answers GET /api/users/user/requests/:requestId, of the account's own requests alone.
+func (s *Server) explain(c *fiber.Ctx) error {
+	account, err := s.currentAccount(c)
+	if err != nil {
+		return err
+	}
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	a, err := s.queryOK(account, &event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:]}}})
+	if err != nil {
+		return err
+	}
+	e := a.GetExplain()
+	if e == nil {
+		return unavailable(errQueryAnswer)
+	}
+	if e.Anonymous || e.Account != uint64(account) {
+		return notFound()
+	}
+	return s.json(c, fiber.StatusOK, explanationView{success: unmetered(), Request: viewExplained(e)})
+}
+
+// explainedID is the request that is asked about; 404 for what is no request id.
+func explainedID(c *fiber.Ctx) (event.RequestID, error) {
+	if err := noQuery(c); err != nil {
+		return event.RequestID{}, err
+	}
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
+	if err != nil {
+		return event.RequestID{}, notFound()
+	}
+	return id, nil
+}
+
+func viewExplained(e *event.ExplainAnswer) explainedView {
+	v := e.GetVerdict()
+	out := explainedView{
+		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: formatTime(e.TimeMs),
+		Decision: decisionName(v.GetDecision()), ChargeSource: chargeName(v), Settlement: optionalText(e.Settlement),
+		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
+		Price: credits(e.PriceMicros), Cost: credits(v.GetCostMicros()),
+		Grants:  make([]grantUseView, 0, len(e.Grants)),
+		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
+	}
+	if id := requestIDText(e.RequestId); id != nil {
+		out.ID = *id
+	}
+	if !e.Anonymous {
+		account := event.AccountID(e.Account).String()
+		out.Account = &account
+	}
+	if v.GetTier() != 0 {
+		tier := plan.Tier(v.GetTier()).String()
+		out.Tier = &tier
+	}
+	if v.GetCharge() == event.ChargeSource_CHARGE_CREDITS {
+		balance := credits(v.GetBalanceMicros())
+		out.BalanceAfter = &balance
+	}
+	for _, g := range e.Grants {
+		out.Grants = append(out.Grants, grantUseView{
+			Grant: strconv.FormatUint(g.Grant, 10), Amount: credits(g.AmountMicros), Reason: g.Reason,
+		})
+	}
+	if e.SettlementSequence != 0 {
+		out.SettledAt = &positionView{Stream: e.Stream, Sequence: e.SettlementSequence}
+	}
+	return out
+}
+
+// decisionName is the code that the decision has in the API.
+func decisionName(d event.Decision) string {
+	if d == event.Decision_INVALID_KEY {
+		return string(fault.InvalidAPIKey)
+	}
+	return strings.ToLower(d.String())
+}
+
+func chargeName(v *event.Verdict) string {
+	switch {
+	case v.GetCharge() == event.ChargeSource_CHARGE_CREDITS:
+		return "credits"
+	case v.GetCharge() == event.ChargeSource_CHARGE_QUOTA && v.GetLimit() != plan.Unlimited:
+		return "quota"
+	}
+	return "none"
+}
