@@ -150,6 +150,9 @@ func list(t fataler, s views.Store, q views.Query) []views.Doc {
 	return docs
 }
 
+// maxListed is more than any test has documents.
+const maxListed = 5000
+
 // listAll pages through an index, a page of size at a time.
 func listAll(t fataler, s views.Store, index views.Index, q views.Query, size int) []string {
 	t.Helper()
@@ -165,6 +168,9 @@ func listAll(t fataler, s views.Store, index views.Index, q views.Query, size in
 		}
 		if len(page) < size {
 			return ids
+		}
+		if len(ids) > maxListed {
+			t.Fatalf("list %+v does not end", q)
 		}
 		q = q.NextAfter(index, page[len(page)-1])
 	}

@@ -1,0 +1,283 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"quire.dev/pkg/views"
+)
+
+// bulkLimit bounds the documents of one command; some servers of this protocol
+// lock up on more than 50.
+const bulkLimit = 32
+
+// checkpointDocument is the position of a stream, and the batch that brought
+// it there until that is written.
+type checkpointDocument struct {
+	Stream  string `bson:"_id"`
+	Seq     int64  `bson:"seq"`
+	Applied bool   `bson:"applied"`
+	Redo    []byte `bson:"redo,omitempty"`
+}
+
+// looseDocument is a batch without a stream, there until it is written.
+type looseDocument struct {
+	ID   string    `bson:"_id"`
+	At   time.Time `bson:"at"`
+	Redo []byte    `bson:"redo"`
+}
+
+// Commit implements views.Store.
+//
+// A batch without a stream that names several documents is completed after a
+// crash by the next Open or Sweep. Its documents should have sequences that
+// grow, or else that late completion takes back a write of the same sequence
+// that came after it.
+func (s *Store) Commit(ctx context.Context, b views.Batch) error {
+	if err := s.schema.CheckBatch(b); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return views.Unavailable("commit", err)
+	}
+	changes := changesOf(b, s.now())
+	data, err := encodeRedo(changes)
+	if err != nil {
+		return err
+	}
+	if b.Stream == "" {
+		err = s.commitLoose(ctx, changes, data)
+	} else {
+		err = s.commitStream(ctx, b, changes, data)
+	}
+	if err == nil || errors.Is(err, views.ErrConflict) {
+		return err
+	}
+	return failure(ctx, "commit", err)
+}
+
+func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []change, data []byte) error {
+	next := checkpointDocument{Stream: b.Stream, Seq: int64(b.To), Applied: len(changes) == 0}
+	if !next.Applied {
+		next.Redo = data
+	}
+	moved, err := s.advance(ctx, int64(b.From), next)
+	if err != nil {
+		return err
+	}
+	if !moved {
+		// Perhaps only since the batch before this one is not written yet.
+		at, err := s.settled(ctx, b.Stream)
+		if err != nil {
+			return err
+		}
+		if at == int64(b.From) {
+			if moved, err = s.advance(ctx, at, next); err != nil {
+				return err
+			}
+		}
+	}
+	if !moved {
+		return fmt.Errorf("commit %s from %d to %d: %w", b.Stream, b.From, b.To, views.ErrConflict)
+	}
+	if next.Applied {
+		return nil
+	}
+	if err := s.at(stageRecorded); err != nil {
+		return err
+	}
+	return s.complete(ctx, b.Stream, next.Seq, changes)
+}
+
+func (s *Store) at(reached stage) error {
+	if s.crash == nil {
+		return nil
+	}
+	return s.crash(reached)
+}
+
+func (s *Store) checkpoints() *mongo.Collection { return s.db.Collection(checkpointCollection) }
+
+// advance moves the checkpoint, unless it is elsewhere or its batch is still
+// to be written.
+func (s *Store) advance(ctx context.Context, from int64, next checkpointDocument) (bool, error) {
+	if from == 0 {
+		_, err := s.checkpoints().InsertOne(ctx, next)
+		if mongo.IsDuplicateKeyError(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	filter := append(byID(next.Stream), bson.E{Key: "seq", Value: from}, bson.E{Key: "applied", Value: true})
+	result, err := s.checkpoints().ReplaceOne(ctx, filter, next)
+	if err != nil {
+		return false, err
+	}
+	return result.MatchedCount == 1, nil
+}
+
+// settled returns the checkpoint of a stream after writing what it still
+// carries.
+func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
+	var found checkpointDocument
+	err := s.checkpoints().FindOne(ctx, byID(stream)).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, nil
+	}
+	if err != nil || found.Applied {
+		return found.Seq, err
+	}
+	changes, err := decodeRedo(found.Redo)
+	if err != nil {
+		return 0, err
+	}
+	return found.Seq, s.complete(ctx, stream, found.Seq, changes)
+}
+
+// complete writes the batch of a checkpoint and notes that it is written.
+// Others may do the same at the same time.
+func (s *Store) complete(ctx context.Context, stream string, seq int64, changes []change) error {
+	if err := s.apply(ctx, changes); err != nil {
+		return err
+	}
+	if err := s.at(stageWritten); err != nil {
+		return err
+	}
+	filter := append(byID(stream), bson.E{Key: "seq", Value: seq}, bson.E{Key: "applied", Value: false})
+	_, err := s.checkpoints().ReplaceOne(ctx, filter, checkpointDocument{Stream: stream, Seq: seq, Applied: true})
+	return err
+}
+
+// Checkpoint implements views.Store.
+func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
+	what := "checkpoint of " + stream
+	if err := ctx.Err(); err != nil {
+		return 0, views.Unavailable(what, err)
+	}
+	at, err := s.settled(ctx, stream)
+	if err != nil {
+		return 0, failure(ctx, what, err)
+	}
+	return uint64(at), nil
+}
+
+// apply writes the changes that are not older than what is stored, a chunk of
+// one collection at a time, in their order.
+func (s *Store) apply(ctx context.Context, changes []change) error {
+	for len(changes) > 0 {
+		collection := changes[0].Collection
+		n := slices.IndexFunc(changes, func(c change) bool { return c.Collection != collection })
+		if n < 0 {
+			n = len(changes)
+		}
+		n = min(n, bulkLimit)
+		if err := s.applyChunk(ctx, collection, changes[:n]); err != nil {
+			return fmt.Errorf("write to %s: %w", collection, err)
+		}
+		if changes = changes[n:]; len(changes) > 0 {
+			if err := s.at(stageChunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// applyChunk goes on behind a change that the server refused. Where the guard
+// does not match, the upsert tries to add a second document of that id: a
+// duplicate key then means that a newer one is stored, or that somebody added
+// one at this moment, which is worth another try.
+func (s *Store) applyChunk(ctx context.Context, collection string, changes []change) error {
+	tries := 0
+	for len(changes) > 0 {
+		models := make([]mongo.WriteModel, 0, len(changes))
+		for _, c := range changes {
+			models = append(models, mongo.NewReplaceOneModel().SetFilter(c.Document.guard()).SetReplacement(c.Document).SetUpsert(true))
+		}
+		_, err := s.db.Collection(collection).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
+		if err == nil {
+			return nil
+		}
+		var refused mongo.BulkWriteException
+		if !errors.As(err, &refused) || !mongo.IsDuplicateKeyError(err) || refused.WriteConcernError != nil || len(refused.WriteErrors) != 1 {
+			return err
+		}
+		at := refused.WriteErrors[0].Index
+		if at < 0 || at >= len(changes) {
+			return err
+		}
+		if at > 0 {
+			tries = 0
+		}
+		stored, lookErr := s.header(ctx, collection, changes[at].Document.ID)
+		if lookErr != nil {
+			return errors.Join(err, lookErr)
+		}
+		if !changes[at].Document.replaces(stored) {
+			changes, tries = changes[at+1:], 0
+			continue
+		}
+		if tries++; tries > 10 {
+			return err
+		}
+		changes = changes[at:]
+	}
+	return nil
+}
+
+func (s *Store) loose() *mongo.Collection { return s.db.Collection(looseCollection) }
+
+func (s *Store) commitLoose(ctx context.Context, changes []change, data []byte) error {
+	if len(changes) < 2 {
+		return s.apply(ctx, changes)
+	}
+	record := looseDocument{ID: uuid.NewString(), At: s.now().UTC(), Redo: data}
+	if _, err := s.loose().InsertOne(ctx, record); err != nil {
+		return err
+	}
+	if err := s.at(stageRecorded); err != nil {
+		return err
+	}
+	if err := s.apply(ctx, changes); err != nil {
+		return err
+	}
+	if err := s.at(stageWritten); err != nil {
+		return err
+	}
+	_, err := s.loose().DeleteOne(ctx, byID(record.ID))
+	return err
+}
+
+// completeLoose writes the batches recorded until then.
+func (s *Store) completeLoose(ctx context.Context, until time.Time) error {
+	// They are few: one for every crash, or for every Commit under way.
+	filter := bson.D{{Key: "at", Value: bson.D{{Key: "$lte", Value: until.UTC()}}}}
+	for {
+		var found looseDocument
+		err := s.loose().FindOne(ctx, filter).Decode(&found)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		changes, err := decodeRedo(found.Redo)
+		if err != nil {
+			return err
+		}
+		if err := s.apply(ctx, changes); err != nil {
+			return err
+		}
+		if _, err := s.loose().DeleteOne(ctx, byID(found.ID)); err != nil {
+			return err
+		}
+	}
+}

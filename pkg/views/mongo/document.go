@@ -1,0 +1,204 @@
+package mongo
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"quire.dev/pkg/views"
+)
+
+// document is how a views.Doc is stored. One with gone, the time of its
+// deletion, is a tombstone: no keys, no contents, not found by anybody.
+type document struct {
+	ID   string     `bson:"_id"`
+	Seq  int64      `bson:"seq"`
+	Gone *time.Time `bson:"gone,omitempty"`
+	Keys bson.D     `bson:"k,omitempty"`
+	Head []byte     `bson:"h,omitempty"`
+	Body []byte     `bson:"b,omitempty"`
+}
+
+func keyField(key string) string { return "k." + key }
+
+func newDocument(d views.Doc) document {
+	stored := document{ID: d.ID, Seq: int64(d.Seq), Head: d.Head, Body: d.Body}
+	for key, v := range d.Keys {
+		stored.Keys = append(stored.Keys, bson.E{Key: key, Value: v.Any()})
+	}
+	slices.SortFunc(stored.Keys, func(a, b bson.E) int { return compareStrings(a.Key, b.Key) })
+	return stored
+}
+
+func compareStrings(a, b string) int {
+	return views.String(a).Compare(views.String(b))
+}
+
+// doc leaves out keys that are not declared any more.
+func (d document) doc(declared []string) (views.Doc, error) {
+	out := views.Doc{ID: d.ID, Seq: uint64(d.Seq), Head: d.Head, Body: d.Body}
+	for _, e := range d.Keys {
+		if !slices.Contains(declared, e.Key) {
+			continue
+		}
+		if out.Keys == nil {
+			out.Keys = make(map[string]views.Value, len(d.Keys))
+		}
+		switch v := e.Value.(type) {
+		case int64:
+			out.Keys[e.Key] = views.Int(v)
+		case string:
+			out.Keys[e.Key] = views.String(v)
+		default:
+			return views.Doc{}, fmt.Errorf("key %s of %q is a %T", e.Key, d.ID, v)
+		}
+	}
+	return out, nil
+}
+
+// change is a document or a tombstone to be written.
+type change struct {
+	Collection string   `bson:"c"`
+	Document   document `bson:"d"`
+}
+
+// redo is what a checkpoint carries, encoded, until it is written.
+type redo struct {
+	Changes []change `bson:"changes"`
+}
+
+func encodeRedo(changes []change) ([]byte, error) {
+	data, err := bson.Marshal(redo{Changes: changes})
+	if err != nil {
+		return nil, fmt.Errorf("encode batch: %w", err)
+	}
+	// views.Batch.SizeBytes is an upper bound of this, so it is a mistake of
+	// ours if the server's limit of 16 MB comes near.
+	if len(data) > views.MaxBatchBytes+views.MaxBatchBytes/8 {
+		return nil, fmt.Errorf("%w: batch of %d bytes encoded", views.ErrTooLarge, len(data))
+	}
+	return data, nil
+}
+
+func decodeRedo(data []byte) ([]change, error) {
+	var r redo
+	if err := bson.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("decode batch: %w", err)
+	}
+	return r.Changes, nil
+}
+
+// changesOf returns one change for each document that the batch names, the one
+// that counts, in the order of the batch: a chunk of them can then be written
+// in one command.
+func changesOf(b views.Batch, now time.Time) []change {
+	type name struct{ collection, id string }
+	at := map[name]int{}
+	var changes []change
+	add := func(c change) {
+		n := name{c.Collection, c.Document.ID}
+		i, ok := at[n]
+		if !ok {
+			at[n] = len(changes)
+			changes = append(changes, c)
+		} else if c.Document.Seq >= changes[i].Document.Seq {
+			changes[i] = c
+		}
+	}
+	for _, p := range b.Puts {
+		add(change{Collection: p.Collection, Document: newDocument(p.Doc)})
+	}
+	now = now.UTC().Truncate(time.Millisecond)
+	for _, d := range b.Deletes {
+		add(change{Collection: d.Collection, Document: document{ID: d.ID, Seq: int64(d.Seq), Gone: &now}})
+	}
+	return changes
+}
+
+func byID(id string) bson.D { return bson.D{{Key: "_id", Value: id}} }
+
+func exists(yes bool) bson.D { return bson.D{{Key: "$exists", Value: yes}} }
+
+// guard matches the stored document where the change may replace it. A
+// deletion wins over a put of the same sequence.
+func (d document) guard() bson.D {
+	if d.Gone != nil {
+		return append(byID(d.ID), bson.E{Key: "seq", Value: bson.D{{Key: "$lte", Value: d.Seq}}})
+	}
+	return append(byID(d.ID), bson.E{Key: "$or", Value: bson.A{
+		bson.D{{Key: "seq", Value: bson.D{{Key: "$lt", Value: d.Seq}}}},
+		bson.D{{Key: "seq", Value: d.Seq}, {Key: "gone", Value: exists(false)}},
+	}})
+}
+
+// replaces says of a stored document what guard matches.
+func (d document) replaces(stored *document) bool {
+	switch {
+	case stored == nil || stored.Seq < d.Seq:
+		return true
+	case stored.Seq > d.Seq:
+		return false
+	default:
+		return d.Gone != nil || stored.Gone == nil
+	}
+}
+
+// listFilter asks for one contiguous range of the index. Remaining keys are
+// asked to be of a type that keys have, which leaves out documents without
+// them and, unlike $exists, bounds the scan of the index: those would
+// otherwise be read one by one.
+func listFilter(index views.Index, q views.Query) bson.D {
+	filter := bson.D{}
+	for i, v := range q.Equal {
+		filter = append(filter, bson.E{Key: keyField(index.Keys[i]), Value: v.Any()})
+	}
+	rest := index.Keys[len(q.Equal):]
+	positioned := len(q.After) > 0 || q.AfterID != ""
+	beyond, from := "$gt", "$gte"
+	if q.Desc {
+		beyond, from = "$lt", "$lte"
+	}
+	for i, key := range rest {
+		condition := bson.D{{Key: "$type", Value: bson.A{"long", "string"}}}
+		if positioned && i == 0 {
+			// Says nothing that $or does not, but lets the scan start there.
+			condition = bson.D{{Key: from, Value: q.After[0].Any()}}
+		}
+		filter = append(filter, bson.E{Key: keyField(key), Value: condition})
+	}
+	if !positioned {
+		return filter
+	}
+	if len(rest) == 0 {
+		return append(filter, bson.E{Key: "_id", Value: bson.D{{Key: beyond, Value: q.AfterID}}})
+	}
+	// (a, b, id) > (x, y, z): a > x, or a = x and b > y, or both and id > z.
+	var either bson.A
+	var equal bson.D
+	for i, key := range rest {
+		either = append(either, append(slices.Clone(equal), bson.E{Key: keyField(key), Value: bson.D{{Key: beyond, Value: q.After[i].Any()}}}))
+		equal = append(equal, bson.E{Key: keyField(key), Value: q.After[i].Any()})
+	}
+	either = append(either, append(equal, bson.E{Key: "_id", Value: bson.D{{Key: beyond, Value: q.AfterID}}}))
+	return append(filter, bson.E{Key: "$or", Value: either})
+}
+
+func listSort(index views.Index, q views.Query) bson.D {
+	direction := 1
+	if q.Desc {
+		direction = -1
+	}
+	var sort bson.D
+	for _, key := range index.Keys[len(q.Equal):] {
+		sort = append(sort, bson.E{Key: keyField(key), Value: direction})
+	}
+	return append(sort, bson.E{Key: "_id", Value: direction})
+}
+
+// chunksOfIDs returns the ids without repetitions, in parts that fit a find.
+func chunksOfIDs(ids []string) [][]string {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	return slices.Collect(slices.Chunk(ids, loadChunk))
+}

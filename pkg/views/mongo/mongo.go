@@ -1,0 +1,288 @@
+// Package mongo keeps read models in MongoDB.
+//
+// It asks little of the server: documents are replaced by _id, read by _id or
+// by indexed equality with a sort and a limit. No transactions, change streams,
+// TTL or partial indexes. A batch is atomic because its checkpoint, one
+// document, carries it: moving the checkpoint records what is to be written,
+// and whoever reads a checkpoint whose batch may not be written yet, writes it
+// first. Doing so twice, or late, does no harm, since a document is never
+// replaced by one of a smaller sequence.
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"quire.dev/pkg/views"
+)
+
+const (
+	defaultTimeout = 10 * time.Second
+	// tombstoneAge is how long a deletion is remembered. It has to outlast any
+	// writer that still has the document in hand.
+	tombstoneAge  = time.Hour
+	sweepInterval = 5 * time.Minute
+	// loadChunk bounds the ids of one find.
+	loadChunk = 1000
+	// Collections of ours; names of views.Collection begin with a letter.
+	checkpointCollection = "_checkpoints"
+	looseCollection      = "_batches"
+)
+
+// Config says where the server is and what the database holds.
+type Config struct {
+	URI         string
+	Database    string
+	Collections []views.Collection
+	Timeout     time.Duration    // of a call whose context has no deadline; 0 is 10 s
+	Logger      *slog.Logger     // what Run has to report; nil discards it
+	Now         func() time.Time // ages deletions; nil is time.Now
+}
+
+// Store is a views.Store over one database. Reads and writes go to the primary
+// and count once a majority has them.
+type Store struct {
+	schema views.Schema
+	client *mongo.Client
+	db     *mongo.Database
+	logger *slog.Logger
+	now    func() time.Time
+	close  func() error
+	// crash lets a test end a Commit half way; nil otherwise.
+	crash func(stage) error
+}
+
+// stage is a place in a Commit where a crash leaves something to complete.
+type stage string
+
+const (
+	stageRecorded stage = "recorded" // the checkpoint has moved, nothing is written
+	stageChunk    stage = "chunk"    // a part is written
+	stageWritten  stage = "written"  // all is written, the checkpoint does not say so
+)
+
+var _ views.Store = (*Store)(nil)
+
+// Open connects, makes the indexes that the database lacks, and completes
+// batches without a stream that a crash left half done. Indexes no longer
+// declared stay, since instances of an older version may still use them.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	schema, err := views.NewSchema(config.Collections)
+	if err != nil {
+		return nil, err
+	}
+	if config.Database == "" {
+		return nil, fmt.Errorf("%w: no database named", views.ErrInvalid)
+	}
+	if config.Timeout == 0 {
+		config.Timeout = defaultTimeout
+	}
+	client, err := mongo.Connect(options.Client().
+		ApplyURI(config.URI).
+		SetTimeout(config.Timeout).
+		SetServerSelectionTimeout(config.Timeout).
+		SetReadPreference(readpref.Primary()).
+		SetReadConcern(readconcern.Majority()).
+		SetWriteConcern(writeconcern.Majority()))
+	if err != nil {
+		return nil, fmt.Errorf("%w: connect to MongoDB: %w", views.ErrInvalid, err)
+	}
+	s := &Store{schema: schema, client: client, db: client.Database(config.Database), logger: config.Logger, now: config.Now}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.close = sync.OnceValue(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.Timeout)
+		defer cancel()
+		return client.Disconnect(ctx)
+	})
+	if err := s.createIndexes(ctx); err != nil {
+		return nil, errors.Join(failure(ctx, "create indexes", err), s.close())
+	}
+	if err := s.completeLoose(ctx, s.now()); err != nil {
+		return nil, errors.Join(failure(ctx, "complete batches", err), s.close())
+	}
+	return s, nil
+}
+
+// createIndexes names an index after its keys too, so that a change of keys
+// under the same name makes another index.
+func (s *Store) createIndexes(ctx context.Context) error {
+	for _, c := range s.schema.Collections() {
+		models := []mongo.IndexModel{{
+			Keys:    bson.D{{Key: "gone", Value: 1}},
+			Options: options.Index().SetName("gone").SetSparse(true),
+		}}
+		for _, index := range c.Indexes {
+			name, keys := index.Name, bson.D{}
+			for _, key := range index.Keys {
+				name += "." + key
+				keys = append(keys, bson.E{Key: keyField(key), Value: 1})
+			}
+			models = append(models, mongo.IndexModel{
+				Keys:    append(keys, bson.E{Key: "_id", Value: 1}),
+				Options: options.Index().SetName(name),
+			})
+		}
+		if _, err := s.db.Collection(c.Name).Indexes().CreateMany(ctx, models); err != nil {
+			return fmt.Errorf("collection %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// failure wraps what the driver returned.
+func failure(ctx context.Context, what string, err error) error {
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	return views.Unavailable(what, err)
+}
+
+// Close ends the connections. It may be called more than once.
+func (s *Store) Close() error {
+	if err := s.close(); err != nil {
+		return views.Unavailable("close", err)
+	}
+	return nil
+}
+
+// Load implements views.Store.
+func (s *Store) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
+	if err := s.schema.CheckLoad(collection, ids); err != nil {
+		return nil, err
+	}
+	what := "load from " + collection
+	if err := ctx.Err(); err != nil {
+		return nil, views.Unavailable(what, err)
+	}
+	found := options.Find()
+	if parts == views.Heads {
+		found.SetProjection(bson.D{{Key: "b", Value: 0}})
+	}
+	docs := make([]views.Doc, 0, len(ids))
+	for _, chunk := range chunksOfIDs(ids) {
+		filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: chunk}}}}
+		if len(chunk) == 1 {
+			filter = byID(chunk[0])
+		}
+		more, err := s.find(ctx, collection, filter, found)
+		if err != nil {
+			return nil, failure(ctx, what, err)
+		}
+		docs = append(docs, more...)
+	}
+	return docs, nil
+}
+
+// List implements views.Store.
+func (s *Store) List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error) {
+	index, err := s.schema.CheckQuery(collection, q)
+	if err != nil {
+		return nil, err
+	}
+	what := "list " + collection + "." + q.Index
+	if err := ctx.Err(); err != nil {
+		return nil, views.Unavailable(what, err)
+	}
+	docs, err := s.find(ctx, collection, listFilter(index, q), options.Find().
+		SetSort(listSort(index, q)).
+		SetLimit(int64(q.Limit)).
+		SetProjection(bson.D{{Key: "b", Value: 0}}))
+	if err != nil {
+		return nil, failure(ctx, what, err)
+	}
+	return docs, nil
+}
+
+func (s *Store) find(ctx context.Context, collection string, filter bson.D, found *options.FindOptionsBuilder) (_ []views.Doc, err error) {
+	cursor, err := s.db.Collection(collection).Find(ctx, filter, found)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cursor.Close(ctx)) }()
+	keys := s.schema.Keys(collection)
+	var docs []views.Doc
+	for cursor.Next(ctx) {
+		var stored document
+		if err := cursor.Decode(&stored); err != nil {
+			return nil, err
+		}
+		if stored.Gone != nil {
+			continue
+		}
+		d, err := stored.doc(keys)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	return docs, cursor.Err()
+}
+
+// Insert implements views.Store.
+func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) error {
+	if err := s.schema.CheckDoc(collection, d); err != nil {
+		return err
+	}
+	what := "insert into " + collection
+	if err := ctx.Err(); err != nil {
+		return views.Unavailable(what, err)
+	}
+	stored := newDocument(d)
+	// A tombstone may be swept between the two steps, once; a second round
+	// then finds the id free.
+	for range 3 {
+		_, err := s.db.Collection(collection).InsertOne(ctx, stored)
+		if err == nil {
+			return nil
+		}
+		if !mongo.IsDuplicateKeyError(err) {
+			return failure(ctx, what, err)
+		}
+		filter := append(byID(d.ID), bson.E{Key: "gone", Value: exists(true)}, bson.E{Key: "seq", Value: bson.D{{Key: "$lte", Value: stored.Seq}}})
+		result, err := s.db.Collection(collection).ReplaceOne(ctx, filter, stored)
+		if err != nil {
+			return failure(ctx, what, err)
+		}
+		if result.MatchedCount == 1 {
+			return nil
+		}
+		found, err := s.header(ctx, collection, d.ID)
+		if err != nil {
+			return failure(ctx, what, err)
+		}
+		if found != nil && (found.Gone == nil || found.Seq > stored.Seq) {
+			return fmt.Errorf("insert %q: %w", d.ID, views.ErrExists)
+		}
+	}
+	return views.Unavailable(what, errors.New("the document comes and goes"))
+}
+
+// header returns sequence and deletion of a document, nil where there is none.
+func (s *Store) header(ctx context.Context, collection, id string) (*document, error) {
+	var found document
+	err := s.db.Collection(collection).FindOne(ctx, byID(id), options.FindOne().
+		SetProjection(bson.D{{Key: "seq", Value: 1}, {Key: "gone", Value: 1}})).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &found, nil
+}

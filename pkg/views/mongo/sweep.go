@@ -1,0 +1,46 @@
+package mongo
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// looseAge is when a batch without a stream counts as left behind.
+const looseAge = time.Minute
+
+// Run sweeps until ctx ends, and then returns nil. One instance of a service
+// doing so is enough, several do no harm.
+func (s *Store) Run(ctx context.Context) error {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "sweep of the views failed, will be tried again",
+				slog.Any("error", err), slog.Duration("after", sweepInterval))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Sweep forgets deletions that are an hour old, and completes batches without
+// a stream that nobody has completed for a minute.
+func (s *Store) Sweep(ctx context.Context) error {
+	now := s.now()
+	if err := s.completeLoose(ctx, now.Add(-looseAge)); err != nil {
+		return failure(ctx, "complete batches", err)
+	}
+	filter := bson.D{{Key: "gone", Value: bson.D{{Key: "$lt", Value: now.Add(-tombstoneAge).UTC()}}}}
+	for _, c := range s.schema.Collections() {
+		if _, err := s.db.Collection(c.Name).DeleteMany(ctx, filter); err != nil {
+			return failure(ctx, "sweep "+c.Name, err)
+		}
+	}
+	return nil
+}
