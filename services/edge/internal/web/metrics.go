@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"quire.dev/pkg/telemetry"
 )
 
 // metrics counts answers. Its counters are looked up once, not on every request.
@@ -12,19 +14,15 @@ type metrics struct {
 	seconds prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
-	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "quire_edge_answers_total", Help: "HTTP answers, by the class of their status.",
-	}, []string{"class"})
-	m := &metrics{seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "quire_edge_request_seconds", Help: "Time from a request's header to its answer.",
-		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	})}
+func newMetrics(to *telemetry.Metrics) *metrics {
+	answers := to.CounterVec(telemetry.Desc{
+		Service: "edge", Name: "answers_total", Help: "HTTP answers, by the class of their status.",
+	}, "class")
+	m := &metrics{seconds: to.Histogram(telemetry.Desc{
+		Service: "edge", Name: "request_seconds", Help: "Time from a request's header to its answer.",
+	}, telemetry.Durations())}
 	for i, class := range [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} {
 		m.answers[i] = answers.WithLabelValues(class)
-	}
-	if r != nil {
-		r.MustRegister(answers, m.seconds)
 	}
 	return m
 }

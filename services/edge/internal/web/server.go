@@ -34,12 +34,12 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/semaphore"
 
@@ -47,6 +47,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/fault"
+	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 )
 
@@ -86,7 +87,7 @@ type Deps struct {
 	Blobs   blob.Store
 	Secret  *apikey.Secret
 	Logger  *slog.Logger
-	Metrics prometheus.Registerer
+	Metrics *telemetry.Metrics
 	Ops     fasthttp.RequestHandler // answers /livez, /readyz and /metrics; nil where they are elsewhere
 }
 
@@ -146,7 +147,7 @@ func New(cfg Config, deps Deps) *Server {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer s.cancel()
 	if s.cfg.PublicURL == "" {
-		url := "http://" + ln.Addr().String()
+		url := "http://" + hostFor(ln.Addr())
 		s.publicURL.Store(&url)
 	}
 	wrapped := newListener(ln, &s.cfg)
@@ -169,6 +170,14 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	wrapped.waiting.Wait()
 	return err
+}
+
+// hostFor is how a client on this machine reaches a listener.
+func hostFor(a net.Addr) string {
+	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(t.Port))
+	}
+	return a.String()
 }
 
 // register makes every route.
@@ -242,6 +251,9 @@ func knownMethod(m []byte) bool {
 
 // now is the edge's clock.
 func (s *Server) now() time.Time { return s.bus.Now() }
+
+// PublicURL is where clients find the edge. It is final once Serve has begun.
+func (s *Server) PublicURL() string { return *s.publicURL.Load() }
 
 // url is an absolute address under the public one.
 func (s *Server) url(path string) string { return *s.publicURL.Load() + path }

@@ -1,0 +1,208 @@
+// Package edge is the service that clients talk to. It authenticates, validates, has billing admit,
+// asks the document services, and answers. It keeps no state that matters: any number of edges run
+// side by side.
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/telemetry"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/web"
+)
+
+// Config is how one edge runs. Listen, Secret and Partitions must be set.
+type Config struct {
+	Listen         string         // host:port; port 0 is any free one
+	OpsListen      string         // where /livez, /readyz and /metrics are; empty: on Listen
+	PublicURL      string         // empty: http://<listener>
+	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
+	AdminToken     string         // empty: the admin paths do not exist
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For counts
+	Partitions     int            // of every journal
+	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET, 0 outside development
+
+	MaxConns          int           // 16,384
+	MaxConnsPerSource int           // 12,288
+	StopGrace         time.Duration // running requests get so long at a stop; 10 s
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var errs []error
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("listen: %w", err))
+	}
+	if _, _, err := net.SplitHostPort(c.OpsListen); err != nil && c.OpsListen != "" {
+		errs = append(errs, fmt.Errorf("ops listen: %w", err))
+	}
+	if len(c.Secret) < apikey.MinSecretBytes {
+		errs = append(errs, fmt.Errorf("secret of %d bytes: at least %d are needed", len(c.Secret), apikey.MinSecretBytes))
+	}
+	if c.Partitions < 1 {
+		errs = append(errs, fmt.Errorf("%d partitions", c.Partitions))
+	}
+	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.StopGrace < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Deps is what an edge works with; it stays the caller's. Metrics, Health and Logger may be nil.
+type Deps struct {
+	NC      *nats.Conn
+	Blobs   blob.Store
+	Logger  *slog.Logger
+	Metrics *telemetry.Metrics
+	Health  *telemetry.Health
+}
+
+// Service is one edge.
+type Service struct {
+	cfg   Config
+	deps  Deps
+	bus   *bus.Bus
+	web   *web.Server
+	ops   http.Handler
+	ready chan struct{}
+	addr  string // set before ready is closed
+}
+
+// opsTimeout bounds one request of an operator.
+const opsTimeout = 10 * time.Second
+
+// New prepares an edge. Nothing is contacted before Run.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("edge configuration: %w", err)
+	}
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	secret, err := apikey.NewSecret(cfg.Secret)
+	if err != nil {
+		return nil, err
+	}
+	offset := cfg.ClockOffset
+	b, err := bus.New(deps.NC, bus.Config{
+		Partitions: cfg.Partitions, Offset: offset, Clock: func() time.Time { return time.Now().Add(offset) },
+		Logger: deps.Logger, Metrics: deps.Metrics.Registerer(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{cfg: cfg, deps: deps, bus: b, ops: telemetry.Handler(deps.Metrics, deps.Health), ready: make(chan struct{})}
+	var ops fasthttp.RequestHandler
+	if cfg.OpsListen == "" {
+		ops = fasthttpadaptor.NewFastHTTPHandler(s.ops)
+	}
+	s.web = web.New(web.Config{
+		PublicURL: cfg.PublicURL, AdminToken: cfg.AdminToken, TrustedProxies: cfg.TrustedProxies, Partitions: cfg.Partitions,
+		MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
+	}, web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Ops: ops})
+	return s, nil
+}
+
+// Ready is closed once the edge answers requests.
+func (s *Service) Ready() <-chan struct{} { return s.ready }
+
+// Addr is the address it listens on, host:port. It is for use after Ready.
+func (s *Service) Addr() string { return s.addr }
+
+// URL is the public URL. It is for use after Ready.
+func (s *Service) URL() string { return s.web.PublicURL() }
+
+// Run answers requests until ctx ends. It then takes no more, finishes those that run, has the bus
+// store what still waits, and returns. Called once.
+func (s *Service) Run(ctx context.Context) error {
+	health := s.deps.Health.Register("edge")
+	defer health.Remove()
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("edge: %w", err)
+	}
+	defer ln.Close()
+	stopOps, err := s.serveOps(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopOps()
+
+	// The bus outlives ctx: requests that still run need it.
+	busCtx, stopBus := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBus()
+	busDone := make(chan error, 1)
+	go func() { busDone <- s.bus.Run(busCtx) }()
+	select {
+	case <-s.bus.Ready():
+	case err := <-busDone:
+		return fmt.Errorf("edge: bus: %w", err)
+	case <-ctx.Done():
+		stopBus()
+		return <-busDone
+	}
+	return s.serve(ctx, ln, health, stopBus, busDone)
+}
+
+// serve answers until ctx or the bus ends, and then stops the bus.
+func (s *Service) serve(ctx context.Context, ln net.Listener, health *telemetry.Check, stopBus func(), busDone <-chan error) error {
+	webCtx, stopWeb := context.WithCancel(ctx)
+	defer stopWeb()
+	webDone := make(chan error, 1)
+	go func() { webDone <- s.web.Serve(webCtx, ln) }()
+	s.addr = ln.Addr().String()
+	health.Ready()
+	s.deps.Logger.Info("edge listens", "address", s.addr)
+	close(s.ready)
+
+	var webErr, busErr error
+	select {
+	case webErr = <-webDone:
+		stopBus()
+		busErr = <-busDone
+	case busErr = <-busDone:
+		if busErr == nil {
+			busErr = errors.New("it ended by itself")
+		}
+		health.Fail("the bus ended")
+		stopWeb()
+		webErr = <-webDone
+	}
+	if busErr != nil {
+		busErr = fmt.Errorf("edge: bus: %w", busErr)
+	}
+	return errors.Join(webErr, busErr)
+}
+
+// serveOps serves the paths for operators on a listener of their own, where one is set.
+func (s *Service) serveOps(ctx context.Context) (stop func(), err error) {
+	if s.cfg.OpsListen == "" {
+		return func() {}, nil
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.OpsListen)
+	if err != nil {
+		return nil, fmt.Errorf("edge: %w", err)
+	}
+	server := &http.Server{Handler: s.ops, ReadTimeout: opsTimeout, WriteTimeout: opsTimeout, MaxHeaderBytes: 8 << 10}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.deps.Logger.Error("the operators' listener failed", "error", err)
+		}
+	}()
+	return func() { server.Close(); <-done }, nil
+}
