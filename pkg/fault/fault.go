@@ -10,7 +10,7 @@ import (
 // Kind is an error's code in the API.
 type Kind string
 
-// The kinds of the HTTP contract.
+// The kinds of the HTTP contract, and what docs/openapi.yaml adds to them.
 const (
 	Malformed            Kind = "malformed"
 	UnknownField         Kind = "unknown_field"
@@ -26,6 +26,7 @@ const (
 	NotOwner             Kind = "not_owner"
 	WrongPassword        Kind = "wrong_password"
 	CrossOrigin          Kind = "cross_origin"
+	ConfirmationRequired Kind = "confirmation_required"
 	NotFound             Kind = "not_found"
 	MethodNotAllowed     Kind = "method_not_allowed"
 	IdempotencyInFlight  Kind = "idempotency_in_flight"
@@ -42,6 +43,7 @@ const (
 	PlanUpgradeRequired  Kind = "plan_upgrade_required"
 	AnonymousLimit       Kind = "anonymous_limit"
 	TooManyFailures      Kind = "too_many_failures"
+	RateLimited          Kind = "rate_limited"
 	Internal             Kind = "internal"
 	Unavailable          Kind = "unavailable"
 	OutcomeUnknown       Kind = "outcome_unknown"
@@ -50,11 +52,11 @@ const (
 var statuses = map[Kind]int{
 	Malformed: 400, UnknownField: 400, InvalidField: 400, InvalidCursor: 400,
 	APIKeyRequired: 401, InvalidAPIKey: 401, ManageTokenRequired: 401, AdminTokenRequired: 401, SessionRequired: 401, InvalidCredentials: 401,
-	InvalidManageToken: 403, NotOwner: 403, WrongPassword: 403, CrossOrigin: 403,
+	InvalidManageToken: 403, NotOwner: 403, WrongPassword: 403, CrossOrigin: 403, ConfirmationRequired: 403,
 	NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408,
 	IdempotencyInFlight: 409, EmailTaken: 409, InsufficientCredits: 409, VersionMismatch: 412,
 	TooLarge: 413, UnsupportedMediaType: 415, RangeNotSatisfiable: 416, IdempotencyMismatch: 422,
-	QuotaExhausted: 429, PlanUpgradeRequired: 429, AnonymousLimit: 429, TooManyFailures: 429, HeadersTooLarge: 431,
+	QuotaExhausted: 429, PlanUpgradeRequired: 429, AnonymousLimit: 429, TooManyFailures: 429, RateLimited: 429, HeadersTooLarge: 431,
 	Internal: 500, Unavailable: 503, OutcomeUnknown: 504,
 }
 
