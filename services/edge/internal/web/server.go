@@ -187,6 +187,8 @@ func (s *Server) register() {
 	s.registerLists()
 	s.registerAccounts()
 	s.registerAdmin()
+	s.registerPages()
+	s.registerDocs()
 }
 
 func (s *Server) registerOps(ops fasthttp.RequestHandler) {

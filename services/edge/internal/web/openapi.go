@@ -1,0 +1,35 @@
+package web
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// openapiSource is docs/openapi.yaml as `make generate` copied it here: a file outside of the module
+// can't be embedded. A test holds the two equal.
+//
+//go:embed openapi.yaml
+var openapiSource []byte
+
+func (s *Server) registerDocs() {
+	sum := sha256.Sum256(openapiSource)
+	tag := hex.EncodeToString(sum[:8])
+	s.route(fiber.MethodGet, "/docs/openapi.yaml", func(c *fiber.Ctx) error {
+		noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+		if err != nil {
+			return err
+		}
+		c.Set(fiber.HeaderCacheControl, "no-cache")
+		if noneOf.sent && noneOf.matches(tag) {
+			return notModified(c, tag)
+		}
+		c.Set(fiber.HeaderETag, quote(tag))
+		c.Set(fiber.HeaderContentType, "application/yaml; charset=utf-8")
+		c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+		c.Response().SetBodyRaw(openapiSource)
+		return nil
+	})
+}
