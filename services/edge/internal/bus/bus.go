@@ -186,11 +186,11 @@ func (b *Bus) Run(ctx context.Context) error {
 
 	// The answers are read until the last appender has returned: its last batch waits for one.
 	receiving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var helpers sync.WaitGroup
-	defer helpers.Wait()
+	var background sync.WaitGroup
+	defer background.Wait()
 	defer stop()
-	helpers.Go(func() { b.receive(receiving) })
-	helpers.Go(func() { b.sweep(receiving) })
+	background.Go(func() { b.receive(receiving) })
+	background.Go(func() { b.sweep(receiving) })
 	if err := b.flush(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}

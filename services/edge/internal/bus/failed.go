@@ -10,16 +10,21 @@ import (
 
 // failed runs on the appender's goroutine.
 func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
-	if number > 0 && l.confirmed.Load() == number {
+	l.mu.Lock()
+	f, confirmed := l.flights[number], number > 0 && l.confirmed == number
+	if !confirmed {
+		delete(l.flights, number)
+	}
+	l.mu.Unlock()
+	if confirmed {
 		l.acked(items, number, 0) // the answer came in the instant in which the appender gave up
 		return
 	}
-	f := l.remove(number)
 	unknown := errors.Is(cause, journal.ErrUnknown)
 	err := appendFault(cause)
 	var settlements []*item[T, A]
 	for _, it := range items {
-		if it.stored {
+		if it.settlement {
 			settlements = append(settlements, it)
 			continue
 		}
@@ -67,6 +72,7 @@ func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T
 func (l *lane[T, A]) lose(settlements []*item[T, A], cause error) {
 	l.bus.cfg.Logger.Error("settlements were not stored", slog.String("subject", l.subject),
 		slog.Int("settlements", len(settlements)), slog.Any("error", cause))
+	l.lost += len(settlements)
 	for _, it := range settlements {
 		l.end(it, outcomeUnknown(cause))
 	}

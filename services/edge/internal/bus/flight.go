@@ -1,8 +1,6 @@
 package bus
 
-import (
-	"time"
-)
+import "time"
 
 // flight is a batch that left and is not answered completely.
 type flight[T, A any] struct {
@@ -10,7 +8,7 @@ type flight[T, A any] struct {
 	data     []byte
 	left     time.Time
 	asked    time.Duration // when it was last published, by Bus.elapsed
-	isStored bool
+	stored   bool
 	items    []*item[T, A] // by position; nil: answered
 	open     int           // those that are not
 	resolved chan struct{} // closed when the flight is removed
@@ -20,14 +18,14 @@ type flight[T, A any] struct {
 func (l *lane[T, A]) acked(items []*item[T, A], number, _ uint64) {
 	l.bus.metrics.batches.WithLabelValues(l.kind).Inc()
 	for _, it := range items {
-		if it.stored {
+		if it.settlement {
 			l.end(it, nil)
 		}
 	}
 	l.mu.Lock()
 	f := l.flights[number]
 	if f != nil {
-		f.isStored, f.asked = true, l.bus.elapsed()
+		f.stored, f.asked = true, l.bus.elapsed()
 		if f.open == 0 {
 			delete(l.flights, number)
 			f = nil
@@ -52,24 +50,14 @@ func (l *lane[T, A]) answered(number uint64, count int, set func(i int, value *T
 		return false
 	}
 	delete(l.flights, number)
+	l.confirmed = max(l.confirmed, number)
 	l.mu.Unlock()
-	l.confirm(number)
+	l.appender.Confirm(number)
 	l.landed(f)
 	for i, it := range f.items {
 		l.deliver(it, i, set)
 	}
 	return true
-}
-
-// confirm lets the appender go on: what is answered is stored.
-func (l *lane[T, A]) confirm(number uint64) {
-	for {
-		last := l.confirmed.Load()
-		if last >= number || l.confirmed.CompareAndSwap(last, number) {
-			break
-		}
-	}
-	l.appender.Confirm(number)
 }
 
 func (l *lane[T, A]) landed(f *flight[T, A]) {
@@ -112,8 +100,9 @@ func (l *lane[T, A]) part(number uint64, index int, set func(i int, value *T, an
 	if last {
 		delete(l.flights, number)
 	}
+	l.confirmed = max(l.confirmed, number)
 	l.mu.Unlock()
-	l.confirm(number)
+	l.appender.Confirm(number)
 	if last {
 		l.landed(f)
 	}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,14 +21,15 @@ const (
 
 // item is one thing that waits for its journal, and then for its answer.
 type item[T, A any] struct {
-	value   T
-	stored  bool          // it is over when it is stored: no answer comes to it, and it can't be given up
-	expires time.Duration // by Bus.elapsed
-	state   atomic.Uint32
-	done    chan struct{} // closed when answer and err are set; nil where nobody waits
-	tokens  chan struct{} // one is given back when it is over; may be nil
-	answer  A
-	err     error
+	value T
+	// settlement: it is over when it is stored; no answer comes to it, and it can't be given up.
+	settlement bool
+	expires    time.Duration // by Bus.elapsed
+	state      atomic.Uint32
+	done       chan struct{} // closed when answer and err are set; nil where nobody waits
+	tokens     chan struct{} // one is given back when it is over; may be nil
+	answer     A
+	err        error
 }
 
 // lane is the way to one subject of a journal and back: items leave in batches, one batch at a
@@ -37,13 +39,15 @@ type lane[T, A any] struct {
 	appender *journal.Appender[*item[T, A]]
 	open     atomic.Int64 // items that wait for an answer
 	stuck    atomic.Bool  // settlements of a failed batch are being stored; new items are turned away
-	// confirmed is the number of the last batch that an answer has come to.
-	confirmed atomic.Uint64
-	stopping  context.Context // of Run; read by the appender's goroutine only
 
-	mu      sync.Mutex
-	fifo    []*item[T, A] // in the order of their deadlines, those that are over among them
-	flights map[uint64]*flight[T, A]
+	// Of the appender's goroutine.
+	stopping context.Context // of Run
+	lost     int             // settlements that could not be stored
+
+	mu        sync.Mutex
+	fifo      []*item[T, A] // in the order of their deadlines, those that are over among them
+	flights   map[uint64]*flight[T, A]
+	confirmed uint64 // number of the last batch that an answer has come to
 }
 
 type laneConfig[T, A any] struct {
@@ -92,7 +96,11 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 
 func (l *lane[T, A]) run(ctx context.Context) error {
 	l.stopping = ctx
-	return l.appender.Run(ctx)
+	err := l.appender.Run(ctx)
+	if l.lost > 0 {
+		err = errors.Join(err, fmt.Errorf("%d settlements to %s were not stored", l.lost, l.subject))
+	}
+	return err
 }
 
 // waiting tells whether an item waits for its answer.
@@ -149,7 +157,7 @@ func (l *lane[T, A]) end(it *item[T, A], err error) {
 
 func (l *lane[T, A]) finish(it *item[T, A], err error) {
 	it.err = err
-	if !it.stored {
+	if !it.settlement {
 		l.open.Add(-1)
 	}
 	if it.done != nil {
@@ -167,7 +175,7 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 	leaving := make([]*item[T, A], 0, len(items))
 	for _, it := range items {
 		switch {
-		case it.stored:
+		case it.settlement:
 		case it.state.CompareAndSwap(waiting, sent):
 			f.items = append(f.items, it)
 		default:

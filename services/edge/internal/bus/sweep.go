@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,6 +14,9 @@ import (
 
 // sweepEvery is how late a time-out may be noticed.
 const sweepEvery = 20 * time.Millisecond
+
+// resendsPerSweep bounds what a lane publishes again while nobody answers at all.
+const resendsPerSweep = 2
 
 // sweep ends what is out of time and sends again what was not answered. One timer for all: at
 // tens of thousands of requests a second a timer each costs more than the requests.
@@ -104,13 +108,16 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered, a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, f := range l.flights {
-		if !f.isStored {
+		if !f.stored {
 			continue // the appender is at it
+		}
+		if reconnected {
+			f.asked = math.MinInt64 / 2 // long ago: its answer may have been lost with the connection
 		}
 		if f.abandoned() {
 			delete(l.flights, number)
 			abandoned = append(abandoned, f)
-		} else if reconnected || now-f.asked >= l.bus.cfg.ResendAfter {
+		} else if now-f.asked >= l.bus.cfg.ResendAfter && len(unanswered) < resendsPerSweep {
 			f.asked = now
 			unanswered = append(unanswered, f)
 		}

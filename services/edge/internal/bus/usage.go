@@ -159,7 +159,7 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 		return
 	}
 	u.bus.metrics.orphans.Inc()
-	it := &usageItem{value: usage{Admission: v.Admission, result: event.Result_VOID}, stored: true}
+	it := &usageItem{value: usage{Admission: v.Admission, result: event.Result_VOID}, settlement: true}
 	if err := u.appender.Add(it); err != nil {
 		// Only when stopping. Billing closes the hold by itself after two minutes.
 		u.bus.cfg.Logger.Warn("admission was not given back", "request", v.RequestID.String(), "error", err)
@@ -172,7 +172,7 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 func (b *Bus) Served(a Admission) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}
-	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED}, stored: true, tokens: u.tokens}
+	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED}, settlement: true, tokens: u.tokens}
 	if err := u.appender.Add(it); err != nil {
 		u.end(it, appendFault(err))
 		b.cfg.Logger.Warn("settlement came too late", "request", a.RequestID.String(), "error", err)
@@ -184,9 +184,9 @@ func (b *Bus) Served(a Admission) {
 // bus goes on trying; Unavailable is returned only when the bus is stopping.
 func (b *Bus) Void(ctx context.Context, a Admission, failed bool) error {
 	it := &usageItem{
-		value:  usage{Admission: a, result: event.Result_VOID, failed: failed},
-		stored: true,
-		done:   make(chan struct{}),
+		value:      usage{Admission: a, result: event.Result_VOID, failed: failed},
+		settlement: true,
+		done:       make(chan struct{}),
 	}
 	if err := b.usageOf(a.Account).appender.Add(it); err != nil {
 		return appendFault(err)

@@ -233,7 +233,7 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
 	w := newWorld(t, 1)
 	newFakeBilling(t, w.nc, 1)
-	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 300 * time.Millisecond })
+	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 2 * time.Second })
 	w.server.Stop()
 	var pending []*PendingVerdict
 	for range 10 {
@@ -425,4 +425,14 @@ func TestServedWaitsForRoomInsteadOfDropping(t *testing.T) {
 	start(t, b)
 	<-done
 	journaltest.Eventually(t, "settlements folded", f.is(func() bool { return len(f.served) == n }))
+}
+
+func TestRunTellsOfSettlementsThatItCouldNotStore(t *testing.T) {
+	w := newWorld(t, 1)
+	b := w.bus(t, func(c *Config) { c.DrainTimeout = 50 * time.Millisecond })
+	w.server.Stop()
+	b.Served(admission(1))
+	if err := b.stop(); err == nil {
+		t.Fatal("run returned nil with a settlement that was not stored")
+	}
 }

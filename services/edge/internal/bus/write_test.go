@@ -101,7 +101,7 @@ func TestWriteFailsAsUnavailableOrUnknown(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
-			b := w.bus(t, func(c *Config) { c.WriteTimeout = time.Second })
+			b := w.bus(t, func(c *Config) { c.WriteTimeout = 2 * time.Second })
 			ctx := test.prepare(t, w)
 			_, err := b.Write(ctx, event.Paste, request("a"))
 			if fault.KindOf(err) != test.want {
