@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.25.0
-	google.golang.org/protobuf v1.36.12
+	golang.org/x/sync v0.24.0
 	pgregory.net/rapid v1.3.0
 	quire.dev/pkg v0.0.0
 )
@@ -22,6 +22,7 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace quire.dev/pkg => ../../pkg

@@ -181,9 +181,15 @@ func (f *Fold) enter(a *account, e *event.LedgerEntry) {
 
 // ledgerID is the position of an entry, in a form that sorts as it does.
 func ledgerID(sequence uint64, ordinal uint32) []byte {
-	id := event.AppendBase62(make([]byte, 0, 17), sequence, 11)
-	return event.AppendBase62(id, uint64(ordinal), 6)
+	id := event.AppendBase62(make([]byte, 0, ledgerDigits+ordinalDigits), sequence, ledgerDigits)
+	return event.AppendBase62(id, uint64(ordinal), ordinalDigits)
 }
+
+// Digits of a ledger id in base62: of a 64-bit and of a 32-bit number.
+const (
+	ledgerDigits  = 11
+	ordinalDigits = 6
+)
 
 // enterCharge writes the price of a request that was served.
 func (f *Fold) enterCharge(a *account, h *hold, at int64) {

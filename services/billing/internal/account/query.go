@@ -68,3 +68,13 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 	}
 	return nil, false
 }
+
+// ValidLedgerID tells whether s has the form of a ledger entry's id.
+func ValidLedgerID(s string) bool {
+	if len(s) != ledgerDigits+ordinalDigits {
+		return false
+	}
+	_, ok1 := event.ParseBase62(s[:ledgerDigits], ledgerDigits)
+	_, ok2 := event.ParseBase62(s[ledgerDigits:], ordinalDigits)
+	return ok1 && ok2
+}

@@ -1,0 +1,231 @@
+// Package billing is the service that owns accounts: tiers, keys, quotas, credits, storage bills,
+// and the users behind them. It folds the billing journals and answers the edges.
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/partition"
+	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/users"
+)
+
+// Config is what one instance folds and how. Zero fields take the defaults said beside them.
+type Config struct {
+	Partitions     []int // all of them where it is nil
+	PartitionCount int   // of every domain; 1
+
+	Book *plan.Book // the price book to publish; plan.Published(10)
+
+	Replicas        int   // of streams that are made; 1
+	StreamMaxBytes  int64 // of each stream; 0: no bound
+	ProjectionBound int   // documents that may wait for the read model; 100,000
+
+	SnapshotMessages int           // messages between two snapshots; 50,000
+	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
+	StopTimeout      time.Duration // for writing what is left at a stop; 20 s
+
+	// Progress, if set, is told of folds and audits that take a while. It may be called from several
+	// goroutines at a time.
+	Progress func(what string, done, total uint64)
+}
+
+// Validate reports all faults at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.PartitionCount < 0 {
+		errs = append(errs, fmt.Errorf("%d partitions", c.PartitionCount))
+	}
+	seen := map[int]bool{}
+	for _, p := range c.Partitions {
+		if p < 0 || p >= max(c.PartitionCount, 1) || seen[p] {
+			errs = append(errs, fmt.Errorf("partition %d of %d", p, max(c.PartitionCount, 1)))
+		}
+		seen[p] = true
+	}
+	for _, v := range []struct {
+		what  string
+		value int64
+	}{
+		{"replicas", int64(c.Replicas)},
+		{"stream bytes", c.StreamMaxBytes},
+		{"projection bound", int64(c.ProjectionBound)},
+		{"snapshot messages", int64(c.SnapshotMessages)},
+		{"snapshot interval", int64(c.SnapshotInterval)},
+		{"stop timeout", int64(c.StopTimeout)},
+	} {
+		if v.value < 0 {
+			errs = append(errs, fmt.Errorf("%s below zero", v.what))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	c.PartitionCount = max(c.PartitionCount, 1)
+	if c.Partitions == nil {
+		for p := range c.PartitionCount {
+			c.Partitions = append(c.Partitions, p)
+		}
+	}
+	if c.Book == nil {
+		c.Book = plan.Published(10)
+	}
+	if c.SnapshotMessages == 0 {
+		c.SnapshotMessages = 50_000
+	}
+	if c.SnapshotInterval == 0 {
+		c.SnapshotInterval = 10 * time.Minute
+	}
+	if c.StopTimeout == 0 {
+		c.StopTimeout = 20 * time.Second
+	}
+	if c.Progress == nil {
+		c.Progress = func(string, uint64, uint64) {}
+	}
+	return c
+}
+
+// Deps is what the service works with; all of it stays the caller's.
+type Deps struct {
+	NC      *nats.Conn
+	Views   views.Store        // opened with Collections; users are nowhere else, so it must sync its commits
+	Blobs   blob.Store         // for snapshots
+	Clock   func() time.Time   // time.Now where it is nil
+	Offset  time.Duration      // QUIRE_CLOCK_OFFSET, 0 outside development
+	Logger  *slog.Logger       // silent where it is nil
+	Metrics *telemetry.Metrics // may be nil
+	Health  *telemetry.Health  // may be nil
+}
+
+// Collections are those of the read model that this service owns.
+func Collections() []views.Collection {
+	return append(projection.Collections(), users.Collections()...)
+}
+
+const (
+	userWorkers = 32
+	userQueue   = "billing"
+)
+
+// Service is one instance. Any number of them may fold the same partitions: they come to the same
+// answers. Run is called once.
+type Service struct {
+	cfg   Config
+	deps  Deps
+	ready chan struct{}
+}
+
+// New checks the configuration. Nothing is contacted before Run.
+func New(cfg Config, deps Deps) (*Service, error) {
+	err := cfg.Validate()
+	if deps.NC == nil || deps.Views == nil || deps.Blobs == nil {
+		err = errors.Join(err, errors.New("a connection, a read model and a blob store are needed"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configure billing: %w", err)
+	}
+	if deps.Clock == nil {
+		deps.Clock = time.Now
+	}
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Service{cfg: cfg.withDefaults(), deps: deps, ready: make(chan struct{})}, nil
+}
+
+// Ready is closed once all partitions have folded their journals to the end and answer.
+func (s *Service) Ready() <-chan struct{} { return s.ready }
+
+// Run makes the streams that are missing, folds, and serves until ctx ends; then it writes
+// snapshots and what the read model lacks, and returns nil. An error says that going on would be
+// wrong: a journal that does not fit its snapshots or read model, a stream that could lose
+// messages or is of another number of partitions, a closed connection.
+func (s *Service) Run(ctx context.Context) error {
+	check := s.deps.Health.Register("billing")
+	defer check.Remove()
+	if err := journal.Ensure(ctx, s.deps.NC, s.streams(), s.cfg.PartitionCount); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	metrics := partition.NewMetrics(s.deps.Metrics)
+	group, work := errgroup.WithContext(ctx)
+	var partitions []*partition.Partition
+	for _, number := range s.cfg.Partitions {
+		p := partition.New(s.partitionConfig(number), partition.Deps{
+			NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Offset: s.deps.Offset,
+			Logger: s.deps.Logger, Metrics: metrics,
+		})
+		partitions = append(partitions, p)
+		group.Go(func() error { return p.Run(work) })
+	}
+	group.Go(func() error { return s.serveUsers(work) })
+	group.Go(func() error {
+		for _, p := range partitions {
+			select {
+			case <-p.Ready():
+			case <-work.Done():
+				return nil
+			}
+		}
+		check.Ready()
+		close(s.ready)
+		return nil
+	})
+	return group.Wait()
+}
+
+func (s *Service) streams() []journal.Stream {
+	var streams []journal.Stream
+	for _, p := range s.cfg.Partitions {
+		streams = append(streams, journal.Stream{
+			Domain: string(event.Billing), Partition: p, Name: event.Billing.Stream(p), Subjects: event.Billing.Subjects(p),
+			KeepForever: true, Replicas: s.cfg.Replicas, MaxBytes: s.cfg.StreamMaxBytes,
+		})
+	}
+	return streams
+}
+
+func (s *Service) partitionConfig(number int) partition.Config {
+	return partition.Config{
+		Partition: number, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
+		ProjectionBound: s.cfg.ProjectionBound, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
+	}
+}
+
+// serveUsers answers about users and sessions until ctx ends.
+func (s *Service) serveUsers(ctx context.Context) error {
+	clock := func() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
+	u := users.New(s.deps.Views, clock, s.deps.Logger)
+	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, u.Handle, rpc.WithLogger(s.deps.Logger))
+	if err != nil {
+		return fmt.Errorf("serve users: %w", err)
+	}
+	err = u.Run(ctx)
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
+	defer cancel()
+	if drained := server.Drain(draining); drained != nil {
+		s.deps.Logger.Warn("user requests were cut off", "error", drained)
+	}
+	return err
+}
+
+// CodeVersion is the fold's: snapshots of another one are not used.
+const CodeVersion = account.CodeVersion

@@ -1,0 +1,118 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
+)
+
+// load makes the fold and the projection that the follower goes on with. While a store does not
+// answer, it tries again.
+func (p *Partition) load(ctx context.Context) error {
+	for pause := retryPause; ; pause = min(2*pause, mostPause) {
+		err := p.loadOnce(ctx)
+		if err == nil || !temporary(err) || ctx.Err() != nil {
+			return err
+		}
+		p.log.Warn("start is held up", "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// temporary tells errors that a part which is down makes from those that stay.
+func temporary(err error) bool {
+	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (p *Partition) loadOnce(ctx context.Context) error {
+	checkpoint, err := p.deps.Views.Checkpoint(ctx, p.stream)
+	if err != nil {
+		return fmt.Errorf("read checkpoint of %s: %w", p.stream, err)
+	}
+	state, err := p.journal.State(ctx)
+	if err != nil {
+		return fmt.Errorf("read state of %s: %w", p.stream, err)
+	}
+	if checkpoint > state.Last {
+		return p.unfit(fmt.Errorf("it ends at %d, and the read model was written up to %d", state.Last, checkpoint))
+	}
+	list, err := p.snapshots.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, snapshot := range list {
+		if snapshot.Sequence > state.Last {
+			return p.unfit(fmt.Errorf("it ends at %d, and snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
+		}
+	}
+	// What the read model lacks has to be folded again, so that it is written: a snapshot after its
+	// checkpoint is of no use.
+	fold, key, err := p.snapshots.Newest(ctx, checkpoint)
+	if err != nil {
+		return err
+	}
+	if err := p.checkLast(ctx, fold, key); err != nil {
+		return err
+	}
+	p.log.Info("folding", "snapshot", key, "from", fold.Sequence(), "to", state.Last)
+	p.fold = fold
+	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
+	p.lastSnapshot = fold.Sequence()
+	p.position.set(fold.Sequence())
+	return nil
+}
+
+// checkLast compares the journal's message at the snapshot's sequence with the one that was folded:
+// a journal restored from an older backup, and written to since, has another one there.
+func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key string) error {
+	if fold.Sequence() == 0 {
+		return nil
+	}
+	m, err := p.journal.Get(ctx, fold.Sequence())
+	if errors.Is(err, journal.ErrNoMessage) {
+		return p.unfit(fmt.Errorf("message %d, which snapshot %s was taken at, is not there", fold.Sequence(), key))
+	}
+	if err != nil {
+		return fmt.Errorf("read message %d of %s: %w", fold.Sequence(), p.stream, err)
+	}
+	if account.Digest(p.message(m)) != fold.LastDigest() {
+		return p.unfit(fmt.Errorf("message %d is another one than snapshot %s was taken at", m.Sequence, key))
+	}
+	return nil
+}
+
+// unfit says what is wrong with the journal and what an operator can do.
+func (p *Partition) unfit(cause error) error {
+	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
+		"from a backup or a replica. If this journal is the right one and the rest is what is wrong, move the snapshots "+
+		"under %s out of the blob store and start with an empty billing read model: both are made again from the journal "+
+		"(users and sessions are in the read model only; keep their collections)",
+		ErrJournal, p.stream, cause, p.snapshots.Prefix())
+}
+
+// reporter logs the progress of a long fold, and passes it on.
+func (p *Partition) reporter(what string) func(done, total uint64) {
+	const first, every = time.Second, 5 * time.Second
+	started := p.deps.Clock()
+	next := started.Add(first)
+	logged := false
+	return func(done, total uint64) {
+		p.cfg.Progress(what, done, total)
+		now := p.deps.Clock()
+		if now.After(next) || logged && done == total {
+			p.log.Info(what, "done", done, "total", total, "seconds", int(now.Sub(started).Seconds()))
+			next, logged = now.Add(every), done != total
+		}
+	}
+}

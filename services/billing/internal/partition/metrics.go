@@ -1,0 +1,50 @@
+package partition
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/telemetry"
+)
+
+// Metrics are shared by the partitions of a process.
+type Metrics struct {
+	messages, skipped, unsent, snapshots prometheus.Counter
+	held                                 prometheus.Histogram
+	state                                *prometheus.GaugeVec
+}
+
+// NewMetrics registers them; m may be nil.
+func NewMetrics(m *telemetry.Metrics) *Metrics {
+	desc := func(name, help string) telemetry.Desc {
+		return telemetry.Desc{Service: "billing", Name: name, Help: help}
+	}
+	return &Metrics{
+		messages:  m.Counter(desc("messages_total", "Journal messages folded.")),
+		skipped:   m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
+		unsent:    m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
+		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
+		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
+			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
+		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
+	}
+}
+
+// observe shows the sizes of the state.
+func (p *Partition) observe() {
+	p.mu.Lock()
+	sizes := map[string]float64{
+		"sequence": float64(p.fold.Sequence()), "accounts": float64(p.fold.Accounts()), "open_holds": float64(p.fold.OpenHolds()),
+		"entries": float64(p.fold.Entries()),
+	}
+	p.mu.Unlock()
+	sizes["projection_pending"] = float64(p.projection.Pending())
+	for of, size := range sizes {
+		p.deps.Metrics.state.WithLabelValues(strconv.Itoa(p.cfg.Partition), of).Set(size)
+	}
+}
+
+func timeOf(id event.RequestID) time.Time { return time.UnixMilli(id.UnixMilli()) }

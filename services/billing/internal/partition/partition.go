@@ -1,0 +1,327 @@
+// Package partition runs the billing fold of one partition: it loads a snapshot, follows the
+// journal, answers the sources, feeds the read model, writes snapshots and answers queries.
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/snapshots"
+)
+
+// Config is what one partition is run with; every field is set.
+type Config struct {
+	Partition        int
+	Book             *plan.Book
+	SnapshotMessages int           // after which a snapshot is written
+	SnapshotInterval time.Duration // after which one is written if anything was folded
+	ProjectionBound  int           // documents that may wait for the read model
+	StopTimeout      time.Duration // for the last snapshot and the read model
+	// Progress is told of long folds, 0 of n to n of n. It may be called from several goroutines.
+	Progress func(what string, done, total uint64)
+}
+
+// Deps is what it works with.
+type Deps struct {
+	NC      *nats.Conn
+	Views   views.Store
+	Blobs   blob.Store
+	Clock   func() time.Time
+	Offset  time.Duration
+	Logger  *slog.Logger
+	Metrics *Metrics
+}
+
+// ErrJournal says that the journal is not the one that the snapshots or the read model were made
+// from, or has lost messages. Nothing was changed.
+var ErrJournal = errors.New("the journal does not fit what was folded from it")
+
+const (
+	queryWorkers = 32
+	queryQueue   = "billing"
+	// answerAge is how old a message may be whose answer is still sent: who waits for an older one
+	// has given up or sends its batch again.
+	answerAge  = 2 * time.Minute
+	retryPause = 500 * time.Millisecond
+	mostPause  = 15 * time.Second
+)
+
+// Partition is one running fold. Run is called once.
+type Partition struct {
+	cfg       Config
+	deps      Deps
+	log       *slog.Logger
+	stream    string
+	journal   *journal.Journal
+	snapshots *snapshots.Store
+
+	mu         sync.Mutex // guards fold; only the follower changes it
+	fold       *account.Fold
+	projection *projection.Projection
+
+	position position // of what is folded, answered and pushed
+	audits   audits
+	explains chan struct{} // bounds how many journals are folded again at a time
+	ready    chan struct{}
+
+	lastSnapshot uint64 // sequence; of the snapshot goroutine, then of stop
+}
+
+// New makes a partition. Nothing is contacted before Run.
+func New(cfg Config, deps Deps) *Partition {
+	stream := event.Billing.Stream(cfg.Partition)
+	log := deps.Logger.With("stream", stream)
+	return &Partition{
+		cfg: cfg, deps: deps, log: log, stream: stream,
+		journal:   journal.Open(deps.NC, stream),
+		snapshots: snapshots.New(deps.Blobs, stream, log),
+		explains:  make(chan struct{}, 2),
+		ready:     make(chan struct{}),
+	}
+}
+
+// Ready is closed once the journal is folded to its end and queries are answered.
+func (p *Partition) Ready() <-chan struct{} { return p.ready }
+
+// now is the service's clock with the development offset.
+func (p *Partition) now() time.Time { return p.deps.Clock().Add(p.deps.Offset) }
+
+// Run works until ctx ends, then writes what is left and returns nil. An error says that going on
+// would be wrong (ErrJournal, projection.ErrRewound), or that the connection is closed.
+func (p *Partition) Run(ctx context.Context) error {
+	if err := p.load(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	p.observe()
+	// The projection outlives the follower, which may wait for it.
+	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopProjecting()
+	projected := make(chan error, 1)
+	group, work := errgroup.WithContext(ctx)
+	go func() { projected <- p.projection.Run(projecting) }()
+	caughtUp := make(chan struct{})
+	group.Go(func() error { return p.follow(work, caughtUp) })
+	group.Go(func() error {
+		select {
+		case err := <-projected:
+			projected <- err
+			return err
+		case <-work.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		select {
+		case <-caughtUp:
+			return p.serve(work)
+		case <-work.Done():
+			return nil
+		}
+	})
+	err := group.Wait()
+	stopProjecting()
+	err = errors.Join(err, <-projected)
+	if err == nil {
+		p.stop(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// follow folds the journal to its end and on from there.
+func (p *Partition) follow(ctx context.Context, caughtUp chan<- struct{}) error {
+	report := p.reporter("folding " + p.stream)
+	err := p.journal.Follow(ctx, p.fold.Sequence(), p.handle, journal.FollowOptions{
+		CaughtUp: func() { close(caughtUp) },
+		Progress: report,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, journal.ErrGap), errors.Is(err, journal.ErrTruncated), errors.Is(err, account.ErrGap):
+		return p.unfit(err)
+	}
+	return fmt.Errorf("follow %s: %w", p.stream, err)
+}
+
+// handle folds one message.
+func (p *Partition) handle(ctx context.Context, m journal.Message) error {
+	message := p.message(m)
+	p.mu.Lock()
+	effects, err := p.fold.Apply(message)
+	p.mu.Unlock()
+	if errors.Is(err, account.ErrGap) {
+		return err
+	}
+	if err != nil {
+		// Every fold of this journal skips it. It is an incident all the same.
+		p.log.Error("a message of the journal can't be folded and is skipped", "sequence", m.Sequence, "error", err)
+		p.deps.Metrics.skipped.Inc()
+	}
+	if p.deps.Clock().Sub(m.Time) < answerAge {
+		p.answer(effects)
+	}
+	p.deps.Metrics.messages.Inc()
+	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {
+		return err
+	}
+	p.position.set(m.Sequence)
+	return nil
+}
+
+// message is one of the journal as the fold takes it.
+func (p *Partition) message(m journal.Message) account.Message {
+	kind := account.Unknown
+	switch m.Subject {
+	case event.UsageSubject(p.cfg.Partition):
+		kind = account.Usage
+	case event.AccountSubject(p.cfg.Partition):
+		kind = account.Commands
+	case event.PricesSubject(p.cfg.Partition):
+		kind = account.Prices
+	}
+	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kind, Data: m.Data}
+}
+
+// answer sends verdicts and outcomes to their sources, and announces changed accounts. What is lost
+// is asked for again: a source publishes its batch once more and is answered from the fold's state.
+func (p *Partition) answer(effects account.Effects) {
+	for _, a := range effects.Answers {
+		subject := event.VerdictSubject(a.Source)
+		if a.Kind == account.Outcomes {
+			subject = event.CommandOutcomeSubject(a.Source)
+		}
+		p.publish(subject, a.Data)
+	}
+	if len(effects.Changed) == 0 {
+		return
+	}
+	var announcement event.Announcement
+	for _, id := range effects.Changed {
+		announcement.Accounts = append(announcement.Accounts, uint64(id))
+	}
+	data, err := event.Encode(&announcement)
+	if err != nil {
+		p.log.Error("announcement can't be encoded", "error", err)
+		return
+	}
+	p.publish(event.AnnounceSubject, data)
+}
+
+// publish leaves at once: the connection flushes as soon as it has anything to send.
+func (p *Partition) publish(subject string, data []byte) {
+	if err := p.deps.NC.Publish(subject, data); err != nil {
+		p.deps.Metrics.unsent.Inc()
+		p.log.Debug("answer not sent", "subject", subject, "error", err)
+	}
+}
+
+// serve runs what needs a fold that is up to date.
+func (p *Partition) serve(ctx context.Context) error {
+	if err := p.publishPrices(ctx); err != nil {
+		return err
+	}
+	server, err := rpc.Serve(p.deps.NC, event.QuerySubject(p.cfg.Partition), queryQueue, queryWorkers, p.query, rpc.WithLogger(p.log))
+	if err != nil {
+		return fmt.Errorf("serve queries of %s: %w", p.stream, err)
+	}
+	close(p.ready)
+	group, work := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.tick(work) })
+	group.Go(func() error { return p.keepSnapshots(work) })
+	err = group.Wait()
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.StopTimeout)
+	defer cancel()
+	if drained := server.Drain(draining); drained != nil {
+		p.log.Warn("queries were cut off", "error", drained)
+	}
+	p.audits.wait()
+	return err
+}
+
+// publishPrices appends the configured price book unless it is the current one, and waits until it
+// is folded.
+func (p *Partition) publishPrices(ctx context.Context) error {
+	want := account.PriceEvent(p.cfg.Book)
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		changed := p.position.changed() // before looking, so that no move is missed
+		p.mu.Lock()
+		same := samePrices(p.fold.Prices(), want)
+		p.mu.Unlock()
+		if same {
+			return nil
+		}
+		select {
+		case <-again.C:
+			want.StampMs, want.OffsetMs = p.now().UnixMilli(), p.deps.Offset.Milliseconds()
+			data, err := event.Encode(want)
+			if err != nil {
+				return err
+			}
+			p.log.Info("publishing the price book")
+			p.publish(event.PricesSubject(p.cfg.Partition), data)
+			again.Reset(5 * time.Second)
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func samePrices(have, want *event.PriceBook) bool {
+	return have != nil && *account.BookOf(have) == *account.BookOf(want)
+}
+
+// tick appends an empty batch when something is due and no traffic moves the fold's time.
+func (p *Partition) tick(ctx context.Context) error {
+	// Another instance that folds this partition ticks too; whoever is a little earlier does for both.
+	grace := 200*time.Millisecond + rand.N(800*time.Millisecond)
+	const every, most = 100 * time.Millisecond, time.Minute
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	pause, next, last := time.Second, time.Time{}, int64(0)
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		p.mu.Lock()
+		due := p.fold.NextDueMillis()
+		p.mu.Unlock()
+		now := p.now()
+		if due == 0 || now.Add(-grace).UnixMilli() < due || now.Before(next) {
+			continue
+		}
+		if due != last { // else the last one did not help, as with a clock far ahead of the journal's
+			pause = time.Second
+		}
+		next, pause, last = now.Add(pause), min(2*pause, most), due
+		batch := &event.UsageBatch{Source: "tick", StampMs: now.UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()}
+		data, err := event.Encode(batch)
+		if err != nil {
+			return err
+		}
+		p.publish(event.UsageSubject(p.cfg.Partition), data)
+	}
+}

@@ -1,0 +1,148 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/account"
+)
+
+const (
+	defaultPage = 50
+	mostPage    = 200
+	// aheadMillis is how far a caller's clock may be ahead of this service's.
+	aheadMillis = 5000
+	// explainBefore and explainAfter are how far the clock of an edge, which is in a request's id,
+	// may be from the journal's.
+	explainBefore = 5 * time.Minute
+	explainAfter  = 15 * time.Minute
+
+	codeMalformed   = "malformed"
+	codeUnavailable = "unavailable"
+)
+
+// query answers one encoded event.Query, from what was acknowledged before it came, or later.
+func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
+	q := &event.Query{}
+	if err := event.Decode(payload, q); err != nil {
+		return nil, &rpc.Error{Code: codeMalformed, Message: err.Error()}
+	}
+	last, err := p.journal.LastSequence(ctx)
+	if err == nil {
+		err = p.position.wait(ctx, last)
+	}
+	if err != nil {
+		return nil, &rpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("read the end of %s: %v", p.stream, err)}
+	}
+	answer, err := p.answerQuery(ctx, q, last)
+	var refusal *rpc.Error
+	if err != nil && !errors.As(err, &refusal) {
+		return nil, &rpc.Error{Code: codeUnavailable, Message: err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return event.Encode(answer)
+}
+
+func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64) (*event.QueryAnswer, error) {
+	now := p.now().UnixMilli()
+	if q.NowMs != 0 {
+		now = min(q.NowMs, now+aheadMillis)
+	}
+	id := event.AccountID(q.Account)
+	switch query := q.Query.(type) {
+	case *event.Query_Usage:
+		return p.usage(id, query.Usage, now), nil
+	case *event.Query_Ledger:
+		return p.ledger(ctx, id, query.Ledger, last)
+	case *event.Query_Statement:
+		return p.statement(ctx, id, query.Statement.GetPeriod(), now)
+	case *event.Query_Explain:
+		return p.explain(ctx, id, query.Explain, last)
+	case *event.Query_Audit:
+		return p.audit(ctx)
+	}
+	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
+}
+
+func status(s event.QueryStatus) *event.QueryAnswer { return &event.QueryAnswer{Status: s} }
+
+func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *event.QueryAnswer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q.GetCheckKey() && !p.fold.KeyCurrent(id, q.GetKeyVersion(), q.GetKeyFingerprint()) {
+		return status(event.QueryStatus_QUERY_INVALID_KEY)
+	}
+	usage := p.fold.UsageAt(id, now)
+	if usage == nil {
+		return status(event.QueryStatus_QUERY_NOT_FOUND)
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Usage{Usage: usage}
+	return answer
+}
+
+// ledger reads from the read model, once that holds what the query has to see.
+func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.LedgerQuery, last uint64) (*event.QueryAnswer, error) {
+	cursor := string(q.GetCursor())
+	if cursor != "" && !account.ValidLedgerID(cursor) {
+		return status(event.QueryStatus_QUERY_INVALID_CURSOR), nil
+	}
+	if !p.exists(id) {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	if err := p.projection.Wait(ctx, last); err != nil {
+		return nil, err
+	}
+	limit := int(q.GetLimit())
+	if limit == 0 {
+		limit = defaultPage
+	}
+	entries, more, err := p.projection.Page(ctx, id, cursor, min(limit, mostPage))
+	if err != nil {
+		return nil, err
+	}
+	page := &event.LedgerAnswer{Entries: entries}
+	if more {
+		page.NextCursor = []byte(entries[len(entries)-1].Id)
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Ledger{Ledger: page}
+	return answer, nil
+}
+
+func (p *Partition) exists(id event.AccountID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fold.Exists(id)
+}
+
+func (p *Partition) statement(ctx context.Context, id event.AccountID, period string, now int64) (*event.QueryAnswer, error) {
+	p.mu.Lock()
+	s, held := p.fold.StatementAt(id, period, now)
+	left := p.fold.Sequence() // where the month has left the state by
+	p.mu.Unlock()
+	if !held {
+		err := p.position.wait(ctx, left)
+		if err == nil {
+			err = p.projection.Wait(ctx, left)
+		}
+		if err == nil {
+			s, err = p.projection.Statement(ctx, id, period)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s == nil {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Statement{Statement: s}
+	return answer, nil
+}

@@ -1,0 +1,81 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	snapshotCheck   = 200 * time.Millisecond
+	snapshotTimeout = 5 * time.Minute
+)
+
+// keepSnapshots writes a snapshot after so many messages or so much time, and thins the old ones.
+// A failure costs nothing but a longer start; it is tried again.
+func (p *Partition) keepSnapshots(ctx context.Context) error {
+	ticker := time.NewTicker(snapshotCheck)
+	defer ticker.Stop()
+	last, pause := p.deps.Clock(), time.Duration(0)
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		since, age := p.position.get()-p.lastSnapshot, p.deps.Clock().Sub(last)
+		due := since >= uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval
+		if !due || age < pause {
+			continue
+		}
+		last = p.deps.Clock()
+		if err := p.snapshot(ctx); err != nil && ctx.Err() == nil {
+			pause = min(max(2*pause, time.Second), time.Minute)
+			p.log.Warn("no snapshot", "retry_in", pause, "error", err)
+			continue
+		}
+		pause = 0
+	}
+}
+
+// snapshot copies the state while the fold stands still, and writes it while it goes on.
+func (p *Partition) snapshot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
+	started := p.deps.Clock()
+	p.mu.Lock()
+	hash, err := p.fold.StateHash()
+	state := p.fold.Snapshot()
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	held := p.deps.Clock().Sub(started)
+	if state.Sequence == 0 || state.Sequence == p.lastSnapshot {
+		return nil
+	}
+	key, size, err := p.snapshots.Write(ctx, state, hash)
+	if err != nil {
+		return err
+	}
+	p.lastSnapshot = state.Sequence
+	p.deps.Metrics.snapshots.Inc()
+	p.deps.Metrics.held.Observe(held.Seconds())
+	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
+	if err := p.snapshots.Thin(ctx, p.deps.Clock()); err != nil {
+		p.log.Warn("old snapshots stay for now", "error", err)
+	}
+	return nil
+}
+
+// stop writes what the next start would otherwise have to fold again.
+func (p *Partition) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.StopTimeout)
+	defer cancel()
+	err := errors.Join(p.projection.Flush(ctx), p.snapshot(ctx))
+	if err != nil {
+		p.log.Warn("stopped without writing everything; the next start folds more", "error", err)
+		return
+	}
+	p.log.Info("stopped", "sequence", p.position.get())
+}

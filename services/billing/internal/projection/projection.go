@@ -1,0 +1,372 @@
+// Package projection writes what a billing fold decided into the read model: ledger entries and
+// the statements of closed months. It runs behind the fold and holds a bounded queue, so that a
+// slow or failing store stops no verdict until the queue is full.
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+)
+
+// The collections. The ids begin with the account, so that partitions share them.
+const (
+	Ledger     = "billing_ledger"
+	Statements = "billing_statements"
+
+	byAccount = "by_account"
+)
+
+// Collections declares them.
+func Collections() []views.Collection {
+	return []views.Collection{
+		{Name: Ledger, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}}},
+		{Name: Statements},
+	}
+}
+
+const (
+	batchPuts     = 1000
+	batchBytes    = 4 << 20
+	commitTimeout = 30 * time.Second
+	// idleEvery is how often the checkpoint alone is moved when there is nothing to write.
+	idleEvery  = time.Second
+	firstPause = 50 * time.Millisecond
+	mostPause  = 5 * time.Second
+	// DefaultBound is how many documents may wait.
+	DefaultBound = 100_000
+)
+
+// ErrRewound says that the read model's checkpoint went back while it was written to: it was
+// restored from a backup or swapped. A restart folds what is missing again.
+var ErrRewound = errors.New("the read model went back")
+
+// Projection writes for one stream. Push is for one goroutine, the rest for any.
+type Projection struct {
+	store  views.Store
+	stream string
+	bound  int
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	queue   []item
+	pushed  uint64        // sequence of the last message pushed
+	done    uint64        // checkpoint in the store
+	changed chan struct{} // closed and replaced when something has changed
+	failing error
+}
+
+type item struct {
+	sequence uint64
+	put      views.Put
+}
+
+// New makes a projection that goes on from the store's checkpoint. bound is how many documents may
+// wait, DefaultBound where it is 0.
+func New(store views.Store, stream string, checkpoint uint64, bound int, log *slog.Logger) *Projection {
+	if bound <= 0 {
+		bound = DefaultBound
+	}
+	return &Projection{
+		store: store, stream: stream, bound: bound, log: log,
+		pushed: checkpoint, done: checkpoint, changed: make(chan struct{}),
+	}
+}
+
+// notify wakes all who wait. mu is held.
+func (p *Projection) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// await waits until condition, which runs under mu, holds.
+func (p *Projection) await(ctx context.Context, condition func() bool) error {
+	for {
+		p.mu.Lock()
+		met, changed := condition(), p.changed
+		p.mu.Unlock()
+		if met {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Push takes the effects of a message. It waits while the queue is full, at most until ctx ends.
+// What is in the store already is left out.
+func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.Effects) error {
+	puts, err := documents(sequence, effects)
+	if err != nil {
+		return err
+	}
+	if len(puts) > 0 {
+		if err := p.await(ctx, func() bool { return len(p.queue) < p.bound }); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sequence <= p.pushed {
+		return nil
+	}
+	p.pushed = sequence
+	for _, put := range puts {
+		p.queue = append(p.queue, item{sequence, put})
+	}
+	if len(puts) > 0 {
+		p.notify()
+	}
+	return nil
+}
+
+func documents(sequence uint64, effects account.Effects) ([]views.Put, error) {
+	if len(effects.Ledger)+len(effects.Closed) == 0 {
+		return nil, nil
+	}
+	puts := make([]views.Put, 0, len(effects.Ledger)+len(effects.Closed))
+	for _, e := range effects.Ledger {
+		head, err := event.Encode(e)
+		if err != nil {
+			return nil, err
+		}
+		owner := event.AccountID(e.Account).String()
+		puts = append(puts, views.Put{Collection: Ledger, Doc: views.Doc{
+			ID: owner + "." + e.Id, Seq: sequence, Head: head,
+			Keys: map[string]views.Value{"account": views.String(owner), "position": views.String(e.Id)},
+		}})
+	}
+	for _, c := range effects.Closed {
+		head, err := event.Encode(c.Statement)
+		if err != nil {
+			return nil, err
+		}
+		puts = append(puts, views.Put{Collection: Statements, Doc: views.Doc{
+			ID: c.Account.String() + "." + c.Statement.Period, Seq: sequence, Head: head,
+		}})
+	}
+	return puts, nil
+}
+
+// Wait returns once everything up to the sequence, which must have been pushed, is in the store.
+func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
+	err := p.await(ctx, func() bool { return len(p.queue) == 0 || p.queue[0].sequence > sequence })
+	if err != nil {
+		return fmt.Errorf("wait for the read model of %s: %w", p.stream, errors.Join(err, p.Failing()))
+	}
+	return nil
+}
+
+// Pending is how many documents wait.
+func (p *Projection) Pending() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue)
+}
+
+// Failing is why the last attempt to write failed, nil where it did not.
+func (p *Projection) Failing() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failing
+}
+
+// Run writes until ctx ends, then returns nil; what waits is then written by Flush, or again after
+// the next start. Its error is ErrRewound, or a mistake of this program.
+func (p *Projection) Run(ctx context.Context) error {
+	idle := time.NewTicker(idleEvery)
+	defer idle.Stop()
+	pause := firstPause
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		waiting, changed := len(p.queue) > 0, p.changed
+		p.mu.Unlock()
+		if !waiting {
+			select {
+			case <-changed:
+				continue
+			case <-idle.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		err := p.write(ctx)
+		if p.noted(ctx, err); err == nil {
+			pause = firstPause
+			continue
+		}
+		if errors.Is(err, ErrRewound) || errors.Is(err, views.ErrInvalid) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, mostPause)
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// noted tells operators when the store begins to fail, and when it works again.
+func (p *Projection) noted(ctx context.Context, err error) {
+	p.mu.Lock()
+	before := p.failing
+	p.failing = err
+	pending := len(p.queue)
+	p.mu.Unlock()
+	switch {
+	case err != nil && before == nil && ctx.Err() == nil:
+		p.log.Warn("the read model fails, verdicts go on", "stream", p.stream, "pending", pending, "error", err)
+	case err == nil && before != nil:
+		p.log.Info("the read model works again", "stream", p.stream, "pending", pending)
+	}
+}
+
+// Flush writes all that waits, once Run has returned.
+func (p *Projection) Flush(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		finished := len(p.queue) == 0 && p.done == p.pushed
+		p.mu.Unlock()
+		if finished {
+			return nil
+		}
+		if err := p.write(ctx); err != nil {
+			return fmt.Errorf("flush the read model of %s: %w", p.stream, err)
+		}
+	}
+}
+
+// write commits one batch: whole messages with the checkpoint behind them, or part of a message
+// that is too large for one batch, which changes nothing when it is written again.
+func (p *Projection) write(ctx context.Context) error {
+	p.mu.Lock()
+	batch, n := p.next()
+	p.mu.Unlock()
+	if batch.Stream != "" && batch.From == batch.To {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	err := p.store.Commit(ctx, batch)
+	if errors.Is(err, views.ErrConflict) {
+		return p.resume(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken(n)
+	if batch.Stream != "" {
+		p.done = batch.To
+	}
+	p.notify()
+	return nil
+}
+
+// next puts a batch together. mu is held.
+func (p *Projection) next() (views.Batch, int) {
+	size, n := 0, 0
+	for n < len(p.queue) && n < batchPuts {
+		if size += p.queue[n].put.SizeBytes(); size > batchBytes && n > 0 {
+			break
+		}
+		n++
+	}
+	b := views.Batch{Stream: p.stream, From: p.done, To: p.pushed}
+	if n < len(p.queue) {
+		whole := n
+		for whole > 0 && p.queue[whole-1].sequence == p.queue[n].sequence {
+			whole--
+		}
+		if whole > 0 {
+			n = whole
+			b.To = p.queue[n].sequence - 1
+		} else {
+			b.Stream, b.From, b.To = "", 0, 0
+		}
+	}
+	for _, it := range p.queue[:n] {
+		b.Puts = append(b.Puts, it.put)
+	}
+	return b, n
+}
+
+// taken removes the first items. mu is held.
+func (p *Projection) taken(n int) {
+	clear(p.queue[:n])
+	p.queue = p.queue[n:]
+	if len(p.queue) == 0 {
+		p.queue = nil
+	}
+}
+
+// resume goes on from a checkpoint that another instance of the same fold, or a commit of ours
+// whose answer was lost, has moved.
+func (p *Projection) resume(ctx context.Context) error {
+	at, err := p.store.Checkpoint(ctx, p.stream)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at < p.done {
+		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold what is missing", ErrRewound, p.stream, at, p.done)
+	}
+	n := 0
+	for n < len(p.queue) && p.queue[n].sequence <= at {
+		n++
+	}
+	p.taken(n)
+	p.done, p.pushed = at, max(p.pushed, at)
+	p.notify()
+	return nil
+}
+
+// Page reads a page of an account's ledger, the newest entry first. before is the id of the last
+// entry seen, empty for the start. more tells that there are older ones.
+func (p *Projection) Page(ctx context.Context, id event.AccountID, before string, limit int) (entries []*event.LedgerEntry, more bool, err error) {
+	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: limit + 1}
+	if before != "" {
+		query.After = []views.Value{views.String(before)}
+	}
+	docs, err := p.store.List(ctx, Ledger, query)
+	if err != nil {
+		return nil, false, fmt.Errorf("list ledger: %w", err)
+	}
+	if more = len(docs) > limit; more {
+		docs = docs[:limit]
+	}
+	for _, d := range docs {
+		e := &event.LedgerEntry{}
+		if err := event.Decode(d.Head, e); err != nil {
+			return nil, false, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, more, nil
+}
+
+// Statement reads the record of a closed month, nil where there is none.
+func (p *Projection) Statement(ctx context.Context, id event.AccountID, period string) (*event.StatementAnswer, error) {
+	docs, err := p.store.Load(ctx, Statements, []string{id.String() + "." + period}, views.Heads)
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	s := &event.StatementAnswer{}
+	if err := event.Decode(docs[0].Head, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}

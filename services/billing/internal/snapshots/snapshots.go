@@ -1,0 +1,193 @@
+// Package snapshots keeps the states of a billing fold in a blob store, so that a start does not
+// have to fold the whole journal.
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/account"
+)
+
+// maxBytes bounds a snapshot that is read.
+const maxBytes = 8 << 30
+
+// ErrDamaged says that a snapshot is not what was written.
+var ErrDamaged = errors.New("snapshot is damaged")
+
+// Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>.
+// Several instances may use it at once: what they write for a sequence is the same.
+type Store struct {
+	blobs  blob.Store
+	prefix string
+	log    *slog.Logger
+}
+
+// New names a stream's snapshots.
+func New(blobs blob.Store, stream string, log *slog.Logger) *Store {
+	return &Store{blobs: blobs, prefix: "billing/" + stream + "/", log: log}
+}
+
+// Prefix is where they are in the blob store, for messages to operators.
+func (s *Store) Prefix() string { return s.prefix }
+
+// Snapshot is one that is stored.
+type Snapshot struct {
+	Key      string
+	Sequence uint64
+	Version  int
+	Hash     [16]byte
+	Stored   time.Time // by the blob store's clock
+}
+
+// List gives all snapshots, the newest first. What is not named like one is left out.
+func (s *Store) List(ctx context.Context) ([]Snapshot, error) {
+	var list []Snapshot
+	everything := time.Now().Add(100 * 365 * 24 * time.Hour)
+	err := s.blobs.Sweep(ctx, s.prefix, everything, func(info blob.Info) error {
+		if snapshot, ok := s.parse(info); ok {
+			list = append(list, snapshot)
+		} else {
+			s.log.Warn("not a snapshot", "key", info.Key)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots %s: %w", s.prefix, err)
+	}
+	slices.SortFunc(list, func(a, b Snapshot) int { return strings.Compare(b.Key, a.Key) })
+	return list, nil
+}
+
+func (s *Store) parse(info blob.Info) (Snapshot, bool) {
+	parts := strings.Split(strings.TrimPrefix(info.Key, s.prefix), "-")
+	if len(parts) != 3 {
+		return Snapshot{}, false
+	}
+	sequence, err1 := strconv.ParseUint(parts[0], 10, 64)
+	version, err2 := strconv.Atoi(parts[1])
+	hash, err3 := hex.DecodeString(parts[2])
+	if err1 != nil || err2 != nil || err3 != nil || len(hash) != 16 {
+		return Snapshot{}, false
+	}
+	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: [16]byte(hash), Stored: info.Modified}, true
+}
+
+// Newest loads the newest snapshot that this code can use and that is not after the sequence upTo.
+// It returns a fresh fold and an empty key where there is none. Snapshots that are damaged, or of
+// another version of the code, are passed over with a warning, never deleted here.
+func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string, error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, snapshot := range list {
+		if snapshot.Sequence > upTo {
+			continue
+		}
+		if snapshot.Version != account.CodeVersion {
+			s.log.Warn("snapshot of another version is not used", "key", snapshot.Key, "version", account.CodeVersion)
+			continue
+		}
+		fold, err := s.load(ctx, snapshot)
+		switch {
+		case err == nil:
+			return fold, snapshot.Key, nil
+		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or thinned out meanwhile
+			s.log.Warn("snapshot is not used, more of the journal is folded instead", "key", snapshot.Key, "error", err)
+		default:
+			return nil, "", err
+		}
+	}
+	return account.New(), "", nil
+}
+
+func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, error) {
+	reader, info, err := s.blobs.Get(ctx, snapshot.Key, 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
+	}
+	defer reader.Close()
+	if info.Size > maxBytes {
+		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, info.Size)
+	}
+	data := make([]byte, 0, info.Size+1)
+	buffer := bytes.NewBuffer(data)
+	if _, err := io.Copy(buffer, io.LimitReader(reader, info.Size+1)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
+	}
+	state := &event.BillingState{}
+	if err := event.Decode(buffer.Bytes(), state); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	fold, err := account.Restore(state)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	hash, err := fold.StateHash()
+	if err != nil {
+		return nil, err
+	}
+	if hash != snapshot.Hash || fold.Sequence() != snapshot.Sequence {
+		return nil, fmt.Errorf("%w: its state at %d has hash %x", ErrDamaged, fold.Sequence(), hash)
+	}
+	return fold, nil
+}
+
+// Write stores a state whose hash is known.
+func (s *Store) Write(ctx context.Context, state *event.BillingState, hash [16]byte) (key string, sizeBytes int, err error) {
+	data, err := event.Encode(state)
+	if err != nil {
+		return "", 0, err
+	}
+	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, state.Sequence, account.CodeVersion, hash)
+	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
+		return "", 0, fmt.Errorf("write snapshot %s: %w", key, err)
+	}
+	return key, len(data), nil
+}
+
+// Thin deletes the snapshots that are not worth their space any more.
+func (s *Store) Thin(ctx context.Context, now time.Time) error {
+	list, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, snapshot := range superfluous(list, now) {
+		if err := s.blobs.Delete(ctx, snapshot.Key); err != nil {
+			return fmt.Errorf("delete snapshot %s: %w", snapshot.Key, err)
+		}
+	}
+	return nil
+}
+
+const keepLast = 3
+
+// superfluous says which of the snapshots, the newest first, go: all but the last three, the newest
+// of each hour for a day, and the newest of each day for a month.
+func superfluous(list []Snapshot, now time.Time) []Snapshot {
+	var out []Snapshot
+	hours, days := map[time.Time]bool{}, map[time.Time]bool{}
+	for i, snapshot := range list {
+		age := now.Sub(snapshot.Stored)
+		hour, day := snapshot.Stored.UTC().Truncate(time.Hour), snapshot.Stored.UTC().Truncate(24*time.Hour)
+		keep := i < keepLast || age < 24*time.Hour && !hours[hour] || age < 31*24*time.Hour && !days[day]
+		if keep {
+			hours[hour], days[day] = true, true
+		} else {
+			out = append(out, snapshot)
+		}
+	}
+	return out
+}

@@ -1,0 +1,245 @@
+// Package users keeps who may log in: email addresses, password hashes and sessions. They are in
+// the view store only, never in a journal, which is kept for ever.
+package users
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+const (
+	users     = "billing_users"
+	sessions  = "billing_sessions"
+	byAccount = "by_account"
+	byExpiry  = "by_expiry"
+
+	sweepEvery = time.Minute
+	sweepPage  = 500
+	maxEmail   = 320
+)
+
+// Collections declares what users are kept in.
+func Collections() []views.Collection {
+	return []views.Collection{
+		{Name: users, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}}},
+		{Name: sessions, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
+	}
+}
+
+// Users answers event.UserRequest. It is safe for concurrent use, and by any number of instances.
+type Users struct {
+	store views.Store
+	clock func() time.Time // with the development offset
+	log   *slog.Logger
+}
+
+// New makes Users over a store that was opened with Collections.
+func New(store views.Store, clock func() time.Time, log *slog.Logger) *Users {
+	return &Users{store: store, clock: clock, log: log}
+}
+
+// Handle answers one encoded request. Errors are *rpc.Error or of the store.
+func (u *Users) Handle(ctx context.Context, payload []byte) ([]byte, error) {
+	request := &event.UserRequest{}
+	if err := event.Decode(payload, request); err != nil {
+		return nil, &rpc.Error{Code: "malformed", Message: err.Error()}
+	}
+	answer, err := u.answer(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return event.Encode(answer)
+}
+
+func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.UserAnswer, error) {
+	switch action := request.Action.(type) {
+	case *event.UserRequest_Register:
+		return u.register(ctx, action.Register)
+	case *event.UserRequest_Find:
+		user, err := u.find(ctx, action.Find)
+		return found(user), err
+	case *event.UserRequest_OpenSession:
+		return u.openSession(ctx, action.OpenSession)
+	case *event.UserRequest_CheckSession:
+		now := request.NowMs
+		if now == 0 {
+			now = u.clock().UnixMilli()
+		}
+		return u.checkSession(ctx, action.CheckSession.SessionHash, now)
+	case *event.UserRequest_CloseSession:
+		return u.closeSession(ctx, action.CloseSession.SessionHash)
+	}
+	return nil, &rpc.Error{Code: "malformed", Message: "request without an action"}
+}
+
+func found(user *event.User) *event.UserAnswer {
+	if user == nil {
+		return &event.UserAnswer{Status: event.UserStatus_USER_NOT_FOUND}
+	}
+	return &event.UserAnswer{Status: event.UserStatus_USER_OK, User: user}
+}
+
+// emailID is what makes addresses unique without regard to case.
+func emailID(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+// register adds a user. The same address again is USER_EXISTS with the user there is, unless it is
+// for the same account: then the first answer was lost, and the user is that one.
+func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.UserAnswer, error) {
+	id := emailID(r.Email)
+	if id == "" || len(id) > maxEmail || r.Account == 0 {
+		return nil, &rpc.Error{Code: "malformed", Message: "a user needs an email address and an account"}
+	}
+	user := &event.User{
+		Account: r.Account, Email: strings.TrimSpace(r.Email), PasswordHash: r.PasswordHash, CreatedMs: u.clock().UnixMilli(),
+	}
+	head, err := event.Encode(user)
+	if err != nil {
+		return nil, err
+	}
+	err = u.store.Insert(ctx, users, views.Doc{
+		ID: id, Head: head, Keys: map[string]views.Value{"account": views.String(event.AccountID(r.Account).String())},
+	})
+	if !errors.Is(err, views.ErrExists) {
+		return found(user), err
+	}
+	existing, err := u.byEmail(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	answer := found(existing)
+	if existing == nil || existing.Account != r.Account {
+		answer.Status = event.UserStatus_USER_EXISTS
+	}
+	return answer, nil
+}
+
+func (u *Users) byEmail(ctx context.Context, id string) (*event.User, error) {
+	docs, err := u.store.Load(ctx, users, []string{id}, views.Heads)
+	return decodeUser(docs, err)
+}
+
+func (u *Users) byAccount(ctx context.Context, id event.AccountID) (*event.User, error) {
+	docs, err := u.store.List(ctx, users, views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: 1})
+	return decodeUser(docs, err)
+}
+
+func decodeUser(docs []views.Doc, err error) (*event.User, error) {
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	user := &event.User{}
+	if err := event.Decode(docs[0].Head, user); err != nil {
+		return nil, err
+	}
+	return user, nil
+}
+
+func (u *Users) find(ctx context.Context, r *event.FindUser) (*event.User, error) {
+	switch id := emailID(r.Email); {
+	case id != "" && len(id) <= maxEmail:
+		return u.byEmail(ctx, id)
+	case r.Email == "" && r.Account != 0:
+		return u.byAccount(ctx, event.AccountID(r.Account))
+	}
+	return nil, nil
+}
+
+func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.UserAnswer, error) {
+	if len(s.SessionHash) == 0 || len(s.SessionHash) > 64 || s.Account == 0 {
+		return nil, &rpc.Error{Code: "malformed", Message: "a session needs a hash and an account"}
+	}
+	user, err := u.byAccount(ctx, event.AccountID(s.Account))
+	if err != nil || user == nil {
+		return found(user), err
+	}
+	head, err := event.Encode(s)
+	if err != nil {
+		return nil, err
+	}
+	err = u.store.Insert(ctx, sessions, views.Doc{
+		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{"expires": views.Int(s.ExpiresMs)},
+	})
+	if errors.Is(err, views.ErrExists) {
+		// The same hash is the same request again: the ids behind hashes are random.
+		return u.checkSession(ctx, s.SessionHash, u.clock().UnixMilli())
+	}
+	return found(user), err
+}
+
+func (u *Users) checkSession(ctx context.Context, hash []byte, now int64) (*event.UserAnswer, error) {
+	if len(hash) == 0 || len(hash) > 64 {
+		return found(nil), nil
+	}
+	docs, err := u.store.Load(ctx, sessions, []string{hex.EncodeToString(hash)}, views.Heads)
+	if err != nil || len(docs) == 0 {
+		return found(nil), err
+	}
+	s := &event.OpenSession{}
+	if err := event.Decode(docs[0].Head, s); err != nil {
+		return nil, err
+	}
+	if s.ExpiresMs <= now {
+		return found(nil), nil
+	}
+	user, err := u.byAccount(ctx, event.AccountID(s.Account))
+	return found(user), err
+}
+
+func (u *Users) closeSession(ctx context.Context, hash []byte) (*event.UserAnswer, error) {
+	if len(hash) == 0 || len(hash) > 64 {
+		return found(nil), nil
+	}
+	err := u.store.Commit(ctx, views.Batch{Deletes: []views.Delete{{Collection: sessions, ID: hex.EncodeToString(hash)}}})
+	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, err
+}
+
+// Run removes expired sessions now and then, until ctx ends.
+func (u *Users) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if err := u.Sweep(ctx); err != nil && ctx.Err() == nil {
+			u.log.Warn("expired sessions stay for now", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Sweep removes the sessions that have expired.
+func (u *Users) Sweep(ctx context.Context) error {
+	now := u.clock().UnixMilli()
+	for {
+		docs, err := u.store.List(ctx, sessions, views.Query{Index: byExpiry, Limit: sweepPage})
+		if err != nil {
+			return fmt.Errorf("list sessions: %w", err)
+		}
+		var b views.Batch
+		for _, d := range docs {
+			if d.Keys["expires"].Int64() <= now {
+				b.Deletes = append(b.Deletes, views.Delete{Collection: sessions, ID: d.ID})
+			}
+		}
+		if len(b.Deletes) == 0 {
+			return nil
+		}
+		if err := u.store.Commit(ctx, b); err != nil {
+			return fmt.Errorf("delete sessions: %w", err)
+		}
+		if len(b.Deletes) < sweepPage {
+			return nil
+		}
+	}
+}
