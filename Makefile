@@ -72,6 +72,7 @@ vuln: tools/bin/govulncheck ## look for known vulnerabilities (asks vuln.go.dev)
 generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the generated code again
 	$(call need,protoc,protobuf-compiler)
 	@sh pkg/event/generate.sh
+	@cp docs/openapi.yaml services/edge/internal/web/openapi.yaml
 
 .PHONY: tidy
 tidy: ## tidy every module
