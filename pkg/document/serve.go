@@ -3,6 +3,7 @@ package document
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -38,10 +39,24 @@ func (s *session) serve(ctx context.Context) error {
 		return err
 	}
 	defer drain(lists)
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
 	s.e.setServing(s.partition, true)
 	s.log.Info("serving", "sequence", s.folded.Load())
 	s.sweep(ctx)
 	s.e.setServing(s.partition, false)
+	return nil
+}
+
+// flush waits until the server knows the subscriptions: who is told that this partition is served must
+// find it so.
+func (s *session) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ReadWait)
+	defer cancel()
+	if err := s.e.deps.NC.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("subscribe to reads of %s: %w", s.stream, err)
+	}
 	return nil
 }
 

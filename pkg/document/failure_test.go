@@ -1,0 +1,298 @@
+package document_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/journal/journaltest"
+)
+
+// TestTwoFoldersLoseAndDoubleNothing lets two engines fold one partition over one read model, as
+// happens while it moves from one instance to another.
+func TestTwoFoldersLoseAndDoubleNothing(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.bounds.CommitMessages = 2
+	w.start()
+	w.start()
+	e := w.newEdge("edge1")
+	var requests []*event.Request
+	versions := map[string]uint64{}
+	for i := range 40 {
+		made := create(alice, text("x"))
+		requests = append(requests, made)
+		e.want(event.OutcomeStatus_OK, made)
+		for n := range uint64(i % 4) {
+			changed := keyed(retitle(alice, made.Item, fmt.Sprint(n)), fmt.Sprint(i, n), 1)
+			denied := remove(bob, made.Item)
+			requests = append(requests, changed, denied)
+			outcomes := e.do(changed, denied)
+			if outcomes[0].Status != event.OutcomeStatus_OK || outcomes[0].Version != n+2 || outcomes[0].Replayed || outcomes[1].Status != event.OutcomeStatus_NOT_OWNER {
+				t.Fatalf("decided %v", outcomes)
+			}
+		}
+		versions[made.Item] = uint64(i%4) + 1
+	}
+	w.projected()
+	for item, version := range versions {
+		if a := w.get(alice, item); a.Document.GetVersion() != version {
+			t.Errorf("%s: %v, want version %d", item, a, version)
+		}
+	}
+	for _, r := range requests {
+		want := event.Result_SERVED
+		if r.GetDelete() != nil {
+			want = event.Result_VOID
+		}
+		if s := w.settlementsOf(requests...)[string(r.RequestId)]; s.Result != want {
+			t.Errorf("%T: settled %v", r.Action, s)
+		}
+	}
+}
+
+// TestRestoredReadModelCatchesUp starts from a copy of the read model that was taken earlier.
+func TestRestoredReadModelCatchesUp(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	running := w.start()
+	e := w.newEdge("edge1")
+	made, other := create(alice, text("first")), create(alice, text("other"))
+	e.do(made, other)
+	w.projected()
+	w.stop(running)
+	old := filepath.Join(w.folder, "old.db")
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(filepath.Join(w.folder, "views.db"+suffix))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(old+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running = w.start()
+	changed, gone := retitle(alice, made.Item, "new"), remove(alice, other.Item)
+	e.do(changed, gone)
+	w.projected()
+	w.stop(running)
+
+	restored := &flakyViews{Store: w.openViews(old)}
+	w.await(w.launch(restored))
+	if a := w.get(alice, made.Item); a.Document.GetTitle() != "new" || a.Document.Version != 2 {
+		t.Errorf("changed: %v", a)
+	}
+	if a := w.get(alice, other.Item); a.Status != event.OutcomeStatus_NOT_FOUND {
+		t.Errorf("deleted: %v", a)
+	}
+	w.settlementsOf(made, other, changed, gone)
+}
+
+func TestCommitOfUnknownOutcomeIsNotDoneTwice(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.start()
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	e.do(made)
+	for n := range 5 {
+		w.views.set(func() { w.views.lose = 1 })
+		e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, fmt.Sprint(n)))
+		w.projected()
+	}
+	if a := w.get(alice, made.Item); a.Document.Version != 6 || a.Document.Title != "4" {
+		t.Errorf("reads %v", a)
+	}
+}
+
+func TestFoldGoesOnWhileTheReadModelIsDown(t *testing.T) {
+	for name, broken := range map[string]func(*flakyViews) (repair func()){
+		"failing": func(f *flakyViews) func() {
+			f.set(func() { f.fail = true })
+			return func() { f.set(func() { f.fail = false }) }
+		},
+		"hanging": func(f *flakyViews) func() {
+			hang := make(chan struct{})
+			f.set(func() { f.hang = hang })
+			return func() {
+				f.set(func() { f.hang = nil })
+				close(hang)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fold.Pastes())
+			w.bounds.ViewWait, w.bounds.ReadWait = 50*time.Millisecond, 200*time.Millisecond
+			w.bounds.OverlayMessages = 8
+			running := w.start()
+			e := w.newEdge("edge1")
+			cold := create(alice, text("cold"))
+			e.do(cold)
+			w.projected()
+			w.stop(running)
+			w.start() // the document is in the read model alone
+			repair := broken(w.views)
+
+			var made []*event.Request
+			for range 4 {
+				r := create(alice, text("warm"))
+				e.want(event.OutcomeStatus_OK, r)
+				e.want(event.OutcomeStatus_OK, retitle(alice, r.Item, "new"))
+				made = append(made, r)
+			}
+			for _, r := range made {
+				if a := w.get(bob, r.Item); a.Document.GetTitle() != "new" {
+					t.Errorf("of memory: %v", a)
+				}
+			}
+			if a := w.get(alice, cold.Item); !a.Unavailable {
+				t.Errorf("of the read model: %v", a)
+			}
+			late := create(alice, text("late")) // beyond the bound: it waits, and is not lost
+			number := e.send(late)
+			if o := e.outcome(number, 0); o != nil {
+				t.Errorf("beyond the bound: %v", o)
+			}
+			repair()
+			if o := e.wait(number, 1)[0]; o.Status != event.OutcomeStatus_OK {
+				t.Errorf("after it is back: %v", o)
+			}
+			w.projected()
+			if a := w.get(alice, cold.Item); string(a.Document.GetContent().GetInline()) != "cold" {
+				t.Errorf("after it is back: %v", a)
+			}
+		})
+	}
+}
+
+func TestJournalServerRestarts(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	running := w.start()
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	e.do(made)
+	for n := range 3 {
+		w.server.Restart(t)
+		journaltest.Eventually(t, "the edge is connected and the journal is up", func() bool {
+			_, err := journal.Open(w.nc, event.Paste.Stream(0)).LastSequence(t.Context())
+			return err == nil
+		})
+		// What is answered while the engine reconnects is lost; its repetition is answered.
+		changed := keyed(retitle(alice, made.Item, fmt.Sprint(n)), fmt.Sprint(n), 1)
+		data := e.encode(changed)
+		e.store(data)
+		next := time.Now()
+		journaltest.Eventually(t, "the batch is answered", func() bool {
+			if time.Now().After(next) {
+				e.store(data)
+				next = time.Now().Add(200 * time.Millisecond)
+			}
+			return e.outcome(e.number, 0) != nil
+		})
+	}
+	journaltest.Eventually(t, "it serves", running.Serving)
+	if a := w.get(alice, made.Item); a.Document.GetVersion() != 4 {
+		t.Errorf("reads %v", a)
+	}
+}
+
+// TestMessageTooLargeForOneCommit changes many large documents by one message, and lets the process die
+// between the move of the checkpoint and the writing of the documents.
+func TestMessageTooLargeForOneCommit(t *testing.T) {
+	for name, crash := range map[string]bool{"undisturbed": false, "cut short": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fold.Pastes())
+			running := w.start()
+			e := w.newEdge("edge1")
+			large := strings.Repeat("x", 60<<10)
+			var items []string
+			for range 12 {
+				var batch []*event.Request
+				for range 12 {
+					r := create(alice, text(large))
+					batch = append(batch, r)
+					items = append(items, r.Item)
+				}
+				e.do(batch...)
+			}
+			w.projected()
+			w.stop(running)
+			running = w.start()
+			w.views.set(func() { w.views.crash = crash })
+			var changes []*event.Request
+			for i, item := range items {
+				changes = append(changes, keyed(retitle(alice, item, fmt.Sprint(i)), fmt.Sprint(i), 1))
+			}
+			gone := create(alice, text("y"))
+			e.do(append(changes, gone, remove(alice, gone.Item))...) // 144 documents and versions of 60 KiB
+			w.projected()
+			w.stop(running)
+			w.views.set(func() { w.views.crash, w.views.fail = false, false })
+			w.start()
+			w.checkRetitled(items, len(large))
+			if a := w.get(alice, gone.Item); a.Status != event.OutcomeStatus_NOT_FOUND {
+				t.Errorf("deleted: %v", a)
+			}
+			if o := e.want(event.OutcomeStatus_OK, keyed(retitle(alice, items[3], "3"), "3", 1)); !o.Replayed {
+				t.Errorf("its outcome was not kept: %v", o)
+			}
+			w.views.mu.Lock()
+			redone := w.views.redone
+			w.views.mu.Unlock()
+			if len(redone) < 3 {
+				t.Errorf("it was committed in the parts %v", redone)
+			}
+			docs, err := w.views.Store.Load(t.Context(), "paste_redo", redone, 0)
+			if err != nil || len(docs) != 0 {
+				t.Errorf("left behind: %d, %v", len(docs), err)
+			}
+			listed := w.list(&event.ListRequest{Account: alice, Limit: 1, TitleContains: "143"})
+			if len(listed.Documents) != 1 {
+				t.Errorf("listed: %v", listed)
+			}
+		})
+	}
+}
+
+// checkRetitled holds that the i-th item is titled i, and was titled t before.
+func (w *world) checkRetitled(items []string, size int) {
+	w.t.Helper()
+	var reads []*event.Read
+	for _, item := range items {
+		reads = append(reads, &event.Read{Item: item, Requester: alice}, &event.Read{Item: item, Requester: alice, Version: 1})
+	}
+	for i, a := range w.read(reads...) {
+		want := fmt.Sprint(i / 2)
+		if i%2 == 1 {
+			want = "t"
+		}
+		if a.Document.GetTitle() != want || len(a.Document.GetContent().GetInline()) != size {
+			w.t.Fatalf("read %d: %q of %d bytes", i, a.Document.GetTitle(), len(a.Document.GetContent().GetInline()))
+		}
+	}
+}
+
+func TestWrongPartitionCountIsRefused(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	engine, err := document.New(document.Config{Policy: w.policy, PartitionCount: 4, Partitions: []int{0}}, document.Deps{NC: w.nc, Views: w.views, Blobs: w.blobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Run(t.Context()); err == nil {
+		t.Error("it runs on a journal of another number of partitions")
+	}
+	for _, cfg := range []document.Config{
+		{Policy: w.policy}, {Policy: fold.Policy{Domain: event.Billing}, PartitionCount: 1}, {Policy: w.policy, PartitionCount: 2, Partitions: []int{2}},
+	} {
+		if _, err := document.New(cfg, document.Deps{NC: w.nc, Views: w.views, Blobs: w.blobs}); err == nil {
+			t.Errorf("%+v was taken", cfg)
+		}
+	}
+}

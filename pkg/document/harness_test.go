@@ -1,0 +1,545 @@
+package document_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/disk"
+	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/views/sqlite"
+)
+
+const (
+	alice = uint64(1001)
+	bob   = uint64(2002)
+)
+
+// world is a journal, a read model and a blob store, with engines that come and go.
+type world struct {
+	t      *testing.T
+	server *journaltest.Server
+	nc     *nats.Conn // of the edges
+	folder string
+	views  *flakyViews
+	blobs  blob.Store
+	policy fold.Policy
+	bounds document.Bounds
+	offset time.Duration
+	log    *logBuffer
+}
+
+func newWorld(t *testing.T, policy fold.Policy) *world {
+	t.Helper()
+	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, log: &logBuffer{}}
+	w.nc = w.server.Conn(t)
+	w.bounds = document.Bounds{SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
+		OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond, CommitDelay: time.Millisecond}
+	billing := journal.Stream{Domain: "billing", Name: event.Billing.Stream(0), Subjects: event.Billing.Subjects(0), KeepForever: true}
+	domain := journal.Stream{Domain: string(policy.Domain), Name: policy.Domain.Stream(0), Subjects: policy.Domain.Subjects(0)}
+	if err := journal.Ensure(t.Context(), w.nc, []journal.Stream{billing, domain}, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.views = &flakyViews{Store: w.openViews(filepath.Join(w.folder, "views.db"))}
+	blobs, err := disk.Open(filepath.Join(w.folder, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.blobs = blobs
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the engines:\n%s", w.log.String())
+		}
+	})
+	return w
+}
+
+func (w *world) openViews(path string) views.Store {
+	w.t.Helper()
+	store, err := sqlite.Open(context.WithoutCancel(w.t.Context()), sqlite.Config{Path: path, Collections: document.Collections(w.policy.Domain), Synchronous: sqlite.Normal})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			w.t.Errorf("close views: %v", err)
+		}
+	})
+	return store
+}
+
+// engine is one that runs.
+type engine struct {
+	*document.Engine
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// start runs an engine and waits until it serves.
+func (w *world) start() *engine {
+	w.t.Helper()
+	e := w.launch(w.views)
+	w.await(e)
+	return e
+}
+
+func (w *world) await(e *engine) {
+	w.t.Helper()
+	journaltest.Eventually(w.t, "the engine serves", e.Serving)
+}
+
+func (w *world) launch(store views.Store) *engine {
+	w.t.Helper()
+	built, err := document.New(
+		document.Config{Policy: w.policy, PartitionCount: 1, Bounds: w.bounds, Offset: w.offset},
+		document.Deps{NC: w.server.Conn(w.t), Views: store, Blobs: w.blobs, Logger: slog.New(slog.NewTextHandler(w.log, nil))},
+	)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	e := &engine{Engine: built, cancel: cancel, done: make(chan error, 1)}
+	go func() { e.done <- built.Run(ctx) }()
+	w.t.Cleanup(func() { w.stop(e) })
+	return e
+}
+
+// stop ends an engine wherever it is: what it has not committed is lost with it.
+func (w *world) stop(e *engine) {
+	w.t.Helper()
+	e.cancel()
+	if err := <-e.done; err != nil {
+		w.t.Errorf("the engine ended with %v", err)
+	}
+	e.done <- nil
+}
+
+// edge is one source of requests.
+type edge struct {
+	w      *world
+	source string
+	number uint64
+
+	mu       sync.Mutex
+	answers  map[[2]uint64]*event.Outcome // by number and index
+	repeated int
+}
+
+func (w *world) newEdge(source string) *edge {
+	w.t.Helper()
+	e := &edge{w: w, source: source, answers: map[[2]uint64]*event.Outcome{}}
+	_, err := w.nc.Subscribe(event.AnswerSubjects(source), func(m *nats.Msg) {
+		batch := &event.OutcomeBatch{}
+		if err := event.Decode(m.Data, batch); err != nil {
+			w.t.Error(err)
+			return
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, o := range batch.Outcomes {
+			key := [2]uint64{batch.Number, uint64(o.Index)}
+			if e.answers[key] == nil {
+				e.answers[key] = o
+			} else {
+				e.repeated++
+			}
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// encode makes the next batch.
+func (e *edge) encode(requests ...*event.Request) []byte {
+	e.w.t.Helper()
+	e.number++
+	data, err := event.Encode(&event.RequestBatch{
+		Source: e.source, Number: e.number, StampMs: time.Now().Add(e.w.offset).UnixMilli(),
+		OffsetMs: e.w.offset.Milliseconds(), Requests: requests,
+	})
+	if err != nil {
+		e.w.t.Fatal(err)
+	}
+	return data
+}
+
+// store appends a batch to the journal and waits until it is stored.
+func (e *edge) store(data []byte) {
+	e.w.t.Helper()
+	m, err := e.w.nc.Request(e.w.policy.Domain.RequestSubject(0), data, 10*time.Second)
+	if err != nil {
+		e.w.t.Fatalf("store a batch: %v", err)
+	}
+	if !strings.Contains(string(m.Data), `"seq"`) {
+		e.w.t.Fatalf("store a batch: %s", m.Data)
+	}
+}
+
+func (e *edge) send(requests ...*event.Request) uint64 {
+	e.w.t.Helper()
+	e.store(e.encode(requests...))
+	return e.number
+}
+
+func (e *edge) outcome(number uint64, index int) *event.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.answers[[2]uint64{number, uint64(index)}]
+}
+
+// wait returns the outcomes of a batch of so many requests.
+func (e *edge) wait(number uint64, count int) []*event.Outcome {
+	e.w.t.Helper()
+	outcomes := make([]*event.Outcome, count)
+	for i := range outcomes {
+		journaltest.Eventually(e.w.t, fmt.Sprintf("outcome %d of batch %d of %s", i, number, e.source), func() bool {
+			outcomes[i] = e.outcome(number, i)
+			return outcomes[i] != nil
+		})
+	}
+	return outcomes
+}
+
+func (e *edge) do(requests ...*event.Request) []*event.Outcome {
+	e.w.t.Helper()
+	return e.wait(e.send(requests...), len(requests))
+}
+
+func (e *edge) want(status event.OutcomeStatus, r *event.Request) *event.Outcome {
+	e.w.t.Helper()
+	o := e.do(r)[0]
+	if o.Status != status {
+		e.w.t.Fatalf("%T of %s: %v, want %v", r.Action, r.Item, o.Status, status)
+	}
+	return o
+}
+
+// asked is a metered request by an account.
+func asked(account uint64, item string) *event.Request {
+	id := event.NewRequestID()
+	return &event.Request{RequestId: id[:], Item: item, Account: account, Charge: &event.Charge{Account: account, QuotaKey: 1, Remaining: 9}}
+}
+
+func create(account uint64, d *event.Document) *event.Request {
+	r := asked(account, event.NewItemID())
+	d.Owner = account
+	if d.Visibility == 0 {
+		d.Visibility = uint32(event.Unlisted)
+	}
+	r.Action = &event.Request_Create{Create: &event.Create{Document: d}}
+	return r
+}
+
+func text(s string) *event.Document {
+	return &event.Document{Title: "t", Language: "go", Content: &event.Content{Inline: []byte(s), SizeBytes: uint64(len(s))}}
+}
+
+func update(account uint64, item string, u *event.Update) *event.Request {
+	r := asked(account, item)
+	r.Action = &event.Request_Update{Update: u}
+	return r
+}
+
+func retitle(account uint64, item, title string) *event.Request {
+	return update(account, item, &event.Update{Title: &title})
+}
+
+func remove(account uint64, item string) *event.Request {
+	r := asked(account, item)
+	r.Action = &event.Request_Delete{Delete: &event.Delete{}}
+	return r
+}
+
+func burn(account uint64, item string, version uint64) *event.Request {
+	r := asked(account, item)
+	r.Action = &event.Request_Burn{Burn: &event.Burn{Version: version}}
+	return r
+}
+
+func keyed(r *event.Request, key string, body uint64) *event.Request {
+	id := event.NewIdempotencyID([]byte("scope"), "POST", "/", key)
+	r.IdempotencyId, r.BodyHash = id[:], body
+	return r
+}
+
+// read asks for all at once and returns the answers by position.
+func (w *world) read(reads ...*event.Read) []*event.ReadAnswer {
+	w.t.Helper()
+	return w.readAfter(0, reads...)
+}
+
+func (w *world) readAfter(sequence uint64, reads ...*event.Read) []*event.ReadAnswer {
+	w.t.Helper()
+	answers, err := w.tryRead(&event.ReadBatch{NowMs: time.Now().Add(w.offset).UnixMilli(), Reads: reads, AfterSequence: sequence})
+	if err != nil {
+		w.t.Fatalf("read: %v", err)
+	}
+	return answers
+}
+
+func (w *world) tryRead(request *event.ReadBatch) ([]*event.ReadAnswer, error) {
+	w.t.Helper()
+	reads := request.Reads
+	inbox := w.nc.NewInbox()
+	sub, err := w.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	data, err := event.Encode(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.nc.PublishRequest(w.policy.Domain.ReadSubject(0), inbox, data); err != nil {
+		return nil, err
+	}
+	answers := make([]*event.ReadAnswer, len(reads))
+	for left := len(reads); left > 0; {
+		m, err := sub.NextMsg(20 * time.Second)
+		if err != nil {
+			return nil, err
+		}
+		if len(m.Data) > 900<<10 {
+			w.t.Errorf("an answer of %d bytes", len(m.Data))
+		}
+		batch := &event.ReadAnswerBatch{}
+		if err := event.Decode(m.Data, batch); err != nil {
+			return nil, err
+		}
+		for _, a := range batch.Answers {
+			if answers[a.Index] == nil {
+				left--
+			}
+			answers[a.Index] = a
+		}
+	}
+	return answers, nil
+}
+
+func (w *world) get(account uint64, item string) *event.ReadAnswer {
+	w.t.Helper()
+	return w.read(&event.Read{Item: item, Requester: account})[0]
+}
+
+func (w *world) list(r *event.ListRequest) *event.ListAnswer {
+	w.t.Helper()
+	if r.NowMs == 0 {
+		r.NowMs = time.Now().Add(w.offset).UnixMilli()
+	}
+	data, err := event.Encode(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	reply, err := rpc.Call(w.t.Context(), w.nc, w.policy.Domain.ListSubject(0), data)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer := &event.ListAnswer{}
+	if err := event.Decode(reply, answer); err != nil {
+		w.t.Fatal(err)
+	}
+	return answer
+}
+
+// settled folds the billing journal as billing does: by source and sequence, each batch as a whole.
+func (w *world) settled() []*event.Settlement {
+	w.t.Helper()
+	billing := journal.Open(w.nc, event.Billing.Stream(0))
+	last, err := billing.LastSequence(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []*event.Settlement
+	marks := map[string]uint64{}
+	err = billing.Replay(w.t.Context(), 0, last, func(m journal.Message) error {
+		batch := &event.UsageBatch{}
+		if err := event.Decode(m.Data, batch); err != nil {
+			return err
+		}
+		mark := marks[batch.Source]
+		for _, s := range batch.Settlements {
+			if s.Sequence > mark {
+				all = append(all, s)
+				marks[batch.Source] = max(marks[batch.Source], s.Sequence)
+			}
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+// settlementsOf waits until each of the requests is settled, and holds that none is twice.
+func (w *world) settlementsOf(requests ...*event.Request) map[string]*event.Settlement {
+	w.t.Helper()
+	var by map[string]*event.Settlement
+	journaltest.Eventually(w.t, "all requests are settled", func() bool {
+		by = map[string]*event.Settlement{}
+		for _, s := range w.settled() {
+			if len(s.RequestId) == 0 {
+				continue
+			}
+			if by[string(s.RequestId)] != nil {
+				w.t.Fatalf("settled twice: %v and %v", by[string(s.RequestId)], s)
+			}
+			by[string(s.RequestId)] = s
+		}
+		for _, r := range requests {
+			if by[string(r.RequestId)] == nil {
+				return false
+			}
+		}
+		return true
+	})
+	return by
+}
+
+// projected waits until the read model holds what the journal says.
+func (w *world) projected() {
+	w.t.Helper()
+	j := journal.Open(w.nc, w.policy.Domain.Stream(0))
+	journaltest.Eventually(w.t, "the read model has caught up", func() bool {
+		last, err := j.LastSequence(w.t.Context())
+		if err != nil {
+			return false
+		}
+		checkpoint, err := w.views.Store.Checkpoint(w.t.Context(), j.Name())
+		return err == nil && checkpoint >= last
+	})
+}
+
+func (w *world) putBlob(item, name, content string) string {
+	w.t.Helper()
+	key := fmt.Sprintf("%s/0/%s/%s", w.policy.Domain, item, name)
+	if _, err := w.blobs.Put(w.t.Context(), key, strings.NewReader(content), int64(len(content))); err != nil {
+		w.t.Fatal(err)
+	}
+	return key
+}
+
+func (w *world) hasBlob(key string) bool {
+	w.t.Helper()
+	r, _, err := w.blobs.Get(w.t.Context(), key, 0, -1)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = r.Close() }()
+	_, err = io.ReadAll(r)
+	return err == nil
+}
+
+// flakyViews fails or hangs on demand.
+type flakyViews struct {
+	views.Store
+	mu     sync.Mutex
+	fail   bool
+	hang   chan struct{} // closed: go on
+	lose   int           // commits that happen, and report that they may not have
+	redone []string      // parts of messages too large for one commit
+	crash  bool          // fail from when the checkpoint has moved past such a message
+}
+
+func (f *flakyViews) set(change func()) {
+	f.mu.Lock()
+	change()
+	f.mu.Unlock()
+}
+
+func (f *flakyViews) check(ctx context.Context) error {
+	f.mu.Lock()
+	fail, hang := f.fail, f.hang
+	f.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return views.Unavailable("hang", ctx.Err())
+		}
+	}
+	if fail {
+		return views.Unavailable("fail", os.ErrDeadlineExceeded)
+	}
+	return nil
+}
+
+func (f *flakyViews) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
+	if err := f.check(ctx); err != nil {
+		return nil, err
+	}
+	return f.Store.Load(ctx, collection, ids, parts)
+}
+
+func (f *flakyViews) List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error) {
+	if err := f.check(ctx); err != nil {
+		return nil, err
+	}
+	return f.Store.List(ctx, collection, q)
+}
+
+func (f *flakyViews) Commit(ctx context.Context, b views.Batch) error {
+	if err := f.check(ctx); err != nil {
+		return err
+	}
+	err := f.Store.Commit(ctx, b)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range b.Puts {
+		if strings.HasSuffix(p.Collection, "_redo") && err == nil {
+			f.redone = append(f.redone, p.Doc.ID)
+		}
+	}
+	if f.crash && err == nil && b.Stream != "" && len(f.redone) > 0 {
+		f.fail = true
+	}
+	if err == nil && f.lose > 0 && b.Stream != "" {
+		f.lose--
+		return views.Unavailable("commit", os.ErrDeadlineExceeded)
+	}
+	return err
+}
+
+func (f *flakyViews) Checkpoint(ctx context.Context, stream string) (uint64, error) {
+	if err := f.check(ctx); err != nil {
+		return 0, err
+	}
+	return f.Store.Checkpoint(ctx, stream)
+}
+
+// logBuffer gathers what the engines log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
