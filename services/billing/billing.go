@@ -165,6 +165,11 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	stopUsers, runUsers, err := s.serveUsers()
+	if err != nil {
+		return err
+	}
+	defer stopUsers()
 	metrics := partition.NewMetrics(s.deps.Metrics)
 	group, work := errgroup.WithContext(ctx)
 	var partitions []*partition.Partition
@@ -176,7 +181,7 @@ func (s *Service) Run(ctx context.Context) error {
 		partitions = append(partitions, p)
 		group.Go(func() error { return p.Run(work) })
 	}
-	group.Go(func() error { return s.serveUsers(work) })
+	group.Go(func() error { return runUsers(work) })
 	group.Go(func() error {
 		for _, p := range partitions {
 			select {
@@ -210,22 +215,27 @@ func (s *Service) partitionConfig(number int) partition.Config {
 	}
 }
 
-// serveUsers answers about users and sessions until ctx ends.
-func (s *Service) serveUsers(ctx context.Context) error {
+// serveUsers answers about users and sessions until stop is called. run is to be run meanwhile.
+func (s *Service) serveUsers() (stop func(), run func(context.Context) error, err error) {
 	clock := func() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
 	u := users.New(s.deps.Views, clock, s.deps.Logger)
 	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, u.Handle, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
-		return fmt.Errorf("serve users: %w", err)
+		return nil, nil, fmt.Errorf("serve users: %w", err)
 	}
-	err = u.Run(ctx)
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
-	defer cancel()
-	if drained := server.Drain(draining); drained != nil {
-		s.deps.Logger.Warn("user requests were cut off", "error", drained)
+	stop = func() {
+		draining, cancel := context.WithTimeout(context.Background(), s.cfg.StopTimeout)
+		defer cancel()
+		if err := server.Drain(draining); err != nil {
+			s.deps.Logger.Warn("user requests were cut off", "error", err)
+		}
 	}
-	return err
+	return stop, u.Run, nil
 }
+
+// ErrJournal says that a journal is not the one that its snapshots or read model were made from, or
+// has lost messages. Run changes nothing then; the error says what an operator can do.
+var ErrJournal = partition.ErrJournal
 
 // CodeVersion is the fold's: snapshots of another one are not used.
 const CodeVersion = account.CodeVersion

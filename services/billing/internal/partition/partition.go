@@ -111,7 +111,6 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	p.observe()
 	// The projection outlives the follower, which may wait for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProjecting()

@@ -23,6 +23,7 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		p.observe()
 		since, age := p.position.get()-p.lastSnapshot, p.deps.Clock().Sub(last)
 		due := since >= uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval
 		if !due || age < pause {

@@ -1,0 +1,357 @@
+package billing_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/disk"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/views/sqlite"
+	"quire.dev/services/billing"
+)
+
+const (
+	alice = uint64(0xA11CE)
+	bob   = uint64(0xB0B)
+)
+
+// stack is the servers and stores that services come and go on.
+type stack struct {
+	t      testing.TB
+	server *journaltest.Server
+	nc     *nats.Conn
+	views  *switched
+	blobs  *switchedBlobs
+
+	number   uint64
+	commands uint64
+	answers  *nats.Subscription
+}
+
+// switched is the read model with a switch that makes it fail.
+type switched struct {
+	views.Store
+	down atomic.Bool
+}
+
+var errDown = views.Unavailable("reach", errors.New("switched off"))
+
+func (s *switched) Commit(ctx context.Context, b views.Batch) error {
+	if s.down.Load() {
+		return errDown
+	}
+	return s.Store.Commit(ctx, b)
+}
+
+// switchedBlobs likewise, for writing.
+type switchedBlobs struct {
+	blob.Store
+	down atomic.Bool
+}
+
+func (s *switchedBlobs) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	if s.down.Load() {
+		return blob.Info{}, blob.ErrUnavailable
+	}
+	return s.Store.Put(ctx, key, r, size)
+}
+
+func newStack(t testing.TB) *stack {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "billing.db"), Collections: billing.Collections()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	blobs, err := disk.Open(filepath.Join(dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := blobs.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &stack{t: t, views: &switched{Store: store}, blobs: &switchedBlobs{Store: blobs}}
+	s.journal(journaltest.Start(t))
+	return s
+}
+
+// journal uses a server from now on.
+func (s *stack) journal(server *journaltest.Server) {
+	s.t.Helper()
+	s.server, s.nc = server, server.Conn(s.t)
+	var err error
+	if s.answers, err = s.nc.SubscribeSync(event.AnswerSubjects("test")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// running is a service that was started.
+type running struct {
+	t      testing.TB
+	cancel context.CancelFunc
+	done   chan error
+	health *telemetry.Health
+}
+
+func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Service, *running) {
+	s.t.Helper()
+	health := telemetry.NewHealth()
+	service, err := billing.New(cfg, billing.Deps{
+		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: telemetry.NewMetrics(), Health: health,
+		Logger: slog.New(slog.NewTextHandler(testWriter{s.t}, nil)),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{t: s.t, cancel: cancel, done: make(chan error, 1), health: health}
+	go func() { r.done <- service.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		r.done <- <-r.done
+	})
+	return service, r
+}
+
+// testWriter shows the services' log with the test that fails.
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(line []byte) (int, error) {
+	w.t.Logf("%s", line)
+	return len(line), nil
+}
+
+func (s *stack) start(cfg billing.Config, offset time.Duration) *running {
+	s.t.Helper()
+	service, r := s.launch(cfg, offset)
+	select {
+	case <-service.Ready():
+	case err := <-r.done:
+		r.done <- err
+		s.t.Fatalf("ended before it was ready: %v", err)
+	case <-time.After(time.Minute):
+		s.t.Fatal("not ready in a minute")
+	}
+	return r
+}
+
+func (r *running) stop() {
+	r.t.Helper()
+	r.cancel()
+	err := <-r.done
+	r.done <- err
+	if err != nil {
+		r.t.Fatalf("stop: %v", err)
+	}
+}
+
+// kill ends the service with everything unwritten lost.
+func (s *stack) kill(r *running) {
+	s.t.Helper()
+	s.views.down.Store(true)
+	s.blobs.down.Store(true)
+	r.stop()
+	s.views.down.Store(false)
+	s.blobs.down.Store(false)
+}
+
+func (s *stack) next(subject string) []byte {
+	s.t.Helper()
+	for {
+		m, err := s.answers.NextMsg(30 * time.Second)
+		if err != nil {
+			s.t.Fatalf("no answer on %s: %v", subject, err)
+		}
+		if m.Subject == subject {
+			return m.Data
+		}
+	}
+}
+
+func (s *stack) publish(subject string, m event.Message) {
+	s.t.Helper()
+	data, err := event.Encode(m)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.nc.Publish(subject, data); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// usage publishes a batch of an edge and waits for its verdicts.
+func (s *stack) usage(admissions []*event.Admission, settlements []*event.Settlement) *event.VerdictBatch {
+	s.t.Helper()
+	s.number++
+	s.publish(event.UsageSubject(0), &event.UsageBatch{
+		Source: "test", Number: s.number, StampMs: time.Now().UnixMilli(), Admissions: admissions, Settlements: settlements,
+	})
+	for {
+		b := &event.VerdictBatch{}
+		decode(s.t, s.next(event.VerdictSubject("test")), b)
+		if b.Number == s.number { // else of a twin
+			return b
+		}
+	}
+}
+
+func decode(t testing.TB, data []byte, m event.Message) {
+	t.Helper()
+	if err := event.Decode(data, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stack) command(c *event.Command) *event.CommandOutcome {
+	s.t.Helper()
+	s.commands++
+	s.publish(event.AccountSubject(0), &event.CommandBatch{
+		Source: "test", Number: s.commands, StampMs: time.Now().UnixMilli(), Commands: []*event.Command{c},
+	})
+	for {
+		b := &event.CommandOutcomeBatch{}
+		decode(s.t, s.next(event.CommandOutcomeSubject("test")), b)
+		if b.Number == s.commands {
+			return b.Outcomes[0]
+		}
+	}
+}
+
+func (s *stack) account(id uint64, tier plan.Tier) {
+	s.t.Helper()
+	o := s.command(&event.Command{Account: id, Action: &event.Command_Create{Create: &event.CreateAccount{
+		Tier: uint32(tier), Key: &event.RotateKey{Fingerprint: 7, Prefix: "qk_abcdef"},
+	}}})
+	if o.Status != event.CommandStatus_COMMAND_OK {
+		s.t.Fatalf("create: %v", o)
+	}
+}
+
+func (s *stack) grant(id uint64, amount int64) {
+	s.t.Helper()
+	o := s.command(&event.Command{Account: id, Action: &event.Command_Grant{Grant: &event.Grant{AmountMicros: amount, Reason: "gift"}}})
+	if o.Status != event.CommandStatus_COMMAND_OK {
+		s.t.Fatalf("grant: %v", o)
+	}
+}
+
+func admission(id uint64, key plan.QuotaKey) *event.Admission {
+	request := event.NewRequestID()
+	return &event.Admission{RequestId: request[:], Account: id, QuotaKey: uint32(key), KeyVersion: 1, KeyFingerprint: 7}
+}
+
+// serve admits and settles n requests and returns them.
+func (s *stack) serve(id uint64, key plan.QuotaKey, n int) []*event.Admission {
+	s.t.Helper()
+	var admissions []*event.Admission
+	var settlements []*event.Settlement
+	for range n {
+		a := admission(id, key)
+		admissions = append(admissions, a)
+		settlements = append(settlements, &event.Settlement{RequestId: a.RequestId, Result: event.Result_SERVED, Account: id, QuotaKey: uint32(key)})
+	}
+	for i, v := range s.usage(admissions, nil).Verdicts {
+		if v.Decision != event.Decision_ADMITTED {
+			s.t.Fatalf("request %d: %v", i, v)
+		}
+	}
+	s.usage(nil, settlements)
+	return admissions
+}
+
+func (s *stack) query(q *event.Query) *event.QueryAnswer {
+	s.t.Helper()
+	payload, err := event.Encode(q)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	data, err := rpc.Call(ctx, s.nc, event.QuerySubject(0), payload)
+	if err != nil {
+		s.t.Fatalf("query: %v", err)
+	}
+	a := &event.QueryAnswer{}
+	decode(s.t, data, a)
+	return a
+}
+
+func (s *stack) usageOf(id uint64) *event.UsageAnswer {
+	s.t.Helper()
+	a := s.query(&event.Query{Account: id, Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
+	if a.Status != event.QueryStatus_QUERY_OK {
+		s.t.Fatalf("usage: %v", a.Status)
+	}
+	return a.GetUsage()
+}
+
+// ledger reads all pages of an account's ledger and checks what holds of every one.
+func (s *stack) ledger(id uint64, page uint32) []*event.LedgerEntry {
+	s.t.Helper()
+	var entries []*event.LedgerEntry
+	var cursor []byte
+	for {
+		a := s.query(&event.Query{Account: id, Query: &event.Query_Ledger{Ledger: &event.LedgerQuery{Limit: page, Cursor: cursor}}})
+		if a.Status != event.QueryStatus_QUERY_OK {
+			s.t.Fatalf("ledger: %v", a.Status)
+		}
+		entries = append(entries, a.GetLedger().Entries...)
+		if cursor = a.GetLedger().NextCursor; len(cursor) == 0 {
+			break
+		}
+	}
+	var sum int64
+	for i, e := range entries {
+		sum += e.AmountMicros
+		if i > 0 && e.Id >= entries[i-1].Id {
+			s.t.Fatalf("entry %d is not older than the one before", i)
+		}
+	}
+	if len(entries) > 0 && uint64(sum) != entries[0].BalanceMicros {
+		s.t.Fatalf("entries sum to %d, balance %d", sum, entries[0].BalanceMicros)
+	}
+	return entries
+}
+
+func (s *stack) audit() *event.AuditAnswer {
+	s.t.Helper()
+	a := s.query(&event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
+	if a.Status != event.QueryStatus_QUERY_OK {
+		s.t.Fatalf("audit: %v", a.Status)
+	}
+	return a.GetAudit()
+}
+
+func (s *stack) snapshots() []blob.Info {
+	s.t.Helper()
+	var list []blob.Info
+	err := s.blobs.Sweep(s.t.Context(), "billing/", time.Now().Add(time.Hour), func(i blob.Info) error {
+		list = append(list, i)
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}
