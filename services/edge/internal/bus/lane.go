@@ -47,6 +47,7 @@ type lane[T, A any] struct {
 	mu        sync.Mutex
 	fifo      []*item[T, A] // in the order of their deadlines, those that are over among them
 	flights   map[uint64]*flight[T, A]
+	newest    uint64 // number of the last batch that left
 	confirmed uint64 // number of the last batch that an answer has come to
 }
 
@@ -190,6 +191,7 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 	f.open, f.left = len(f.items), time.Now()
 	l.mu.Lock()
 	l.flights[number] = f
+	l.newest = number
 	l.mu.Unlock()
 	l.bus.metrics.items.WithLabelValues(l.kind).Observe(float64(len(leaving)))
 	return f.data, nil

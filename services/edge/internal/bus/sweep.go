@@ -15,9 +15,6 @@ import (
 // sweepEvery is how late a time-out may be noticed.
 const sweepEvery = 20 * time.Millisecond
 
-// resendsPerSweep bounds what a lane publishes again while nobody answers at all.
-const resendsPerSweep = 2
-
 // sweep ends what is out of time and sends again what was not answered. One timer for all: at
 // tens of thousands of requests a second a timer each costs more than the requests.
 func (b *Bus) sweep(ctx context.Context) {
@@ -53,15 +50,16 @@ func (l *lane[T, A]) sweep(now time.Duration, reconnected bool) {
 	for _, f := range abandoned {
 		l.given(f, true)
 	}
-	for _, f := range unanswered {
-		l.bus.metrics.resends.WithLabelValues(l.kind).Inc()
-		err := l.appender.Resend(f.number)
-		if errors.Is(err, journal.ErrForgotten) {
-			err = l.bus.nc.Publish(l.subject, f.data)
-		}
-		if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			l.bus.cfg.Logger.Warn("batch was not sent again", slog.String("subject", l.subject), slog.Any("error", err))
-		}
+	if unanswered != nil {
+		l.resend(unanswered)
+	}
+}
+
+func (l *lane[T, A]) resend(f *flight[T, A]) {
+	l.bus.metrics.resends.WithLabelValues(l.kind).Inc()
+	err := l.appender.Resend(f.number)
+	if err != nil && !errors.Is(err, journal.ErrForgotten) && !errors.Is(err, nats.ErrConnectionClosed) {
+		l.bus.cfg.Logger.Warn("batch was not sent again", slog.String("subject", l.subject), slog.Any("error", err))
 	}
 }
 
@@ -102,9 +100,10 @@ func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 	return late
 }
 
-// overdue looks through the stored batches: those to ask for again, and those that nobody waits for
-// any more, which it removes.
-func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered, abandoned []*flight[T, A]) {
+// overdue looks through the stored batches: the one to ask for again, and those that nobody waits for
+// any more, which it removes. Folds answer again only what was the source's last batch; an older one
+// would be stored once more for nothing.
+func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *flight[T, A], abandoned []*flight[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, f := range l.flights {
@@ -117,9 +116,9 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered, a
 		if f.abandoned() {
 			delete(l.flights, number)
 			abandoned = append(abandoned, f)
-		} else if now-f.asked >= l.bus.cfg.ResendAfter && len(unanswered) < resendsPerSweep {
+		} else if number == l.newest && now-f.asked >= l.bus.cfg.ResendAfter {
 			f.asked = now
-			unanswered = append(unanswered, f)
+			unanswered = f
 		}
 	}
 	return unanswered, abandoned

@@ -235,6 +235,7 @@ func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
 	newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 2 * time.Second })
 	w.server.Stop()
+	journaltest.Eventually(t, "connection lost", func() bool { return !b.nc.IsConnected() })
 	var pending []*PendingVerdict
 	for range 10 {
 		pending = append(pending, b.StartAdmit(admission(1)))

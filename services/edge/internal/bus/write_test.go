@@ -65,21 +65,22 @@ func TestLostOutcomeIsAskedForAgainAndAppliedOnce(t *testing.T) {
 func TestWriteFailsAsUnavailableOrUnknown(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		prepare func(t *testing.T, w *world) context.Context
+		prepare func(t *testing.T, w *world, b *running) context.Context
 		want    fault.Kind
 	}{
-		{"the stream is full", func(t *testing.T, w *world) context.Context {
+		{"the stream is full", func(t *testing.T, w *world, _ *running) context.Context {
 			w.ensure(t, event.Paste, 1)
 			return t.Context()
 		}, fault.Unavailable},
-		{"the server is gone", func(t *testing.T, w *world) context.Context {
+		{"the server is gone", func(t *testing.T, w *world, b *running) context.Context {
 			w.server.Stop()
+			journaltest.Eventually(t, "connection lost", func() bool { return !b.nc.IsConnected() })
 			return t.Context()
 		}, fault.Unavailable},
-		{"nobody folds", func(t *testing.T, _ *world) context.Context {
+		{"nobody folds", func(t *testing.T, _ *world, _ *running) context.Context {
 			return t.Context()
 		}, fault.OutcomeUnknown},
-		{"the caller goes after it was stored", func(t *testing.T, w *world) context.Context {
+		{"the caller goes after it was stored", func(t *testing.T, w *world, _ *running) context.Context {
 			ctx, cancel := context.WithCancel(t.Context())
 			f := newFakeDomain(t, w.nc, event.Paste, 1)
 			f.silent = true
@@ -102,7 +103,7 @@ func TestWriteFailsAsUnavailableOrUnknown(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
 			b := w.bus(t, func(c *Config) { c.WriteTimeout = 2 * time.Second })
-			ctx := test.prepare(t, w)
+			ctx := test.prepare(t, w, b)
 			_, err := b.Write(ctx, event.Paste, request("a"))
 			if fault.KindOf(err) != test.want {
 				t.Fatalf("error %v, want %s", err, test.want)
