@@ -1,0 +1,157 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/views/sqlite"
+	"quire.dev/services/billing/internal/account"
+)
+
+const someone = event.AccountID(77)
+
+// flaky is a store whose commits are applied, but whose answers get lost, when told so.
+type flaky struct {
+	views.Store
+	lose atomic.Int32
+}
+
+func (f *flaky) Commit(ctx context.Context, b views.Batch) error {
+	err := f.Store.Commit(ctx, b)
+	if err == nil && f.lose.Add(-1) >= 0 {
+		return views.Unavailable("commit", errors.New("the answer was lost"))
+	}
+	return err
+}
+
+func open(t *testing.T) *flaky {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "v.db"), Collections: Collections()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return &flaky{Store: store}
+}
+
+func start(t *testing.T, store views.Store, checkpoint uint64, bound int) *Projection {
+	t.Helper()
+	p := New(store, "BILLING_0", checkpoint, bound, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func effects(sequence uint64, n int) account.Effects {
+	var e account.Effects
+	for i := range n {
+		e.Ledger = append(e.Ledger, &event.LedgerEntry{Id: fmt.Sprintf("%011d%06d", sequence, i), Account: uint64(someone), AmountMicros: 1})
+	}
+	return e
+}
+
+func count(t *testing.T, p *Projection) int {
+	t.Helper()
+	n, before := 0, ""
+	for {
+		entries, more, err := p.Page(t.Context(), someone, before, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n += len(entries); !more {
+			return n
+		}
+		before = entries[len(entries)-1].Id
+	}
+}
+
+func TestCommitsWhoseAnswerIsLostAreNotDoubled(t *testing.T) {
+	store := open(t)
+	p := start(t, store, 0, 0)
+	for sequence := uint64(1); sequence <= 30; sequence++ {
+		if sequence%5 == 0 {
+			store.lose.Store(2)
+		}
+		if err := p.Push(t.Context(), sequence, effects(sequence, int(sequence%3))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Wait(t.Context(), 30); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, p); n != 30 {
+		t.Fatalf("%d entries", n)
+	}
+}
+
+func TestAMessageLargerThanABatchIsWhole(t *testing.T) {
+	store := open(t)
+	p := start(t, store, 0, 10)
+	sizes := []int{3, 2*batchPuts + 7, 0, batchPuts, 1}
+	total := 0
+	for i, n := range sizes {
+		total += n
+		if err := p.Push(t.Context(), uint64(i+1), effects(uint64(i+1), n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Wait(t.Context(), uint64(len(sizes))); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, p); n != total {
+		t.Fatalf("%d entries, want %d", n, total)
+	}
+	if at, err := store.Checkpoint(t.Context(), "BILLING_0"); err != nil || at != uint64(len(sizes)) {
+		t.Fatalf("checkpoint %d, %v", at, err)
+	}
+}
+
+func TestTwoInstancesProjectOneStream(t *testing.T) {
+	store := open(t)
+	a, b := start(t, store, 0, 0), start(t, store, 0, 0)
+	for sequence := uint64(1); sequence <= 200; sequence++ {
+		for _, p := range []*Projection{a, b} {
+			if err := p.Push(t.Context(), sequence, effects(sequence, 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, p := range []*Projection{a, b} {
+		if err := p.Wait(t.Context(), 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, a); n != 400 {
+		t.Fatalf("%d entries", n)
+	}
+	// What is folded again after a restart is left out.
+	c := start(t, store, 200, 0)
+	if err := c.Push(t.Context(), 150, effects(150, 2)); err != nil || c.Pending() != 0 {
+		t.Fatalf("%d pending, %v", c.Pending(), err)
+	}
+}
+
+func TestAReadModelThatWentBackIsNoticed(t *testing.T) {
+	store := open(t)
+	p := New(store, "BILLING_0", 40, 0, slog.New(slog.DiscardHandler)) // the store says 0
+	if err := p.Push(t.Context(), 41, effects(41, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(t.Context()); !errors.Is(err, ErrRewound) {
+		t.Fatalf("went on: %v", err)
+	}
+}
