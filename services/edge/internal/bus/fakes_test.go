@@ -278,10 +278,16 @@ type world struct {
 	nc         *nats.Conn // of the services
 }
 
-func newWorld(t testing.TB, partitions int) *world {
+// newBareWorld has no streams yet.
+func newBareWorld(t testing.TB, partitions int) *world {
 	t.Helper()
 	s := journaltest.Start(t)
-	w := &world{server: s, partitions: partitions, nc: s.Conn(t)}
+	return &world{server: s, partitions: partitions, nc: s.Conn(t)}
+}
+
+func newWorld(t testing.TB, partitions int) *world {
+	t.Helper()
+	w := newBareWorld(t, partitions)
 	for _, d := range []event.Domain{event.Billing, event.Paste, event.Lite, event.File} {
 		w.ensure(t, d, 0)
 	}

@@ -15,7 +15,7 @@ const queried = 4 // partitions
 // partition 2 one request.
 func answering(t *testing.T, known event.RequestID, without int) (*world, *running) {
 	t.Helper()
-	w := newWorld(t, queried)
+	w := newBareWorld(t, queried)
 	for p := range queried {
 		if p == without {
 			continue
@@ -92,7 +92,7 @@ func TestAuditAnswersForEveryPartition(t *testing.T) {
 }
 
 func TestFailedUserRequestIsUnknownOnlyIfItMayHaveChangedSomething(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newBareWorld(t, 1)
 	b := w.bus(t, func(c *Config) { c.QueryTimeout = 200 * time.Millisecond })
 	find := &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: "a@b"}}}
 	register := &event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{Email: "a@b"}}}

@@ -36,7 +36,7 @@ func (w *world) serve(t *testing.T, subject string, handle func(payload []byte) 
 
 func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 	const partitions = 4
-	w := newWorld(t, partitions)
+	w := newBareWorld(t, partitions)
 	for p := range partitions {
 		w.serve(t, event.Lite.ReadSubject(p), func(payload []byte) (event.Message, error) {
 			var batch event.ReadBatch
@@ -81,7 +81,7 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 }
 
 func TestReadThatNobodyAnswersIsUnavailable(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newBareWorld(t, 1)
 	b := w.bus(t, func(c *Config) { c.ReadTimeout = 100 * time.Millisecond })
 	if _, err := b.StartRead(event.File, &event.Read{Item: "x"}).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("read: %v, want unavailable", err)
@@ -121,7 +121,7 @@ func TestPagesOfAllPartitionsMergeWithoutGapOrRepeat(t *testing.T) {
 	const partitions = 4
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		w := newWorld(t, partitions)
+		w := newBareWorld(t, partitions)
 		shelves := make([][]*event.Document, partitions)
 		var want []string
 		tag := []string{"", "odd"}[seed%2]

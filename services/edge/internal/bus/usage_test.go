@@ -322,8 +322,7 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 }
 
 func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
-	server := journaltest.Start(t)
-	w := &world{server: server, partitions: 1, nc: server.Conn(t)}
+	w := newBareWorld(t, 1)
 	// No stream, but somebody who listens: what is published is neither acknowledged nor turned away.
 	published := make(chan *nats.Msg, 100)
 	sub, err := w.nc.ChanSubscribe(event.UsageSubject(0), published)
