@@ -35,6 +35,9 @@ type Config struct {
 	Policy fold.Policy
 	// Partitions are those that Run folds; every one of PartitionCount where it is nil.
 	Partitions []int
+	// Assigned, where it is not nil, tells Run which partitions to fold, in place of Partitions: each set
+	// it gives replaces the one before. Run folds none until the first.
+	Assigned <-chan []int
 	// PartitionCount is how many partitions each domain has, billing too.
 	PartitionCount int
 	// Offset is added to the clock (QUIRE_CLOCK_OFFSET), 0 outside development.
@@ -124,7 +127,7 @@ type Engine struct {
 // New checks the configuration. Nothing is contacted before Run.
 func New(cfg Config, deps Deps) (*Engine, error) {
 	cfg.Bounds.setDefaults()
-	if cfg.Partitions == nil {
+	if cfg.Partitions == nil && cfg.Assigned == nil {
 		for p := range cfg.PartitionCount {
 			cfg.Partitions = append(cfg.Partitions, p)
 		}
@@ -169,11 +172,54 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 // or is configured so that it could.
 func (e *Engine) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, p := range e.cfg.Partitions {
-		e.setServing(p, false)
-		group.Go(func() error { return e.Serve(ctx, p) })
+	folds := map[int]*running{}
+	e.assign(ctx, group, folds, e.cfg.Partitions)
+	for e.cfg.Assigned != nil && ctx.Err() == nil {
+		select {
+		case partitions, ok := <-e.cfg.Assigned:
+			if !ok {
+				return group.Wait()
+			}
+			e.assign(ctx, group, folds, partitions)
+		case <-ctx.Done():
+		}
 	}
 	return group.Wait()
+}
+
+// running is a partition that is being folded.
+type running struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// assign ends the folds of partitions that are not wanted and begins those that are missing.
+func (e *Engine) assign(ctx context.Context, group *errgroup.Group, folds map[int]*running, partitions []int) {
+	for p, r := range folds {
+		if !slices.Contains(partitions, p) {
+			r.cancel()
+			<-r.done
+			delete(folds, p)
+		}
+	}
+	for _, p := range partitions {
+		if folds[p] == nil && p >= 0 && p < e.cfg.PartitionCount {
+			e.setServing(p, false)
+		}
+	}
+	for _, p := range partitions {
+		if folds[p] != nil || p < 0 || p >= e.cfg.PartitionCount {
+			continue
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		r := &running{cancel: cancel, done: make(chan struct{})}
+		folds[p] = r
+		group.Go(func() error {
+			defer cancel()
+			defer close(r.done)
+			return e.serve(ctx, p)
+		})
+	}
 }
 
 // Ready is closed as soon as every partition has caught up with its journal for the first time.
@@ -208,9 +254,9 @@ func (e *Engine) setServing(partition int, serving bool) {
 	}
 }
 
-// Serve folds and serves one partition until ctx ends, then returns nil; errors are those of Run. What
+// serve folds and serves one partition until ctx ends, then returns nil; errors are those of Run. What
 // fails for a while is tried again from the checkpoint.
-func (e *Engine) Serve(ctx context.Context, partition int) error {
+func (e *Engine) serve(ctx context.Context, partition int) error {
 	defer func() {
 		e.mu.Lock()
 		delete(e.serving, partition)

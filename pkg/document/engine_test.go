@@ -325,3 +325,32 @@ func TestKeylessDocumentsAreChangedByToken(t *testing.T) {
 		t.Errorf("settled %v", s)
 	}
 }
+
+func TestPartitionsComeAndGo(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	assigned := make(chan []int)
+	w.assigned = assigned
+	running := w.launch(w.views)
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	number := e.send(made)
+	if running.Serving() {
+		t.Error("it serves what was not assigned")
+	}
+	assigned <- []int{0}
+	e.wait(number, 1)
+	w.await(running)
+	assigned <- nil
+	assigned <- nil // the first is carried out
+	if running.Serving() {
+		t.Error("it serves what was taken away")
+	}
+	changed := retitle(alice, made.Item, "new")
+	number = e.send(changed)
+	assigned <- []int{0}
+	e.wait(number, 1)
+	w.await(running)
+	if a := w.get(alice, made.Item); a.Document.GetVersion() != 2 {
+		t.Errorf("reads %v", a)
+	}
+}

@@ -34,16 +34,17 @@ const (
 
 // world is a journal, a read model and a blob store, with engines that come and go.
 type world struct {
-	t      *testing.T
-	server *journaltest.Server
-	nc     *nats.Conn // of the edges
-	folder string
-	views  *flakyViews
-	blobs  blob.Store
-	policy fold.Policy
-	bounds document.Bounds
-	offset time.Duration
-	log    *logBuffer
+	t        *testing.T
+	server   *journaltest.Server
+	nc       *nats.Conn // of the edges
+	folder   string
+	views    *flakyViews
+	blobs    blob.Store
+	policy   fold.Policy
+	bounds   document.Bounds
+	offset   time.Duration
+	assigned <-chan []int
+	log      *logBuffer
 }
 
 func newWorld(t *testing.T, policy fold.Policy) *world {
@@ -108,7 +109,7 @@ func (w *world) await(e *engine) {
 func (w *world) launch(store views.Store) *engine {
 	w.t.Helper()
 	built, err := document.New(
-		document.Config{Policy: w.policy, PartitionCount: 1, Bounds: w.bounds, Offset: w.offset},
+		document.Config{Policy: w.policy, PartitionCount: 1, Bounds: w.bounds, Offset: w.offset, Assigned: w.assigned},
 		document.Deps{NC: w.server.Conn(w.t), Views: store, Blobs: w.blobs, Logger: slog.New(slog.NewTextHandler(w.log, nil))},
 	)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // Config is what one instance folds.
 type Config struct {
 	Partitions     []int           // all of them where it is nil
+	Assigned       <-chan []int    // in place of Partitions: each set replaces the one before
 	PartitionCount int             // of every domain
 	Offset         time.Duration   // QUIRE_CLOCK_OFFSET, 0 outside development
 	Bounds         document.Bounds // zero fields take their defaults
@@ -33,7 +34,7 @@ type Service struct {
 // New checks the configuration. Nothing is contacted before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	engine, err := document.New(document.Config{
-		Policy: fold.QuickPastes(), Partitions: cfg.Partitions, PartitionCount: cfg.PartitionCount,
+		Policy: fold.QuickPastes(), Partitions: cfg.Partitions, Assigned: cfg.Assigned, PartitionCount: cfg.PartitionCount,
 		Offset: cfg.Offset, Bounds: cfg.Bounds,
 	}, deps)
 	if err != nil {
