@@ -1,6 +1,9 @@
 package edge
 
 import (
+	_ "github.com/getkin/kin-openapi/openapi3"
+	_ "github.com/getkin/kin-openapi/openapi3filter"
+	_ "github.com/getkin/kin-openapi/routers/gorillamux"
 	_ "github.com/gofiber/fiber/v2"
 	_ "github.com/google/uuid"
 	_ "github.com/maypok86/otter/v2"
@@ -8,8 +11,5 @@ import (
 	_ "github.com/prometheus/client_golang/prometheus/promhttp"
 	_ "golang.org/x/crypto/argon2"
 	_ "golang.org/x/sync/semaphore"
-	_ "github.com/getkin/kin-openapi/openapi3"
-	_ "github.com/getkin/kin-openapi/openapi3filter"
-	_ "github.com/getkin/kin-openapi/routers/gorillamux"
 	_ "quire.dev/pkg/event"
 )

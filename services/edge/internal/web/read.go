@@ -181,7 +181,7 @@ func (s *Server) requirePassword(doc *event.Document, password string) error {
 }
 
 // burn makes this read the document's last and returns its content: of all that try, one gets it.
-// The content is read before, since a blob goes with the burn. fault.VersionMismatch says that the
+// A blob is read before, since it goes with the burn. fault.VersionMismatch says that the
 // document was changed since doc was read.
 func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
@@ -201,7 +201,16 @@ func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account
 	if err != nil {
 		return nil, err
 	}
-	return content, outcomeError(o.Status)
+	if err := outcomeError(o.Status); err != nil {
+		return nil, err
+	}
+	switch burned := o.GetDocument().GetContent(); {
+	case len(burned.GetInline()) > 0:
+		return burned.Inline, nil // what is inline is shown to nobody before
+	case content == nil && burned.GetBlob() != "":
+		return s.loadContent(s.ctx, burned)
+	}
+	return content, nil
 }
 
 // answer sends the document.
