@@ -28,9 +28,6 @@ type Config struct {
 	ClockOffset      time.Duration // added to the clock; only with Dev
 	LogLevel         string
 	LogFormat        string
-
-	// Clock is the time of day without ClockOffset; nil: time.Now. For tests.
-	Clock func() time.Time
 }
 
 const (
@@ -73,16 +70,6 @@ func FromEnvironment(environ []string) (Config, error) {
 // LogConfig is how the settings want the log.
 func (c Config) LogConfig() telemetry.LogConfig {
 	return telemetry.LogConfig{Service: "quire", Level: c.LogLevel, Format: c.LogFormat}
-}
-
-// now is the time of day with the offset.
-func (c Config) now() time.Time { return c.clock()().Add(c.ClockOffset) }
-
-func (c Config) clock() func() time.Time {
-	if c.Clock != nil {
-		return c.Clock
-	}
-	return time.Now
 }
 
 func orSilent(l *slog.Logger) *slog.Logger {

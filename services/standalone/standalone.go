@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/views"
+	"quire.dev/services/edge"
 	"quire.dev/services/standalone/internal/datafolder"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -98,6 +99,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 type process struct {
 	*Quire
 	group   *lifecycle.Group
+	edge    *edge.Service
 	closers []func() error
 }
 
@@ -131,6 +133,7 @@ func (p *process) announce(ctx context.Context) error {
 	if err := p.rememberJournals(ctx); err != nil {
 		return err
 	}
+	p.url = "http://" + p.edge.Addr()
 	if err := p.folder.Announce(p.url); err != nil {
 		return err
 	}

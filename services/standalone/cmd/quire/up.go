@@ -111,9 +111,14 @@ curl -sS '%s/api/dev/pastes/create' -H 'x-api-key: %s' -H 'content-type: applica
 // progress prints what takes longer than a second, at most once a second.
 func (c *command) progress() func(what string, done, total int64) {
 	const patience = time.Second
-	last := time.Now()
+	var current string
+	var last time.Time
 	return func(what string, done, total int64) {
-		if now := time.Now(); now.Sub(last) >= patience && total > 0 {
+		now := time.Now()
+		if what != current {
+			current, last = what, now
+		}
+		if now.Sub(last) >= patience && total > 0 {
 			last = now
 			fmt.Fprintf(c.stderr, "%s: %d of %d (%d %%)\n", what, done, total, done*100/total)
 		}

@@ -1,0 +1,476 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/config"
+)
+
+// The scenario tests speak HTTP to a whole quire. What they expect is written from the HTTP contract,
+// not taken from the product's own tables, and every answer is held to docs/openapi.yaml.
+
+const testAdminToken = "an-admin-token-for-tests"
+
+// Quiet unless a test is looked into.
+var testLog = slog.New(slog.NewTextHandler(testLogWriter(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+
+func testLogWriter() io.Writer {
+	if os.Getenv("QUIRE_TEST_LOG") != "" {
+		return os.Stderr
+	}
+	return io.Discard
+}
+
+// instance is one running quire.
+type instance struct {
+	cfg    Config
+	deps   Deps
+	q      *Quire
+	base   string
+	client *http.Client
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// option changes the settings of an instance before it starts.
+type option func(*Config, *Deps)
+
+func withConfig(f func(*Config)) option { return func(c *Config, _ *Deps) { f(c) } }
+func withDeps(f func(*Deps)) option     { return func(_ *Config, d *Deps) { f(d) } }
+
+// start boots a quire on a free port with data of its own, and stops it when the test ends.
+func start(t testing.TB, options ...option) *instance {
+	t.Helper()
+	i := prepare(t.TempDir(), options...)
+	if err := i.boot(); err != nil {
+		t.Fatalf("start quire: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := i.stop(); err != nil {
+			t.Errorf("stop quire: %v", err)
+		}
+	})
+	return i
+}
+
+func prepare(folder string, options ...option) *instance {
+	i := &instance{
+		cfg: Config{
+			Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), AnonymousLimit: 10,
+			Partitions: 1, ContentRetention: 7 * 24 * time.Hour, Dev: true,
+		},
+		deps: Deps{Logger: testLog, Version: "test"},
+	}
+	for _, o := range options {
+		o(&i.cfg, &i.deps)
+	}
+	transport := &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512, DisableCompression: true}
+	i.client = &http.Client{
+		Transport:     &validator{next: transport, spec: specification()},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       60 * time.Second,
+	}
+	return i
+}
+
+const bootLimit = 60 * time.Second
+
+func (i *instance) boot() error {
+	q, err := New(i.cfg, i.deps)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	i.q, i.cancel, i.ended = q, cancel, make(chan error, 1)
+	go func() { i.ended <- q.Run(ctx) }()
+	select {
+	case <-q.Ready():
+		i.base = q.URL()
+		return nil
+	case err := <-i.ended:
+		i.ended <- err
+		return fmt.Errorf("ended before it was ready: %w", err)
+	case <-time.After(bootLimit):
+		cancel()
+		return fmt.Errorf("not ready in %s", bootLimit)
+	}
+}
+
+func (i *instance) stop() error {
+	i.client.CloseIdleConnections()
+	i.cancel()
+	select {
+	case err := <-i.ended:
+		i.ended <- err
+		return err
+	case <-time.After(bootLimit):
+		return fmt.Errorf("still running after %s", bootLimit)
+	}
+}
+
+// restart stops and starts on the same data.
+func (i *instance) restart(t testing.TB) {
+	t.Helper()
+	if err := i.stop(); err != nil {
+		t.Fatalf("stop quire: %v", err)
+	}
+	if err := i.boot(); err != nil {
+		t.Fatalf("start quire again: %v", err)
+	}
+}
+
+// travel restarts with the clock moved on, which is how people try month ends.
+func (i *instance) travel(t testing.TB, d time.Duration) {
+	t.Helper()
+	i.cfg.ClockOffset += d
+	i.restart(t)
+}
+
+// now is the instance's time of day.
+func (i *instance) now() time.Time { return time.Now().Add(i.cfg.ClockOffset).UTC() }
+
+var shared struct {
+	once   sync.Once
+	i      *instance
+	folder string
+	err    error
+}
+
+// common is the instance that the cheap tests share, each with accounts of its own.
+func common(t testing.TB) *instance {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.folder, shared.err = os.MkdirTemp("", "quire-scenarios-"); shared.err != nil {
+			return
+		}
+		// The tests' own address must be able to try every error more than 100 times a minute, and
+		// to create more than 10 quick pastes: tests of those limits come from other sources.
+		shared.i = prepare(shared.folder, withConfig(func(c *Config) { c.TrustedProxies = loopback() }))
+		shared.err = shared.i.boot()
+	})
+	if shared.err != nil {
+		t.Fatalf("start the shared quire: %v", shared.err)
+	}
+	return shared.i
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.i != nil && shared.err == nil {
+		if err := shared.i.stop(); err != nil {
+			fmt.Fprintf(os.Stderr, "stop the shared quire: %v\n", err)
+			code = max(code, 1)
+		}
+	}
+	if shared.folder != "" {
+		_ = os.RemoveAll(shared.folder)
+	}
+	removeBinary()
+	os.Exit(code)
+}
+
+var sources atomic.Uint32
+
+// newSource is a network address that no other test has used. It is sent as X-Forwarded-For.
+func newSource() string {
+	n := sources.Add(1)
+	return fmt.Sprintf("100.%d.%d.%d", 64+n>>16&63, n>>8&255, n&255)
+}
+
+// request is one call. The zero value of each field leaves it out.
+type request struct {
+	key     string            // x-api-key
+	body    any               // string and []byte go as they are, others as JSON
+	header  map[string]string // set over the others
+	source  string            // X-Forwarded-For; a new one where empty
+	cookies []*http.Cookie
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	what   string // the request, for messages
+}
+
+// do sends a request and reads the answer.
+func (i *instance) do(t testing.TB, method, path string, r request) answer {
+	t.Helper()
+	a, err := i.try(t.Context(), method, path, r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return a
+}
+
+func (i *instance) try(ctx context.Context, method, path string, r request) (answer, error) {
+	body, contentType, err := encodeBody(r.body)
+	if err != nil {
+		return answer{}, err
+	}
+	target := path
+	if !strings.HasPrefix(path, "http") {
+		target = i.base + path
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return answer{}, err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if r.key != "" {
+		req.Header.Set("x-api-key", r.key)
+	}
+	if r.source == "" {
+		r.source = newSource()
+	}
+	req.Header.Set("X-Forwarded-For", r.source)
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+	}
+	for _, c := range r.cookies {
+		req.AddCookie(c)
+	}
+	res, err := i.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: res.StatusCode, header: res.Header, body: data, what: method + " " + path}, nil
+}
+
+func encodeBody(body any) (io.Reader, string, error) {
+	switch b := body.(type) {
+	case nil:
+		return nil, "", nil
+	case string:
+		return strings.NewReader(b), "application/json", nil
+	case []byte:
+		return bytes.NewReader(b), "application/octet-stream", nil
+	case io.Reader:
+		return b, "", nil
+	}
+	data, err := json.Marshal(body)
+	return bytes.NewReader(data), "application/json", err
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// ok holds the answer to a status and gives its body.
+func (a answer) ok(t testing.TB, status int) object {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("%s: %d %s, want %d", a.what, a.status, a.body, status)
+	}
+	return a.json(t)
+}
+
+func (a answer) json(t testing.TB) object {
+	t.Helper()
+	var out object
+	decoder := json.NewDecoder(bytes.NewReader(a.body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&out); err != nil {
+		t.Fatalf("%s: %d %.200q is no JSON object: %v", a.what, a.status, a.body, err)
+	}
+	return out
+}
+
+// fails holds the answer to an error of the contract. reason "" leaves the wording open.
+func (a answer) fails(t testing.TB, status int, code, reason string) {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("%s: %d %s, want %d %s", a.what, a.status, a.body, status, code)
+	}
+	body := a.json(t)
+	if body["success"] != false || body["code"] != code || reason != "" && body["reason"] != reason {
+		t.Fatalf("%s: %d %s, want code %q, reason %q", a.what, a.status, a.body, code, reason)
+	}
+	if text, _ := body["reason"].(string); text == "" {
+		t.Errorf("%s: no reason in %s", a.what, a.body)
+	}
+	if len(body) != 3 {
+		t.Errorf("%s: an error has success, reason and code, not %s", a.what, a.body)
+	}
+}
+
+// hasHeader holds a header to a value; "" wants it absent.
+func (a answer) hasHeader(t testing.TB, name, want string) {
+	t.Helper()
+	if got := a.header.Get(name); got != want {
+		t.Errorf("%s: %s is %q, want %q", a.what, name, got, want)
+	}
+}
+
+// at digs into a JSON object: at(o, "usage", "pastes.get", "used").
+func at(t testing.TB, o object, path ...string) any {
+	t.Helper()
+	var v any = o
+	for _, name := range path {
+		inner, ok := v.(object)
+		if !ok {
+			t.Fatalf("no %s in %v", strings.Join(path, "."), o)
+		}
+		if v, ok = inner[name]; !ok {
+			t.Fatalf("no %s in %v", strings.Join(path, "."), o)
+		}
+	}
+	return v
+}
+
+func number(t testing.TB, o object, path ...string) int64 {
+	t.Helper()
+	n, ok := at(t, o, path...).(json.Number)
+	if !ok {
+		t.Fatalf("%s of %v is no number", strings.Join(path, "."), o)
+	}
+	v, err := n.Int64()
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(path, "."), err)
+	}
+	return v
+}
+
+func text(t testing.TB, o object, path ...string) string {
+	t.Helper()
+	s, ok := at(t, o, path...).(string)
+	if !ok {
+		t.Fatalf("%s of %v is no text", strings.Join(path, "."), o)
+	}
+	return s
+}
+
+// account is one that a test has made.
+type account struct {
+	i              *instance
+	id, email, key string
+}
+
+var accounts atomic.Uint64
+
+// account makes one by the admin API.
+func (i *instance) account(t testing.TB, tier string) account {
+	t.Helper()
+	email := fmt.Sprintf("user%d-%d@example.org", accounts.Add(1), time.Now().UnixNano())
+	body := i.admin(t, http.MethodPost, "/api/admin/accounts", object{"email": email, "tier": tier}).ok(t, http.StatusCreated)
+	return account{i: i, id: text(t, body, "account", "id"), email: email, key: text(t, body, "apiKey")}
+}
+
+func (i *instance) admin(t testing.TB, method, path string, body any) answer {
+	t.Helper()
+	return i.do(t, method, path, request{body: body, header: map[string]string{"Authorization": "Bearer " + testAdminToken}})
+}
+
+// do sends a request with the account's key.
+func (a account) do(t testing.TB, method, path string, body any) answer {
+	t.Helper()
+	return a.i.do(t, method, path, request{key: a.key, body: body})
+}
+
+func (a account) with(t testing.TB, method, path string, r request) answer {
+	t.Helper()
+	r.key = a.key
+	return a.i.do(t, method, path, r)
+}
+
+// grant gives credits and returns the balance after it.
+func (a account) grant(t testing.TB, amount string) string {
+	t.Helper()
+	return text(t, a.i.admin(t, http.MethodPost, "/api/admin/accounts/"+a.id+"/credits",
+		object{"amount": amount, "reason": "test"}).ok(t, http.StatusOK), "balance")
+}
+
+func (a account) setTier(t testing.TB, tier string) {
+	t.Helper()
+	a.i.admin(t, http.MethodPut, "/api/admin/accounts/"+a.id+"/tier", object{"tier": tier}).ok(t, http.StatusOK)
+}
+
+// usage is the account's dev-usage.
+func (a account) usage(t testing.TB) object {
+	t.Helper()
+	return a.do(t, http.MethodGet, "/api/users/user/dev-usage", nil).ok(t, http.StatusOK)
+}
+
+// used is how many requests are counted under a quota key.
+func (a account) used(t testing.TB, quotaKey string) int64 {
+	t.Helper()
+	return number(t, a.usage(t), "usage", quotaKey, "used")
+}
+
+func (a account) balance(t testing.TB) string {
+	t.Helper()
+	return text(t, a.usage(t), "credits", "balance")
+}
+
+// paste makes a paste, quick returns a quick paste, upload a file; each returns the id.
+func (a account) paste(t testing.TB, fields object) string {
+	t.Helper()
+	return text(t, a.do(t, http.MethodPost, "/api/dev/pastes/create", withContent(fields)).ok(t, http.StatusCreated), "id")
+}
+
+func (a account) quick(t testing.TB, fields object) string {
+	t.Helper()
+	return text(t, a.do(t, http.MethodPost, "/api/dev/paste-lite/create", withContent(fields)).ok(t, http.StatusCreated), "id")
+}
+
+func withContent(fields object) object {
+	out := object{"content": "some content"}
+	for name, value := range fields {
+		out[name] = value
+	}
+	return out
+}
+
+func (a account) upload(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	return text(t, a.do(t, http.MethodPost, "/api/dev/files/upload?name="+url.QueryEscape(name), content).ok(t, http.StatusCreated), "id")
+}
+
+// audit asks for one and wants it to match.
+func (i *instance) audit(t testing.TB) object {
+	t.Helper()
+	body := i.admin(t, http.MethodPost, "/api/admin/audit", nil).ok(t, http.StatusOK)
+	if body["match"] != true {
+		t.Fatalf("the audit does not match: %v", body)
+	}
+	return body
+}
+
+// eventually repeats step until it returns nil.
+func eventually(t testing.TB, what string, step func() error) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		err := step()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
