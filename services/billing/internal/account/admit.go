@@ -50,14 +50,14 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.keyVersion
 		return
 	}
+	term := f.book.Terms[a.tier][h.key]
+	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, uint32(f.usedBy(item)))
+	v.ResetSeconds = secondsUntil(f.month.end, f.time)
 	if f.refused(&a.party, h, v) {
 		return
 	}
 	a = f.account(item.Account)
 	h.party = &a.party
-	term := f.book.Terms[a.tier][h.key]
-	v.Limit = term.Limit
-	v.ResetSeconds = secondsUntil(f.month.end, f.time)
 	used := a.current.used[h.key]
 	switch {
 	case term.Limit == plan.Unlimited:
@@ -94,10 +94,11 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 	if n == nil {
 		n = &network{} // it is made for good once something is admitted
 	}
+	admitted := len(n.admitted)
+	v.Remaining = int64(max(0, limit-admitted))
 	if f.refused(&n.party, h, v) {
 		return
 	}
-	admitted := len(n.admitted)
 	if admitted >= limit {
 		v.Decision = event.Decision_ANONYMOUS_LIMIT
 		v.Final = n.open.count == 0

@@ -119,6 +119,7 @@ type Fold struct {
 	effects  Effects
 	answered []event.Verdict
 	pointers []*event.Verdict
+	later    []*event.Settlement
 	trace    *Trace
 }
 
@@ -275,13 +276,23 @@ func (f *Fold) applyUsage(m Message) error {
 		return nil
 	}
 	verdicts := f.verdicts(len(b.Admissions))
-	// Settlements first: what they give back is there for the admissions beside them.
+	// Settlements first: what they give back is there for the admissions beside them. Those whose
+	// hold is not known come last: it may be of an admission beside them that was given up.
+	f.later = f.later[:0]
 	for _, item := range b.Settlements {
+		if len(item.RequestId) == 16 && f.byRequest[event.RequestID(item.RequestId)] == nil {
+			f.later = append(f.later, item)
+			continue
+		}
 		f.settle(item)
 	}
 	for i, item := range b.Admissions {
 		f.admit(item, uint32(i), verdicts[i])
 	}
+	for _, item := range f.later {
+		f.settle(item)
+	}
+	clear(f.later)
 	f.entries += uint64(len(b.Admissions) + len(b.Settlements))
 	answer := event.VerdictBatch{
 		Source: b.Source, Number: b.Number, Sequence: m.Sequence, TimeMs: f.time, Verdicts: verdicts,

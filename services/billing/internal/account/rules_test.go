@@ -179,7 +179,7 @@ func TestTooManyFailuresRefuse(t *testing.T) {
 	}
 	first := h.now - int64(MaxFailures)*10
 	v := h.want(h.admission(alice, plan.PastesGet), event.Decision_TOO_MANY_FAILURES)
-	if v.RetryAfterSeconds != 59 {
+	if v.RetryAfterSeconds != 59 || v.Limit != 50_000 || v.Remaining != 50_000 || v.ResetSeconds == 0 {
 		t.Fatalf("retry: %v", v)
 	}
 	h.now = first + FailureMillis - 1
@@ -328,6 +328,16 @@ func TestABatchThatComesAgainIsAnsweredAgainAndChangesNothing(t *testing.T) {
 	h.wait(2 * time.Hour).tick()
 	if len(h.fold.sources) != 0 {
 		t.Fatalf("idle sources are remembered: %d", len(h.fold.sources))
+	}
+}
+
+func TestAnAdmissionGivenUpBesideItsVoidDoesNotCount(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Free)
+	a := h.admission(alice, plan.LiteGet)
+	v := h.usage([]*event.Admission{a}, []*event.Settlement{settlementOf(a, event.Result_VOID)}).Verdicts[0]
+	if v.Decision != admitted || h.fold.OpenHolds() != 0 || h.usedBy(alice, plan.LiteGet).Used != 0 {
+		t.Fatalf("verdict %v, %d open", v, h.fold.OpenHolds())
 	}
 }
 
