@@ -139,7 +139,7 @@ type rawBody struct{ *body }
 func (r rawBody) Read(p []byte) (int, error) { return r.readRaw(p) }
 
 func (b *body) readRaw(p []byte) (int, error) {
-	deadline := b.started.Add(bodyGrace + time.Duration(b.read)*time.Second/minBodyRate)
+	deadline := b.started.Add(b.c.owner.bodyTimeout + time.Duration(b.read)*time.Second/minBodyRate)
 	n, err := b.c.readBody(p, deadline)
 	b.read += int64(n)
 	return n, err

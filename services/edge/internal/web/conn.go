@@ -18,7 +18,7 @@ import (
 const (
 	idleTimeout     = 75 * time.Second // between two requests, and before the first
 	headerTimeout   = 10 * time.Second // from a request's first byte to the end of its header
-	bodyGrace       = 15 * time.Second // a body may take so long, and longer by minBodyRate
+	bodyTimeout     = 15 * time.Second // a body may take so long, and longer by minBodyRate
 	minBodyRate     = 16 << 10         // bytes a second that a body must make on the average
 	writeStall      = 30 * time.Second // for each writeChunk of an answer
 	writeChunk      = 128 << 10
@@ -144,12 +144,12 @@ func (c *conn) setHeaderDeadline() error {
 			return nil
 		}
 		c.headerTimed = true
-		return c.setReadDeadline(now.Add(headerTimeout))
+		return c.setReadDeadline(now.Add(c.owner.headerTimeout))
 	}
-	if left := c.readDeadline.Sub(now); left > idleTimeout/2 && left <= idleTimeout {
+	if left := c.readDeadline.Sub(now); left > c.owner.idleTimeout/2 && left <= c.owner.idleTimeout {
 		return nil
 	}
-	return c.setReadDeadline(now.Add(idleTimeout))
+	return c.setReadDeadline(now.Add(c.owner.idleTimeout))
 }
 
 func (c *conn) setReadDeadline(t time.Time) error {

@@ -239,3 +239,68 @@ func TestOptionsAndHead(t *testing.T) {
 		t.Errorf("%v %v", res, err)
 	}
 }
+
+func TestSlowClientsAreNotWaitedFor(t *testing.T) {
+	_, addr := startServer(t, Config{IdleTimeout: 300 * time.Millisecond, HeaderTimeout: 100 * time.Millisecond, BodyTimeout: 100 * time.Millisecond},
+		func(s *Server) { s.route("POST", "/echo", echo(s, bodyLimit{1 << 20, "1 MiB"})) })
+	for name, raw := range map[string]string{
+		"header": "POST /echo HTTP/1.1\r\nHost: a\r\nX: ",
+		"body":   "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
+		"chunks": "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+	} {
+		a := exchange(t, addr, raw, 1)[0]
+		if a.status != 408 || !strings.Contains(a.body, `"request_timeout"`) || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("an idle connection gave %d bytes, %v", n, err)
+	}
+}
+
+func TestARunningRequestIsFinishedAtAStop(t *testing.T) {
+	started, finish := make(chan struct{}), make(chan struct{})
+	var addr string
+	stopped := make(chan error, 1)
+	t.Run("served", func(t *testing.T) {
+		_, a := startServer(t, Config{}, func(s *Server) {
+			s.route("GET", "/slow", func(c *fiber.Ctx) error {
+				close(started)
+				<-finish
+				if err := s.ctx.Err(); err != nil {
+					return err
+				}
+				return s.json(c, 200, map[string]any{"success": true})
+			})
+		})
+		addr = a
+		go func() {
+			res, err := http.Get("http://" + addr + "/slow")
+			if err == nil && res.StatusCode != 200 {
+				err = fmt.Errorf("status %d", res.StatusCode)
+			}
+			stopped <- err
+		}()
+		<-started
+		go func() {
+			for {
+				c, err := net.Dial("tcp", addr) // until the listener is closed
+				if err != nil {
+					break
+				}
+				c.Close()
+			}
+			close(finish)
+		}()
+
+	}) // its end stops the server
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}

@@ -24,6 +24,8 @@ type listener struct {
 	maxPerSource int
 	trusted      []netip.Prefix // not bounded one by one: many clients come through a proxy
 
+	idleTimeout, headerTimeout, bodyTimeout time.Duration
+
 	mu       sync.Mutex
 	open     int
 	bySource map[netip.Addr]int
@@ -35,6 +37,7 @@ type listener struct {
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
 		Listener: ln, maxConns: cfg.MaxConns, maxPerSource: cfg.MaxConnsPerSource, trusted: cfg.TrustedProxies,
+		idleTimeout: cfg.IdleTimeout, headerTimeout: cfg.HeaderTimeout, bodyTimeout: cfg.BodyTimeout,
 		bySource: make(map[netip.Addr]int), refusals: make(chan struct{}, refusing),
 	}
 }

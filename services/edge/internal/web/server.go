@@ -63,6 +63,9 @@ type Config struct {
 	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; 96 MiB
 	PasswordHashes    int            // that may run at a time, 19 MiB each; 2
 	StopGrace         time.Duration  // running requests get so long at a stop; 10 s
+	IdleTimeout       time.Duration  // of a connection between requests; 75 s
+	HeaderTimeout     time.Duration  // from a request's first byte to its header's end; 10 s
+	BodyTimeout       time.Duration  // a body may take so long, and longer by what it has brought; 15 s
 }
 
 func (cfg *Config) setDefaults() {
@@ -72,6 +75,9 @@ func (cfg *Config) setDefaults() {
 	setDefault(&cfg.BodyBudgetBytes, 96<<20)
 	setDefault(&cfg.PasswordHashes, 2)
 	setDefault(&cfg.StopGrace, 10*time.Second)
+	setDefault(&cfg.IdleTimeout, idleTimeout)
+	setDefault(&cfg.HeaderTimeout, headerTimeout)
+	setDefault(&cfg.BodyTimeout, bodyTimeout)
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 }
 

@@ -1,0 +1,376 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+	"unicode/utf8"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+)
+
+func TestParseObjectRefusesWhatJSONLeavesToChance(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		kind fault.Kind // "": taken
+	}{
+		{`{}`, ""}, {" {\"a\" : 1 , \"b\":[true,null,\"x\",{\"c\":[]}]}\r\n", ""}, {`{"a":"\ud83d\ude00\/\b\f\n\r\t\u00e9"}`, ""},
+		{`{"a":-0.5e+10}`, ""}, {`{"":0}`, ""},
+		{``, fault.Malformed}, {`[]`, fault.Malformed}, {`null`, fault.Malformed}, {`{"a":1}x`, fault.Malformed}, {`{"a":1,}`, fault.Malformed},
+		{`{"a":1,"a":2}`, fault.Malformed}, {`{"a":1,"\u0061":2}`, fault.Malformed}, {`{"a":01}`, fault.Malformed}, {`{"a":1.}`, fault.Malformed},
+		{`{"a":+1}`, fault.Malformed}, {`{"a":"` + "\x01" + `"}`, fault.Malformed}, {`{"a":"\ud83d"}`, fault.Malformed},
+		{`{"a":"\ude00"}`, fault.Malformed}, {`{"a":"\ud83dA"}`, fault.Malformed}, {`{"a":"\x"}`, fault.Malformed}, {`{"a":"\u12"}`, fault.Malformed},
+		{"{\"a\":\"\xff\"}", fault.Malformed}, {`{"a":tru}`, fault.Malformed}, {`{"a" 1}`, fault.Malformed}, {`{a:1}`, fault.Malformed},
+		{`{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, fault.Malformed},
+		{`{"bad":1}`, fault.UnknownField}, {`{"bad":1,`, fault.Malformed},
+	} {
+		err := parseObject([]byte(tc.in), func(name string, _ value) error {
+			if name == "bad" {
+				return unknownField(name)
+			}
+			return nil
+		})
+		if err == nil && tc.kind != "" || err != nil && fault.KindOf(err) != tc.kind {
+			t.Errorf("%q: %v, want %q", tc.in, err, tc.kind)
+		}
+	}
+}
+
+func FuzzParseObjectAgreesWithEncodingJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":"b","c":[1,"x",true,null]}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud83d"}`, `{"a":1e5}`, `{"a":{"b":{}}}`, "{\"a\":\"\xff\"}", `{"a":1}{`, `{"\u0061":1,"a":2}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want map[string]any
+		wantErr := json.Unmarshal(data, &want)
+		got := map[string]any{}
+		err := parseObject(bytes.Clone(data), func(name string, v value) error {
+			if v.kind == kindString {
+				got[name] = string(v.text)
+			}
+			return nil
+		})
+		if err != nil {
+			return // it refuses more: duplicates, surrogates, depth
+		}
+		if wantErr != nil {
+			t.Fatalf("%q was taken; encoding/json: %v", data, wantErr)
+		}
+		for name, v := range got {
+			if v != want[name] {
+				t.Errorf("%q: %q is %q, want %q", data, name, v, want[name])
+			}
+		}
+	})
+}
+
+func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {
+	for _, seed := range []string{"", "plain", "\"\\\n\r\t\x00\x1f\x7f", "ünï\u2028😀", "a\xffb\xc3", "\xf0\x9f\x98"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if utf8.ValidString(s) && got != s {
+			t.Errorf("%q came back as %q", s, got)
+		}
+		if !utf8.ValidString(s) {
+			return
+		}
+		stream := newEscapingReader([]byte(`"`), io.NopCloser(iotest.OneByteReader(strings.NewReader(s))), int64(len(s)), []byte(`"`))
+		streamed, err := io.ReadAll(stream)
+		if err != nil || string(streamed) != string(appendString(nil, s)) {
+			t.Errorf("%q streamed as %q, %v", s, streamed, err)
+		}
+	})
+}
+
+func TestAStreamThatEndsEarlyIsAnError(t *testing.T) {
+	stream := newEscapingReader(nil, io.NopCloser(strings.NewReader("abc")), 4, nil)
+	if _, err := io.ReadAll(stream); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLifetimes(t *testing.T) {
+	number := func(s string) value { return value{kind: kindNumber, text: []byte(s)} }
+	text := func(s string) value { return value{kind: kindString, text: []byte(s)} }
+	query := func(s string) value { return value{kind: kindQuery, text: []byte(s)} }
+	for _, tc := range []struct {
+		v       value
+		longest time.Duration
+		want    time.Duration // -1: refused
+	}{
+		{number("60"), maxLifetime, time.Minute}, {number("59"), maxLifetime, -1}, {number("0"), maxLifetime, -1}, {number("-60"), maxLifetime, -1},
+		{number("315360000"), maxLifetime, maxLifetime}, {number("315360001"), maxLifetime, -1}, {number("60.0"), maxLifetime, -1},
+		{number("6e1"), maxLifetime, -1}, {number("99999999999999999999"), maxLifetime, -1},
+		{text("1m"), maxLifetime, time.Minute}, {text("10m"), maxLifetime, 10 * time.Minute}, {text("1h"), maxLifetime, time.Hour},
+		{text("7d"), maxLifetime, 7 * day}, {text("2w"), maxLifetime, 14 * day}, {text("1y"), maxLifetime, 365 * day},
+		{text("10y"), maxLifetime, maxLifetime}, {text("11y"), maxLifetime, -1}, {text("3650d"), maxLifetime, maxLifetime}, {text("3651d"), maxLifetime, -1},
+		{text("9223372036854775807w"), maxLifetime, -1}, {text("0m"), maxLifetime, -1}, {text("-1h"), maxLifetime, -1}, {text("+1h"), maxLifetime, -1},
+		{text("1.5h"), maxLifetime, -1}, {text("h"), maxLifetime, -1}, {text(""), maxLifetime, -1}, {text("1s"), maxLifetime, -1}, {text("3600"), maxLifetime, -1},
+		{text("1H"), maxLifetime, -1}, {text(" 1h"), maxLifetime, -1}, {text("never"), maxLifetime, 0}, {value{kind: kindBool, text: []byte("true")}, maxLifetime, -1},
+		{query("3600"), maxLifetime, time.Hour}, {query("1h"), maxLifetime, time.Hour}, {query("x"), maxLifetime, -1},
+		{text("30d"), keylessLifetime, 30 * day}, {number("2592001"), keylessLifetime, -1}, {text("never"), keylessLifetime, -1},
+	} {
+		got, err := lifetimeField("expiresIn", tc.v, tc.longest)
+		if err != nil {
+			got = -1
+		}
+		if got != tc.want {
+			t.Errorf("%q within %v: %v %v, want %v", tc.v.text, tc.longest, got, err, tc.want)
+		}
+	}
+}
+
+func TestFieldsAreHeldToTheirLimits(t *testing.T) {
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	tags := func(n int) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf("%q", fmt.Sprint("t", i)))
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	for _, tc := range []struct {
+		field, json string
+		ok          bool
+	}{
+		{"title", `"` + strings.Repeat("é", 200) + `"`, true}, {"title", `"` + strings.Repeat("é", 201) + `"`, false}, {"title", `"a\u0000"`, false},
+		{"title", `null`, true}, {"title", `1`, false}, {"title", `""`, true},
+		{"language", `"c++"`, true}, {"language", `"F#.net_x-1"`, true}, {"language", `"a b"`, false}, {"language", `""`, false},
+		{"language", `"` + strings.Repeat("a", 50) + `"`, true}, {"language", `"` + strings.Repeat("a", 51) + `"`, false},
+		{"visibility", `"private"`, true}, {"visibility", `"secret"`, false}, {"visibility", `null`, true},
+		{"password", `"` + strings.Repeat("é", 128) + `"`, true}, {"password", `"` + strings.Repeat("é", 129) + `"`, false}, {"password", `""`, false},
+		{"tags", tags(10), true}, {"tags", tags(11), false}, {"tags", `["` + strings.Repeat("é", 32) + `"]`, true},
+		{"tags", `["` + strings.Repeat("é", 33) + `"]`, false}, {"tags", `[""]`, false}, {"tags", `[1]`, false}, {"tags", `"a"`, false}, {"tags", `[]`, true},
+		{"burnAfterRead", `true`, true}, {"burnAfterRead", `"true"`, false}, {"burnAfterRead", `1`, false}, {"burnAfterRead", `null`, true},
+		{"expiresAt", `"2026-11-21T00:01:00Z"`, true}, {"expiresAt", `"2026-11-21T00:00:59Z"`, false}, {"expiresAt", `"2026-11-21T02:00:00+01:00"`, true},
+		{"expiresAt", `"2036-11-18T00:00:00Z"`, true}, {"expiresAt", `"2036-11-18T00:00:01Z"`, false}, {"expiresAt", `"tomorrow"`, false}, {"expiresAt", `1`, false},
+		{"content", `null`, false}, {"content", `""`, false}, {"content", `1`, false}, {"content", `"\u0000"`, true},
+		{"content", `"` + strings.Repeat("é", 32) + `"`, true}, {"content", `"` + strings.Repeat("é", 32) + `a"`, false},
+	} {
+		d, rules := &draft{}, &draftRules{now: now, content: bodyLimit{64, "64 bytes"}, update: true}
+		err := parseObject([]byte(`{"`+tc.field+`":`+tc.json+`}`), func(name string, v value) error { return d.set(rules, name, v) })
+		if (err == nil) != tc.ok {
+			t.Errorf("%s %.60s: %v", tc.field, tc.json, err)
+		}
+		if kind := fault.KindOf(err); err != nil && kind != fault.InvalidField && kind != fault.TooLarge {
+			t.Errorf("%s %.60s is %s", tc.field, tc.json, kind)
+		}
+	}
+}
+
+func TestClientAddresses(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for _, tc := range []struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		{"203.0.113.9", []string{"1.2.3.4"}, "203.0.113.9"},
+		{"10.0.0.1", nil, "10.0.0.1"},
+		{"10.0.0.1", []string{"1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"6.6.6.6, 1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"6.6.6.6, 1.2.3.4, 10.9.9.9"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"6.6.6.6", "1.2.3.4,10.9.9.9"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"10.2.2.2"}, "10.2.2.2"},
+		{"10.0.0.1", []string{"1.2.3.4, nonsense"}, "10.0.0.1"},
+		{"10.0.0.1", []string{"nonsense, 1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{""}, "10.0.0.1"},
+		{"10.0.0.1", []string{"::ffff:1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"1.2.3.4:5678"}, "1.2.3.4"},
+		{"fd00::1", []string{"[2001:db8::1]:443"}, "2001:db8::1"},
+		{"fd00::1", []string{"[2001:db8::1]"}, "2001:db8::1"},
+	} {
+		if got := clientAddr(netip.MustParseAddr(tc.peer), tc.forwarded, trusted); got != netip.MustParseAddr(tc.want) {
+			t.Errorf("%s %q: %s, want %s", tc.peer, tc.forwarded, got, tc.want)
+		}
+	}
+	if got := clientAddr(netip.MustParseAddr("10.0.0.1"), []string{"1.2.3.4"}, nil); got.String() != "10.0.0.1" {
+		t.Errorf("without trusted proxies: %s", got)
+	}
+}
+
+func TestASourceIsAnAddressOrASixtyFour(t *testing.T) {
+	for in, want := range map[string]string{
+		"1.2.3.4": "1.2.3.4", "::ffff:1.2.3.4": "1.2.3.4", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::",
+	} {
+		if got := sourceOf(netip.MustParseAddr(in)); got.String() != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for _, tc := range []struct {
+		header             string
+		size               int64
+		offset, length     int64
+		valid, satisfiable bool
+	}{
+		{"bytes=0-0", 10, 0, 1, true, true}, {"bytes=0-", 10, 0, 10, true, true}, {"bytes=9-", 10, 9, 1, true, true}, {"bytes=10-", 10, 0, 0, true, false},
+		{"bytes=5-99", 10, 5, 5, true, true}, {"bytes=-3", 10, 7, 3, true, true}, {"bytes=-99", 10, 0, 10, true, true}, {"bytes=-0", 10, 0, 0, true, false},
+		{"bytes=5-4", 10, 0, 0, false, false}, {"bytes=0-1,3-4", 10, 0, 0, false, false}, {"lines=0-1", 10, 0, 0, false, false}, {"bytes", 10, 0, 0, false, false},
+		{"bytes=-", 10, 0, 0, false, false}, {"bytes=a-b", 10, 0, 0, false, false}, {"bytes=0-99999999999999999999", 10, 0, 10, true, true},
+		{"BYTES=1-2", 10, 1, 2, true, true}, {"bytes=0-", 0, 0, 0, true, false},
+	} {
+		part, valid, satisfiable := parseRange(tc.header, tc.size)
+		if valid != tc.valid || satisfiable != tc.satisfiable || satisfiable && (part.offset != tc.offset || part.length != tc.length) {
+			t.Errorf("%s of %d: %+v %v %v", tc.header, tc.size, part, valid, satisfiable)
+		}
+	}
+}
+
+func TestEntityTags(t *testing.T) {
+	for _, tc := range []struct {
+		in    string
+		valid bool
+		match []uint64
+	}{
+		{`"3"`, true, []uint64{3}}, {`"3" , "4"`, true, []uint64{3, 4}}, {`W/"3"`, true, []uint64{0}}, {`"abc"`, true, []uint64{0}}, {`"03"`, true, []uint64{0}},
+		{`"0"`, true, []uint64{0}}, {`""`, true, []uint64{0}},
+		{`3`, false, nil}, {`"3`, false, nil}, {`"3" "4"`, false, nil}, {`"3",`, false, nil}, {``, false, nil}, {`w/"3"`, false, nil}, {`"a b"`, false, nil},
+	} {
+		tags, ok := splitETags(tc.in)
+		if ok != tc.valid {
+			t.Errorf("%s: %v", tc.in, ok)
+		} else if got := (etags{sent: true, tags: tags}).versions(); ok && fmt.Sprint(got) != fmt.Sprint(tc.match) {
+			t.Errorf("%s: %v, want %v", tc.in, got, tc.match)
+		}
+	}
+	if got := (etags{}).versions(); got != nil {
+		t.Errorf("without a header: %v", got)
+	}
+}
+
+func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
+	secret, err := apikey.NewSecret(make([]byte, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{secret: secret}
+	who := &caller{account: 7}
+	files, quick := &listing{domain: event.File, key: plan.FilesList}, &listing{domain: event.Lite, key: plan.LiteList}
+	scope := cursorScope(files, who, &event.ListRequest{})
+	at := position{1_700_000_000_000, "abcdefABCDEF"}
+	text := s.formatCursor(scope, at)
+	if got, ok := s.parseCursor(scope, text); !ok || got != at {
+		t.Errorf("%+v %v", got, ok)
+	}
+	for name, other := range map[string]string{
+		"another list":    cursorScope(quick, who, &event.ListRequest{}),
+		"another account": cursorScope(files, &caller{account: 8}, &event.ListRequest{}),
+		"another order":   cursorScope(files, who, &event.ListRequest{Ascending: true}),
+	} {
+		if _, ok := s.parseCursor(other, text); ok {
+			t.Errorf("good for %s", name)
+		}
+	}
+	for i := range len(text) {
+		changed := []byte(text)
+		changed[i] ^= 1
+		if got, ok := s.parseCursor(scope, string(changed)); ok && got != at {
+			t.Errorf("with byte %d changed it is good for %+v", i, got)
+		}
+	}
+}
+
+func TestFailuresAreCountedForARollingMinute(t *testing.T) {
+	f, now := newFailureLog(), time.UnixMilli(1_700_000_000_000)
+	bad, good := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i := range failureLimit + 1 {
+		if err := f.refused(bad, now); err != nil {
+			t.Fatalf("refused after %d failures", i)
+		}
+		f.add(bad, now)
+		now = now.Add(100 * time.Millisecond)
+	}
+	err := f.refused(bad, now)
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Kind != fault.TooManyFailures || e.RetryAfter != 50 {
+		t.Fatalf("%v, retry after %d", err, e.RetryAfter)
+	}
+	if err := f.refused(good, now); err != nil {
+		t.Errorf("another source: %v", err)
+	}
+	if err := f.refused(bad, now.Add(time.Duration(e.RetryAfter)*time.Second)); err != nil {
+		t.Errorf("after Retry-After: %v", err)
+	}
+	for i := range 2 * failureSources {
+		f.add(netip.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}), now)
+	}
+	if len(f.sources) != failureSources || f.recent.Len() != failureSources {
+		t.Errorf("%d sources, %d in order", len(f.sources), f.recent.Len())
+	}
+}
+
+func TestHeadersEndWhereTheyEnd(t *testing.T) {
+	for _, tc := range []struct {
+		in, rest string
+		done     bool
+	}{
+		{"GET / HTTP/1.1\r\nA: b\r\n\r\nbody", "body", true},
+		{"GET / HTTP/1.1\nA: b\n\nbody", "body", true},
+		{"\r\n\r\nGET / HTTP/1.1\r\n\r\nbody\r\n", "body\r\n", true},
+		{"GET / HTTP/1.1\r\nA: \r\n\r\n\r\n", "\r\n", true},
+		{"GET / HTTP/1.1\r\nA: b\r\n", "", false},
+		{"GET / HTTP/1.1\r\n\r\r\n", "", false},
+	} {
+		for step := 1; step <= len(tc.in); step++ {
+			var h headerScan
+			taken := 0
+			for taken < len(tc.in) && !h.done {
+				taken += h.take([]byte(tc.in[taken:min(taken+step, len(tc.in))]))
+			}
+			if tc.in[taken:] != tc.rest || h.done != tc.done {
+				t.Errorf("%q by %d: left %q, done %v", tc.in, step, tc.in[taken:], h.done)
+			}
+		}
+	}
+}
+
+func TestContentDispositions(t *testing.T) {
+	for name, want := range map[string]string{
+		"a b.txt": `attachment; filename="a b.txt"`,
+		"a\"b":    `attachment; filename="a_b"; filename*=UTF-8''a%22b`,
+		"ü.txt":   `attachment; filename="_.txt"; filename*=UTF-8''%C3%BC.txt`,
+		"50%.txt": `attachment; filename="50_.txt"; filename*=UTF-8''50%25.txt`,
+	} {
+		if got := contentDisposition(name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestPasswordHashes(t *testing.T) {
+	s := New(Config{}, Deps{})
+	hash, err := s.hashPassword(t.Context(), "pässword")
+	if err != nil || !strings.HasPrefix(string(hash), "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Fatalf("%s %v", hash, err)
+	}
+	for password, want := range map[string]bool{"pässword": true, "passwort": false, "": false} {
+		if got, err := s.checkPassword(t.Context(), hash, password); got != want || err != nil {
+			t.Errorf("%q: %v %v", password, got, err)
+		}
+	}
+	for _, bad := range []string{"", "x", "$argon2id$v=19$m=9999999,t=2,p=1$AAAA$AAAA", "$argon2i$v=19$m=19456,t=2,p=1$AAAA$AAAA", "$argon2id$v=19$m=19456,t=2,p=1$AAAA$"} {
+		if ok, err := s.checkPassword(t.Context(), []byte(bad), "p"); ok || err == nil {
+			t.Errorf("%q was taken for a hash", bad)
+		}
+	}
+}
