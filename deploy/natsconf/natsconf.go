@@ -1,0 +1,115 @@
+// Package natsconf writes the accounts and permissions of the NATS servers: which service may touch which subjects.
+//
+// NATS has no wildcard within a token, so that the API subjects of BILLING_0, BILLING_1, … are listed one by one, for
+// one number of partitions.
+package natsconf
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Services that connect to NATS, each as its own users.
+func Services() []string { return []string{"edge", "billing", "paste", "lite", "file"} }
+
+// Users of a service, of equal rights: while a password is rotated, the service moves from one to the other.
+func Users(service string) []string { return []string{service, service + "_b"} }
+
+// InboxPrefix is where a service awaits replies and its journal's messages; the connection must be made with
+// nats.CustomInboxPrefix of it. With inboxes of their own no service can listen to what another is sent.
+func InboxPrefix(service string) string { return "_INBOX_" + service }
+
+// permissions are the subjects that a service may publish and subscribe to; all others are refused.
+type permissions struct{ publish, subscribe []string }
+
+func edge() permissions {
+	p := permissions{
+		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.users"},
+		// Answers go to edge.<source>.…, and a source is drawn anew at each start.
+		subscribe: []string{InboxPrefix("edge") + ".>", "edge.*.>", "billing.announce"},
+	}
+	for _, domain := range []string{"paste", "lite", "file"} {
+		p.publish = append(p.publish, domain+".*.request", domain+".*.read", domain+".*.list")
+	}
+	return p
+}
+
+func billing(partitions int) permissions {
+	return permissions{
+		publish: append([]string{
+			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce",
+			"edge.*.verdict", "edge.*.command", InboxPrefix("edge") + ".>",
+		}, journal("BILLING", partitions)...),
+		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users"},
+	}
+}
+
+func document(domain string, partitions int) permissions {
+	stream := strings.ToUpper(domain)
+	publish := append([]string{
+		domain + ".*.request", "billing.*.usage", "edge.*.outcome." + domain, InboxPrefix("edge") + ".>",
+	}, journal(stream, partitions)...)
+	for p := range partitions {
+		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p))
+	}
+	return permissions{
+		publish:   publish,
+		subscribe: []string{InboxPrefix(domain) + ".>", domain + ".*.read", domain + ".*.list"},
+	}
+}
+
+// journal is what pkg/journal asks of JetStream to make, read and follow the streams of a domain. Deleting a stream
+// is nobody's right.
+func journal(stream string, partitions int) []string {
+	var subjects []string
+	for p := range partitions {
+		name := fmt.Sprintf("%s_%d", stream, p)
+		subjects = append(subjects,
+			"$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.CREATE."+name, "$JS.API.STREAM.UPDATE."+name,
+			"$JS.API.STREAM.MSG.GET."+name,
+			"$JS.API.CONSUMER.CREATE."+name+".>", "$JS.API.CONSUMER.DELETE."+name+".>",
+			"$JS.FC."+name+".>")
+	}
+	return subjects
+}
+
+func of(service string, partitions int) permissions {
+	switch service {
+	case "edge":
+		return edge()
+	case "billing":
+		return billing(partitions)
+	}
+	return document(service, partitions)
+}
+
+// Write gives users.conf for that many partitions.
+func Write(partitions int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d`; QUIRE_PARTITIONS must be the same. Do not edit.\n\n", partitions)
+	b.WriteString("# Defines <user>_password for every user below, and sys_password.\n")
+	b.WriteString("include \"../secrets/passwords.conf\"\n")
+	for _, service := range Services() {
+		p := of(service, partitions)
+		fmt.Fprintf(&b, "\n%s_permissions: {\n", service)
+		list(&b, "publish", p.publish)
+		list(&b, "subscribe", p.subscribe)
+		b.WriteString("}\n")
+	}
+	b.WriteString("\naccounts: {\n  QUIRE: {\n    jetstream: enabled\n    users: [\n")
+	for _, service := range Services() {
+		for _, user := range Users(service) {
+			fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", user, user, service)
+		}
+	}
+	b.WriteString("    ]\n  }\n  SYS: {\n    users: [{user: sys, password: $sys_password}]\n  }\n}\nsystem_account: SYS\n")
+	return b.String()
+}
+
+func list(b *strings.Builder, name string, subjects []string) {
+	fmt.Fprintf(b, "  %s: {\n    allow: [\n", name)
+	for _, s := range subjects {
+		fmt.Fprintf(b, "      %q\n", s)
+	}
+	b.WriteString("    ]\n  }\n")
+}

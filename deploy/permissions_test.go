@@ -1,0 +1,290 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/deploy/natsconf"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+)
+
+func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
+	if read(t, "nats/users.conf") != natsconf.Write(partitions) {
+		t.Error("nats/users.conf is not what natsconf writes: make -C deploy users")
+	}
+	for _, name := range []string{"nats.conf", "users.conf"} {
+		if read(t, "nats/"+name) != read(t, "../k8s/components/nats/"+name) {
+			t.Errorf("k8s/components/nats/%s differs from deploy/nats: make -C deploy users", name)
+		}
+	}
+}
+
+func TestCommittedPartitionsAreThoseOfTheManifests(t *testing.T) {
+	if want := fmt.Sprintf("QUIRE_PARTITIONS=%d\n", partitions); !strings.Contains(read(t, "../k8s/base/settings.env"), want) {
+		t.Errorf("k8s/base/settings.env does not say %q", want)
+	}
+	if want := fmt.Sprintf("QUIRE_PARTITIONS: %d\n", partitions); !strings.Contains(read(t, "compose.yaml"), want) {
+		t.Errorf("compose.yaml does not say %q", want)
+	}
+}
+
+// owners makes the journals of partition 0, each as the service that owns it.
+func owners(t *testing.T, w *world) map[string]*client {
+	t.Helper()
+	owner := map[string]*client{}
+	for _, service := range natsconf.Services() {
+		owner[service] = w.connect(t, service, service)
+	}
+	for _, domain := range append(event.Documents(), event.Billing) {
+		err := journal.Ensure(t.Context(), owner[string(domain)].Conn, []journal.Stream{{
+			Domain: string(domain), Name: domain.Stream(0), Subjects: domain.Subjects(0), KeepForever: domain == event.Billing,
+		}}, partitions)
+		if err != nil {
+			t.Fatalf("make the journal of %s: %v", domain, err)
+		}
+	}
+	return owner
+}
+
+// TestServicesDoTheirWork: what a service does for a living is not refused, as either of its users.
+func TestServicesDoTheirWork(t *testing.T) {
+	w := start(t)
+	owner := owners(t, w)
+	for _, user := range natsconf.Users("edge") {
+		t.Run(user, func(t *testing.T) {
+			edge := w.connect(t, "edge", user)
+			for _, subject := range []string{"billing.0.usage", "billing.0.account", "paste.0.request", "lite.0.request", "file.0.request"} {
+				m, err := edge.Request(subject, []byte("batch"), patience)
+				if err != nil || !strings.Contains(string(m.Data), `"seq"`) {
+					t.Errorf("append to %s: %v", subject, err)
+				}
+			}
+		})
+	}
+	// Requests of the edge are answered by the service that they are for.
+	for subject, service := range map[string]string{
+		"billing.0.query": "billing", "billing.users": "billing",
+		"paste.0.read": "paste", "lite.0.read": "lite", "file.0.read": "file",
+		"paste.0.list": "paste", "lite.0.list": "lite", "file.0.list": "file",
+	} {
+		server := owner[service]
+		if _, err := server.QueueSubscribe(subject, "q", func(m *nats.Msg) { _ = m.Respond([]byte("answer")) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := owner["edge"].Request(subject, nil, patience); err != nil || string(m.Data) != "answer" {
+			t.Errorf("ask %s: %v", subject, err)
+		}
+	}
+	// Answers to batches go to the edge's own subjects.
+	answers, err := owner["edge"].SubscribeSync("edge.source1.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	announced, err := owner["edge"].SubscribeSync("billing.announce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner["edge"].Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for subject, service := range map[string]string{
+		"edge.source1.verdict": "billing", "edge.source1.command": "billing", "edge.source1.outcome.paste": "paste",
+		"edge.source1.outcome.lite": "lite", "edge.source1.outcome.file": "file",
+	} {
+		if err := owner[service].Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := answers.NextMsg(patience); err != nil || m.Subject != subject {
+			t.Errorf("answer on %s: %v", subject, err)
+		}
+	}
+	if err := owner["billing"].Publish("billing.announce", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := announced.NextMsg(patience); err != nil {
+		t.Errorf("announcement: %v", err)
+	}
+	for _, domain := range []string{"paste", "lite", "file"} {
+		if _, err := owner[domain].Request("billing.0.usage", []byte("settlement"), patience); err != nil {
+			t.Errorf("%s settles: %v", domain, err)
+		}
+		if err := journal.Open(owner[domain].Conn, strings.ToUpper(domain)+"_0").Purge(t.Context(), 1); err != nil {
+			t.Errorf("%s purges its journal: %v", domain, err)
+		}
+	}
+	for service, c := range owner {
+		if service != "edge" {
+			follow(t, c, strings.ToUpper(service)+"_0")
+		}
+		if refused := c.settled(t); len(refused) > 0 {
+			t.Errorf("%s was refused: %s", service, refused)
+		}
+	}
+}
+
+// errEnough ends a Follow.
+var errEnough = errors.New("enough")
+
+// follow reads a journal in every way that pkg/journal has.
+func follow(t *testing.T, c *client, stream string) {
+	t.Helper()
+	j := journal.Open(c.Conn, stream)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	state, err := j.State(ctx)
+	if err != nil {
+		t.Fatalf("state of %s: %v", stream, err)
+	}
+	if _, err := c.Request(subjectOf(stream), []byte("one more"), patience); err != nil {
+		t.Fatalf("append to %s: %v", stream, err)
+	}
+	err = j.Follow(ctx, state.Last, func(context.Context, journal.Message) error { return errEnough }, journal.FollowOptions{})
+	if !errors.Is(err, errEnough) {
+		t.Errorf("follow %s: %v", stream, err)
+	}
+	if _, err := j.Get(ctx, state.Last+1); err != nil {
+		t.Errorf("read from %s: %v", stream, err)
+	}
+	if _, err := j.SeekTime(ctx, state.LastTime); err != nil {
+		t.Errorf("search %s: %v", stream, err)
+	}
+	if err := c.Publish("$JS.FC."+stream+".consumer.token", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subjectOf is one that the owner of a journal publishes to.
+func subjectOf(stream string) string {
+	if stream == event.Billing.Stream(0) {
+		return event.UsageSubject(0)
+	}
+	return strings.ToLower(strings.TrimSuffix(stream, "_0")) + ".0.request"
+}
+
+// TestServicesStayOutOfEachOthersSubjects tries what each must not do, above all the edge reading billing's journal.
+func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
+	w := start(t)
+	owner := owners(t, w)
+	everybody := natsconf.Services()
+	streams := map[string]string{"billing": "BILLING_0", "paste": "PASTE_0", "lite": "LITE_0", "file": "FILE_0"}
+	for _, service := range everybody {
+		publish := []string{
+			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command",
+			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.outcome.paste", "edge.source1.outcome.lite",
+			"edge.source1.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
+			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
+		}
+		subscribe := []string{">", "billing.>", "billing.0.usage", "billing.*.usage", "paste.0.request", "lite.0.request",
+			"file.0.request", "$SYS.>", "_INBOX.>", "$JS.API.>", "$JS.EVENT.>", "edge.>"}
+		for _, other := range everybody {
+			if other != service {
+				subscribe = append(subscribe, natsconf.InboxPrefix(other)+".>")
+			}
+		}
+		for of, stream := range streams {
+			publish = append(publish, "$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
+				"$JS.API.DIRECT.GET."+stream, "$JS.API.STREAM.SNAPSHOT."+stream, "$JS.API.STREAM.RESTORE."+stream)
+			if of != service {
+				publish = append(publish, "$JS.API.STREAM.INFO."+stream, "$JS.API.STREAM.MSG.GET."+stream,
+					"$JS.API.STREAM.UPDATE."+stream, "$JS.API.STREAM.PURGE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".x",
+					"$JS.API.CONSUMER.CREATE."+stream+".x.billing.0.usage", "$JS.API.CONSUMER.MSG.NEXT."+stream+".x",
+					"$JS.FC."+stream+".x.y")
+			}
+		}
+		if service == "billing" {
+			publish = append(publish, "$JS.API.STREAM.PURGE.BILLING_0") // the audit trail
+		}
+		publish = without(publish, allowed(service))
+		c := owner[service]
+		for _, subject := range publish {
+			if err := c.Publish(subject, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+			mustRefuse(t, c, service, "publish", subject)
+		}
+		for _, subject := range subscribe {
+			sub, err := c.SubscribeSync(subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustRefuse(t, c, service, "subscribe", subject)
+			_ = sub.Unsubscribe()
+		}
+	}
+	if _, err := journal.Open(owner["billing"].Conn, "BILLING_0").State(t.Context()); err != nil {
+		t.Errorf("the journal did not survive: %v", err)
+	}
+}
+
+// allowed is what of the list above is a service's own work.
+func allowed(service string) []string {
+	return map[string][]string{
+		"edge": {"billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
+			"billing.0.query", "paste.0.read"},
+		"billing": {"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command"},
+		"paste":   {"paste.0.request", "edge.source1.outcome.paste"},
+		"lite":    {"lite.0.request", "edge.source1.outcome.lite"},
+		"file":    {"file.0.request", "edge.source1.outcome.file"},
+	}[service]
+}
+
+func without(subjects, drop []string) []string {
+	kept := subjects[:0]
+	for _, s := range subjects {
+		keep := true
+		for _, d := range drop {
+			keep = keep && s != d
+		}
+		if keep {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+func mustRefuse(t *testing.T, c *client, service, what, subject string) {
+	t.Helper()
+	refused := strings.Join(c.settled(t), "\n")
+	if !strings.Contains(refused, `"`+subject+`"`) {
+		t.Errorf("%s may %s %s", service, what, subject)
+	}
+}
+
+func TestWrongPasswordAndPlainTextAreRefused(t *testing.T) {
+	w := start(t)
+	for name, url := range map[string]string{
+		"wrong password": strings.Replace(w.url, "://", "://edge:guess@", 1),
+		"no user":        w.url,
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc, err := nats.Connect(url, nats.RootCAs(caFile(t, w)), nats.NoReconnect())
+			if err == nil {
+				nc.Close()
+				t.Fatal("connected")
+			}
+			if !errors.Is(err, nats.ErrAuthorization) {
+				t.Errorf("refused for another reason: %v", err)
+			}
+		})
+	}
+}
+
+func caFile(t *testing.T, w *world) string {
+	t.Helper()
+	path := t.TempDir() + "/ca.crt"
+	if err := os.WriteFile(path, w.authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"quire.dev/deploy/natsconf"
+)
+
+// natsHosts, mongoHosts and bucketURL are the same names in Compose and in a namespace of Kubernetes.
+var (
+	natsHosts  = []string{"nats-0.nats", "nats-1.nats", "nats-2.nats"}
+	mongoHosts = []string{"mongodb-0.mongodb", "mongodb-1.mongodb", "mongodb-2.mongodb"}
+)
+
+const (
+	bucketHost = "minio:9000"
+	bucket     = "quire"
+)
+
+// password is letters and digits only, so that it stands in a URL as it is.
+func password() string {
+	b := make([]byte, 24)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// generate gives the content of every file by its name.
+func generate() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	put := func(name, format string, args ...any) { files[name] = fmt.Appendf(nil, format, args...) }
+
+	nats := map[string]string{}
+	var hashes strings.Builder
+	users := []string{"sys"}
+	for _, service := range natsconf.Services() {
+		users = append(users, natsconf.Users(service)...)
+	}
+	for _, user := range users {
+		nats[user] = password()
+		hash, err := bcrypt.GenerateFromPassword([]byte(nats[user]), bcrypt.DefaultCost)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&hashes, "%s_password: %q\n", user, hash)
+	}
+	put("nats/passwords.conf", "%s", hashes.String())
+	put("nats/sys-password", "%s", nats["sys"])
+	if err := certificates(files); err != nil {
+		return nil, err
+	}
+
+	bucketSecret, adminToken := password(), password()
+	put("minio.env", "MINIO_ROOT_USER=quire-root\nMINIO_ROOT_PASSWORD=%s\nBUCKET=%s\nBUCKET_USER=quire\nBUCKET_PASSWORD=%s\n",
+		password(), bucket, bucketSecret)
+	put("mongodb/keyfile", "%s", password()+password())
+	mongo := fmt.Sprintf("MONGO_ROOT_PASSWORD=%s\n", password())
+	shared := password()
+	for _, service := range natsconf.Services() {
+		var env strings.Builder
+		fmt.Fprintf(&env, "QUIRE_NATS_URL=%s\n", natsURL(service, nats[service]))
+		fmt.Fprintf(&env, "QUIRE_S3_URL=http://quire:%s@%s/%s\n", bucketSecret, bucketHost, bucket)
+		if service == "edge" {
+			fmt.Fprintf(&env, "QUIRE_SECRET=%s\nQUIRE_ADMIN_TOKEN=%s\n", shared, adminToken)
+		} else {
+			pass := password()
+			mongo += fmt.Sprintf("MONGO_%s_PASSWORD=%s\n", strings.ToUpper(service), pass)
+			fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/quire-%s?replicaSet=quire&authSource=admin\n",
+				service, pass, strings.Join(mongoHosts, ","), service)
+		}
+		put(service+".env", "%s", env.String())
+	}
+	put("mongodb.env", "%s", mongo)
+	return files, nil
+}
+
+func natsURL(user, pass string) string {
+	urls := make([]string, len(natsHosts))
+	for i, host := range natsHosts {
+		urls[i] = fmt.Sprintf("tls://%s:%s@%s:4222", user, pass, host)
+	}
+	return strings.Join(urls, ",")
+}

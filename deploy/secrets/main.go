@@ -1,0 +1,59 @@
+// Command secrets makes the passwords and certificates that a cluster of its own stores needs, as files. It is for
+// Compose and the development overlay; in production they come from where an operator keeps secrets.
+//
+// What exists is kept, so that it may be run before every start.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	out := flag.String("out", "", "folder to write to")
+	flag.Parse()
+	if *out == "" || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "secrets: -out names the folder to write to")
+		os.Exit(2)
+	}
+	if err := run(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "secrets:", err)
+		os.Exit(1)
+	}
+}
+
+// marker is written last: without it the folder is incomplete and is written anew.
+const marker = "complete"
+
+func run(out string) error {
+	_, err := os.Stat(filepath.Join(out, marker))
+	if err == nil {
+		fmt.Println(out, "exists and is kept")
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	files, err := generate()
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		path := filepath.Join(out, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		// Containers read them as users of their own, so the folder is what keeps others out.
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(out, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, marker), nil, 0o600)
+}
