@@ -191,13 +191,13 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// applyChunk goes on behind a change that the server refused. Where the guard
-// does not match, the upsert tries to add a second document of that id: a
-// duplicate key then means that a newer one is stored, or that somebody added
-// one at this moment, which is worth another try.
+// applyChunk writes what the server does not refuse. Where a guard does not
+// match, the upsert tries to add a second document of that id: a duplicate key
+// then means that a newer one is stored, or that somebody added one at this
+// moment. The first is left out, the second is worth another try; writing again
+// what was written already does no harm.
 func (s *Store) applyChunk(ctx context.Context, collection string, changes []change) error {
-	tries := 0
-	for len(changes) > 0 {
+	for tries := 0; len(changes) > 0; {
 		models := make([]mongo.WriteModel, 0, len(changes))
 		for _, c := range changes {
 			models = append(models, mongo.NewReplaceOneModel().SetFilter(c.Document.guard()).SetReplacement(c.Document).SetUpsert(true))
@@ -207,30 +207,40 @@ func (s *Store) applyChunk(ctx context.Context, collection string, changes []cha
 			return nil
 		}
 		var refused mongo.BulkWriteException
-		if !errors.As(err, &refused) || !mongo.IsDuplicateKeyError(err) || refused.WriteConcernError != nil || len(refused.WriteErrors) != 1 {
+		if !errors.As(err, &refused) || !mongo.IsDuplicateKeyError(err) || refused.WriteConcernError != nil {
 			return err
 		}
-		at := refused.WriteErrors[0].Index
-		if at < 0 || at >= len(changes) {
-			return err
-		}
-		if at > 0 {
-			tries = 0
-		}
-		stored, lookErr := s.header(ctx, collection, changes[at].Document.ID)
+		left, lookErr := s.notOlder(ctx, collection, changes)
 		if lookErr != nil {
 			return errors.Join(err, lookErr)
 		}
-		if !changes[at].Document.replaces(stored) {
-			changes, tries = changes[at+1:], 0
-			continue
+		if len(left) == len(changes) {
+			if tries++; tries > 10 {
+				return err
+			}
 		}
-		if tries++; tries > 10 {
-			return err
-		}
-		changes = changes[at:]
+		changes = left
 	}
 	return nil
+}
+
+// notOlder returns the changes that may replace what is stored.
+func (s *Store) notOlder(ctx context.Context, collection string, changes []change) ([]change, error) {
+	ids := make([]string, 0, len(changes))
+	for _, c := range changes {
+		ids = append(ids, c.Document.ID)
+	}
+	stored, err := s.headers(ctx, collection, ids)
+	if err != nil {
+		return nil, err
+	}
+	var left []change
+	for _, c := range changes {
+		if found, ok := stored[c.Document.ID]; !ok || c.Document.replaces(found) {
+			left = append(left, c)
+		}
+	}
+	return left, nil
 }
 
 func (s *Store) loose() *mongo.Collection { return s.db.Collection(looseCollection) }

@@ -134,15 +134,11 @@ func (d document) guard() bson.D {
 }
 
 // replaces says of a stored document what guard matches.
-func (d document) replaces(stored *document) bool {
-	switch {
-	case stored == nil || stored.Seq < d.Seq:
-		return true
-	case stored.Seq > d.Seq:
-		return false
-	default:
-		return d.Gone != nil || stored.Gone == nil
+func (d document) replaces(stored document) bool {
+	if stored.Seq != d.Seq {
+		return stored.Seq < d.Seq
 	}
+	return d.Gone != nil || stored.Gone == nil
 }
 
 // listFilter asks for one contiguous range of the index. Remaining keys are

@@ -138,8 +138,11 @@ func (s *Store) createIndexes(ctx context.Context) error {
 				Options: options.Index().SetName(name),
 			})
 		}
-		if _, err := s.db.Collection(c.Name).Indexes().CreateMany(ctx, models); err != nil {
-			return fmt.Errorf("collection %s: %w", c.Name, err)
+		// One at a time: FerretDB trips over several that exist.
+		for _, model := range models {
+			if _, err := s.db.Collection(c.Name).Indexes().CreateOne(ctx, model); err != nil {
+				return fmt.Errorf("collection %s: %w", c.Name, err)
+			}
 		}
 	}
 	return nil
@@ -262,27 +265,33 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 		if result.MatchedCount == 1 {
 			return nil
 		}
-		found, err := s.header(ctx, collection, d.ID)
+		headers, err := s.headers(ctx, collection, []string{d.ID})
 		if err != nil {
 			return failure(ctx, what, err)
 		}
-		if found != nil && (found.Gone == nil || found.Seq > stored.Seq) {
+		if found, ok := headers[d.ID]; ok && (found.Gone == nil || found.Seq > stored.Seq) {
 			return fmt.Errorf("insert %q: %w", d.ID, views.ErrExists)
 		}
 	}
 	return views.Unavailable(what, errors.New("the document comes and goes"))
 }
 
-// header returns sequence and deletion of a document, nil where there is none.
-func (s *Store) header(ctx context.Context, collection, id string) (*document, error) {
-	var found document
-	err := s.db.Collection(collection).FindOne(ctx, byID(id), options.FindOne().
-		SetProjection(bson.D{{Key: "seq", Value: 1}, {Key: "gone", Value: 1}})).Decode(&found)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil
-	}
+// headers returns sequence and deletion of those documents that are stored,
+// deleted ones included.
+func (s *Store) headers(ctx context.Context, collection string, ids []string) (map[string]document, error) {
+	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	cursor, err := s.db.Collection(collection).Find(ctx, filter, options.Find().
+		SetProjection(bson.D{{Key: "seq", Value: 1}, {Key: "gone", Value: 1}}))
 	if err != nil {
 		return nil, err
 	}
-	return &found, nil
+	var found []document
+	if err := cursor.All(ctx, &found); err != nil {
+		return nil, err
+	}
+	headers := make(map[string]document, len(found))
+	for _, d := range found {
+		headers[d.ID] = d
+	}
+	return headers, nil
 }

@@ -48,8 +48,15 @@ func ownerIndex() views.Index {
 	return views.Index{Name: byOwner, Keys: []string{owner, created}}
 }
 
-// Run holds the store to every guarantee of the contract.
-func Run(t *testing.T, open Open) {
+// Exception is a guarantee that a stand-in for a real server is known to break.
+type Exception struct{ Guarantee, Reason string }
+
+// TwoWriters is the guarantee that needs a compare-and-swap of the server.
+const TwoWriters = "of two writers at one checkpoint one wins"
+
+// Run holds the store to every guarantee of the contract, but for the
+// exceptions, which it reports as skipped.
+func Run(t *testing.T, open Open, exceptions ...Exception) {
 	for _, guarantee := range []struct {
 		name string
 		test func(t *testing.T, open Open)
@@ -71,7 +78,7 @@ func Run(t *testing.T, open Open) {
 		{"the newest change of a batch counts", testBatchOrder},
 		{"a batch moves its checkpoint", testCheckpoint},
 		{"a batch from the wrong checkpoint changes nothing", testConflict},
-		{"of two writers at one checkpoint one wins", testTwoWriters},
+		{TwoWriters, testTwoWriters},
 		{"an invalid batch changes nothing", testInvalidBatch},
 		{"insert takes an id once", testInsert},
 		{"insert is unique under concurrency", testInsertRace},
@@ -85,7 +92,14 @@ func Run(t *testing.T, open Open) {
 		{"concurrent use keeps every write", testConcurrent},
 		{"any sequence of calls behaves like the model", testModel},
 	} {
-		t.Run(guarantee.name, func(t *testing.T) { guarantee.test(t, open) })
+		t.Run(guarantee.name, func(t *testing.T) {
+			for _, e := range exceptions {
+				if e.Guarantee == guarantee.name {
+					t.Skip("NOT HELD: " + e.Reason)
+				}
+			}
+			guarantee.test(t, open)
+		})
 	}
 }
 
