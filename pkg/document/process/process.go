@@ -54,7 +54,8 @@ func (p Program) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(env.natsURL, nats.Name("quire "+p.Name), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	nc, err := nats.Connect(env.natsURL, nats.Name("quire "+p.Name), nats.CustomInboxPrefix("_INBOX_"+p.Name),
+		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}

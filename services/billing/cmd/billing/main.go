@@ -116,7 +116,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	metrics, health := telemetry.NewMetrics(), telemetry.NewHealth()
-	nc, err := nats.Connect(cfg.natsURL, nats.Name("quire billing"), nats.MaxReconnects(-1),
+	nc, err := nats.Connect(cfg.natsURL, nats.Name("quire billing"), nats.CustomInboxPrefix("_INBOX_billing"), nats.MaxReconnects(-1),
 		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)

@@ -77,7 +77,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(cfg.natsURL, nats.Name("quire edge"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	nc, err := nats.Connect(cfg.natsURL, nats.Name("quire edge"), nats.CustomInboxPrefix("_INBOX_edge"),
+		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
