@@ -158,7 +158,7 @@ func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
 		{"long password", `{"content":"x","password":"` + strings.Repeat("p", 129) + `"}`, "invalid_field", "password"},
 		{"many tags", `{"content":"x","tags":["1","2","3","4","5","6","7","8","9","10","11"]}`, "invalid_field", "tags"},
 		{"long tag", `{"content":"x","tags":["` + strings.Repeat("t", 33) + `"]}`, "invalid_field", "tags"},
-		{"invalid UTF-8", "{\"content\":\"\xff\xfe\"}", "", "content"},
+		{"invalid UTF-8", "{\"content\":\"\xff\xfe\"}", "", "UTF-8"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -598,7 +598,7 @@ func TestExplainSaysHowARequestWasDecided(t *testing.T) {
 	}
 	i.account(t, "pro").do(t, "GET", "/api/users/user/requests/"+rid, nil).fails(t, http.StatusNotFound, "not_found", "")
 	a.do(t, "GET", "/api/users/user/requests/01900000-0000-7000-8000-000000000000", nil).fails(t, http.StatusNotFound, "not_found", "")
-	a.do(t, "GET", "/api/users/user/requests/nonsense", nil).fails(t, http.StatusBadRequest, "invalid_field", "")
+	a.do(t, "GET", "/api/users/user/requests/nonsense", nil).fails(t, http.StatusNotFound, "not_found", "")
 }
 
 func TestStatementOfTheCurrentMonth(t *testing.T) {
