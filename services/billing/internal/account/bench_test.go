@@ -31,18 +31,14 @@ func BenchmarkApply(b *testing.B) {
 		}
 		messages = append(messages, data)
 	}
-	base := h.fold.Snapshot()
+	base := h.fold
 	b.ReportAllocs()
 	b.ResetTimer()
-	fold, at := h.fold, len(messages)
+	fold, at := base, len(messages)
 	for range b.N {
 		if at == len(messages) {
 			b.StopTimer()
-			var err error
-			if fold, err = Restore(base); err != nil {
-				b.Fatal(err)
-			}
-			at = 0
+			fold, at = restored(b, base), 0
 			b.StartTimer()
 		}
 		if _, err := fold.Apply(Message{Sequence: fold.Sequence() + 1, TimeMillis: h.now, Kind: Usage, Data: messages[at]}); err != nil {

@@ -265,13 +265,17 @@ func stateHash(t tester, f *Fold) [16]byte {
 // restored is the fold after a snapshot went to bytes and back.
 func restored(t tester, f *Fold) *Fold {
 	t.Helper()
-	data, err := event.Encode(f.Snapshot())
+	image, err := f.Image()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+	data := image.Encode()
 	s := &event.BillingState{}
 	if err := event.Decode(data, s); err != nil {
 		t.Fatalf("%v", err)
+	}
+	if plain, err := event.Encode(s); err != nil || len(plain) != len(data) {
+		t.Fatalf("%d bytes, encoded again %d: %v", len(data), len(plain), err)
 	}
 	again, err := Restore(s)
 	if err != nil {

@@ -1,9 +1,11 @@
 package account
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"quire.dev/pkg/event"
 )
@@ -33,38 +35,127 @@ func hashOf(tag byte, data []byte) hash128 {
 
 // StateHash stands for the whole state, the chain over the messages included: folds with equal
 // hashes have folded the same messages and come to the same state. Only parties that have changed
-// since the last call are hashed again.
+// since the last call are encoded and hashed again.
 func (f *Fold) StateHash() ([16]byte, error) {
-	for i, p := range f.dirty {
+	hash, _, err := f.hash()
+	return hash, err
+}
+
+func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
+	if _, err := f.Clean(len(f.dirty)); err != nil {
+		return hash, nil, err
+	}
+	if global, err = event.Encode(f.globalState()); err != nil {
+		return hash, nil, err
+	}
+	sum := f.total.plus(hashOf('g', global))
+	binary.BigEndian.PutUint64(hash[:8], sum.high)
+	binary.BigEndian.PutUint64(hash[8:], sum.low)
+	return hash, global, nil
+}
+
+// Clean encodes and hashes up to n of the parties that have changed, and returns how many are left.
+// It changes no decision and no hash: it does part of the work of StateHash or Image beforehand.
+func (f *Fold) Clean(n int) (left int, err error) {
+	n = min(n, len(f.dirty))
+	for i, p := range f.dirty[:n] {
 		var now hash128
+		p.encoded = nil
 		if !p.gone {
-			data, tag, err := p.encode()
-			if err != nil {
-				return [16]byte{}, err
+			tag := byte(tagNetwork)
+			if p.encoded, err = p.encode(); err != nil {
+				return len(f.dirty), err
 			}
-			now = hashOf(tag, data)
+			if p.account != nil {
+				tag = tagAccount
+			}
+			now = hashOf(tag, p.encoded)
 		}
 		f.total = f.total.minus(p.hash).plus(now)
 		p.hash, p.dirty = now, false
 		f.dirty[i] = nil
 	}
-	f.dirty = f.dirty[:0]
-	global, err := event.Encode(f.globalState())
-	if err != nil {
-		return [16]byte{}, err
+	f.dirty = f.dirty[n:]
+	if len(f.dirty) == 0 {
+		f.dirty = nil
 	}
-	sum := f.total.plus(hashOf('g', global))
-	var out [16]byte
-	binary.BigEndian.PutUint64(out[:8], sum.high)
-	binary.BigEndian.PutUint64(out[8:], sum.low)
-	return out, nil
+	return len(f.dirty), nil
 }
 
-func (p *party) encode() (data []byte, tag byte, err error) {
+func (p *party) encode() ([]byte, error) {
 	if p.account != nil {
-		data, err = event.Encode(p.account.state())
-		return data, 'a', err
+		return event.Encode(p.account.state())
 	}
-	data, err = event.Encode(p.network.state())
-	return data, 'n', err
+	return event.Encode(p.network.state())
+}
+
+// Tags of what is hashed.
+const (
+	tagAccount = 'a'
+	tagNetwork = 'n'
+)
+
+// Image is the whole state at one sequence, for a snapshot. It shares nothing that changes with the
+// fold, and to take it costs little: what the parties encode to is kept from when they were hashed.
+type Image struct {
+	Sequence uint64
+	Hash     [16]byte
+
+	global             []byte
+	accounts, networks []imageParty
+}
+
+type imageParty struct {
+	id   uint64
+	data []byte
+}
+
+// Image takes one.
+func (f *Fold) Image() (*Image, error) {
+	hash, global, err := f.hash()
+	if err != nil {
+		return nil, err
+	}
+	i := &Image{Sequence: f.sequence, Hash: hash, global: global}
+	i.accounts = make([]imageParty, 0, len(f.accounts))
+	for id, a := range f.accounts { // sorted in Encode
+		i.accounts = append(i.accounts, imageParty{id, a.encoded})
+	}
+	i.networks = make([]imageParty, 0, len(f.networks))
+	for id, n := range f.networks {
+		i.networks = append(i.networks, imageParty{id, n.encoded})
+	}
+	return i, nil
+}
+
+// Encode is the image as an encoded event.BillingState, which Restore takes. Equal states encode to
+// equal bytes.
+func (i *Image) Encode() []byte {
+	size := len(i.global)
+	for _, list := range [][]imageParty{i.accounts, i.networks} {
+		slices.SortFunc(list, func(a, b imageParty) int { return cmp.Compare(a.id, b.id) })
+		for _, p := range list {
+			size += len(p.data) + 1 + binary.MaxVarintLen32
+		}
+	}
+	// Encoded messages one behind the other are one message with all their fields.
+	out := append(make([]byte, 0, size), i.global...)
+	out = appendParties(out, accountsField, i.accounts)
+	return appendParties(out, networksField, i.networks)
+}
+
+// Numbers of BillingState's fields; both and their wire type fit into one byte of tag.
+const (
+	accountsField = 6
+	networksField = 7
+	bytesType     = 2
+)
+
+func appendParties(out []byte, field byte, list []imageParty) []byte {
+	for _, p := range list {
+		out = append(out, field<<3|bytesType)
+		out = binary.AppendUvarint(out, uint64(len(p.data)))
+		out = append(out, p.data...)
+	}
+	return out
 }

@@ -18,6 +18,7 @@ type party struct {
 	dirty    bool
 	gone     bool
 	hash     hash128 // of the state when it was last not dirty
+	encoded  []byte  // that state; replaced, never changed
 	openBy   [plan.KeyCount]uint32
 	openPaid uint32 // open holds that credits paid
 }

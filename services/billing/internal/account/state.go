@@ -14,23 +14,6 @@ import (
 // or keeps other state, from the same messages: older snapshots are then not used any more.
 const CodeVersion = 1
 
-// Snapshot is the whole state in an order that is always the same. It shares nothing that changes
-// with the fold, but for answers, books and outcomes, which never do.
-func (f *Fold) Snapshot() *event.BillingState {
-	s := f.globalState()
-	s.Accounts = make([]*event.AccountState, 0, len(f.accounts))
-	for _, a := range f.accounts {
-		s.Accounts = append(s.Accounts, a.state())
-	}
-	slices.SortFunc(s.Accounts, func(a, b *event.AccountState) int { return cmp.Compare(a.Account, b.Account) })
-	s.Networks = make([]*event.NetworkState, 0, len(f.networks))
-	for _, n := range f.networks {
-		s.Networks = append(s.Networks, n.state())
-	}
-	slices.SortFunc(s.Networks, func(a, b *event.NetworkState) int { return cmp.Compare(a.Network, b.Network) })
-	return s
-}
-
 // globalState is the state without accounts and networks.
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
@@ -131,10 +114,10 @@ func (l *holdList) states() []*event.HoldState {
 	return list
 }
 
-// errState says that a snapshot is not one that Snapshot made.
+// errState says that a snapshot is not one that an Image made.
 var errState = errors.New("snapshot is damaged")
 
-// Restore makes the fold that Snapshot was taken of. It keeps the answers, books and outcomes of
+// Restore makes the fold that an Image was taken of. It keeps the answers, books and outcomes of
 // s. That the state is whole is for the caller to see, by StateHash.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()

@@ -9,6 +9,9 @@ import (
 const (
 	snapshotCheck   = 200 * time.Millisecond
 	snapshotTimeout = 5 * time.Minute
+	// cleanParties are encoded while the fold waits, about a millisecond; cleanSteps bounds the steps.
+	cleanParties = 256
+	cleanSteps   = 1 << 20
 )
 
 // keepSnapshots writes a snapshot after so many messages or so much time, and thins the old ones.
@@ -39,27 +42,38 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	}
 }
 
-// snapshot copies the state while the fold stands still, and writes it while it goes on.
+// snapshot takes an image of the state while the fold stands still, and writes it while it goes on.
+// What has changed since the last one is encoded in small steps before, between which the fold goes on.
 func (p *Partition) snapshot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
+	for range cleanSteps {
+		p.mu.Lock()
+		left, err := p.fold.Clean(cleanParties)
+		p.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if left <= cleanParties {
+			break
+		}
+	}
 	started := p.deps.Clock()
 	p.mu.Lock()
-	hash, err := p.fold.StateHash()
-	state := p.fold.Snapshot()
+	image, err := p.fold.Image()
 	p.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	held := p.deps.Clock().Sub(started)
-	if state.Sequence == 0 || state.Sequence == p.lastSnapshot {
+	if image.Sequence == 0 || image.Sequence == p.lastSnapshot {
 		return nil
 	}
-	key, size, err := p.snapshots.Write(ctx, state, hash)
+	key, size, err := p.snapshots.Write(ctx, image)
 	if err != nil {
 		return err
 	}
-	p.lastSnapshot = state.Sequence
+	p.lastSnapshot = image.Sequence
 	p.deps.Metrics.snapshots.Inc()
 	p.deps.Metrics.held.Observe(held.Seconds())
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())

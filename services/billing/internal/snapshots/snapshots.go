@@ -145,13 +145,10 @@ func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, err
 	return fold, nil
 }
 
-// Write stores a state whose hash is known.
-func (s *Store) Write(ctx context.Context, state *event.BillingState, hash [16]byte) (key string, sizeBytes int, err error) {
-	data, err := event.Encode(state)
-	if err != nil {
-		return "", 0, err
-	}
-	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, state.Sequence, account.CodeVersion, hash)
+// Write stores an image.
+func (s *Store) Write(ctx context.Context, image *account.Image) (key string, sizeBytes int, err error) {
+	data := image.Encode()
+	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, account.CodeVersion, image.Hash)
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
 		return "", 0, fmt.Errorf("write snapshot %s: %w", key, err)
 	}
