@@ -1,0 +1,164 @@
+package account
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// The recorded journals are added, never edited: they say that what was decided once is decided
+// the same way by every later version.
+var record = flag.String("record", "", "write this history as a new golden journal, such as v2")
+
+// A journal that was folded before folds to the same state, ledger and answers, or the fold needs a
+// new CodeVersion and a good reason.
+func TestRecordedJournalsFoldAsTheyDid(t *testing.T) {
+	if *record != "" {
+		writeGolden(t, filepath.Join("testdata", *record))
+	}
+	folders, err := filepath.Glob("testdata/v*")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no recorded journals: %v", err)
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join(folder, "result.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := resultOf(t, readJournal(t, filepath.Join(folder, "journal.bin"))); got != string(want) {
+				t.Errorf("folds to\n%s\nwas\n%s", got, want)
+			}
+		})
+	}
+}
+
+// resultOf is what a journal folds to, for people to compare.
+func resultOf(t *testing.T, messages []Message) string {
+	t.Helper()
+	f := New()
+	var out strings.Builder
+	for _, m := range messages {
+		effects, err := f.Apply(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range effects.Answers {
+			fmt.Fprintf(&out, "%d answer %s %x\n", m.Sequence, a.Source, a.Data)
+		}
+		for _, e := range effects.Ledger {
+			fmt.Fprintf(&out, "%d ledger %s %x %v %d of %d\n", m.Sequence, e.Id, e.Account, e.Type, e.AmountMicros, e.BalanceMicros)
+		}
+		for _, c := range effects.Closed {
+			s := c.Statement
+			fmt.Fprintf(&out, "%d closed %s %s spent %d storage %d cents\n", m.Sequence, c.Account, s.Period, s.SpentMicros, s.StorageOverageCents)
+		}
+	}
+	fmt.Fprintf(&out, "entries %d\nchain %x\nstate %x\n", f.Entries(), f.Chain(), stateHash(t, f))
+	return out.String()
+}
+
+func readJournal(t *testing.T, path string) []Message {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r := bufio.NewReader(file)
+	var messages []Message
+	for {
+		var head struct {
+			Time int64
+			Kind uint8
+			Size uint32
+		}
+		err := binary.Read(r, binary.BigEndian, &head)
+		if errors.Is(err, io.EOF) {
+			return messages
+		}
+		data := make([]byte, head.Size)
+		if err == nil {
+			_, err = io.ReadFull(r, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, Message{
+			Sequence: uint64(len(messages)) + 1, TimeMillis: head.Time, Kind: Kind(head.Kind), Data: data,
+		})
+	}
+}
+
+// writeGolden records a history that comes by every rule. It refuses to overwrite one.
+func writeGolden(t *testing.T, folder string) {
+	t.Helper()
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	messages := goldenHistory(t).messages
+	var out []byte
+	for _, m := range messages {
+		out = binary.BigEndian.AppendUint64(out, uint64(m.TimeMillis))
+		out = append(out, byte(m.Kind))
+		out = binary.BigEndian.AppendUint32(out, uint32(len(m.Data)))
+		out = append(out, m.Data...)
+	}
+	for name, data := range map[string][]byte{"journal.bin": out, "result.txt": []byte(resultOf(t, messages))} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func goldenHistory(t *testing.T) *history {
+	h := newHistory(t, smallBook())
+	h.account(alice, plan.Pro)
+	h.account(bob, plan.Free)
+	h.grant(alice, 20_000, 0)
+	h.grant(alice, 12_000, h.now+3_600_000)
+	var open []*event.Admission
+	for range 6 { // three by quota, the rest by credits
+		a := h.admission(alice, plan.FilesUpload)
+		a.Write = true
+		a.IdempotencyId = a.RequestId
+		h.admit(a)
+		open = append(open, a)
+	}
+	h.domain(1, settlementOf(open[0], event.Result_SERVED), settlementOf(open[4], event.Result_SERVED))
+	h.voided(open[5])
+	for range 4 {
+		a := h.admission(bob, plan.PastesDelete)
+		h.admit(a)
+		h.failed(a)
+		h.admit(h.admission(bob, plan.PastesDelete))
+		h.admit(h.anonymous())
+	}
+	h.domain(2, &event.Settlement{Account: alice, StorageDelta: 500 * plan.GB})
+	h.wait(3 * time.Minute).tick() // holds time out: writes are voided, reads served
+	h.domain(3, settlementOf(open[1], event.Result_SERVED), settlementOf(open[3], event.Result_SERVED))
+	h.wait(time.Hour).tick() // a grant expires
+	h.command(setTier(bob, plan.Max))
+	h.command(&event.Command{Account: bob, IdempotencyId: []byte("0123456789abcdef"), BodyHash: 5, Action: &event.Command_RotateKey{
+		RotateKey: &event.RotateKey{Fingerprint: 2, Prefix: "qk_zzzzzz"},
+	}})
+	h.admit(h.admission(bob, plan.PastesGet)) // the old key
+	h.command(grantOf(alice, -1_000, 0))
+	h.wait(40 * 24 * time.Hour)
+	h.domain(4, &event.Settlement{Account: alice, StorageDelta: -100 * plan.GB, StorageAtMs: h.now - 86_400_000})
+	h.admit(h.admission(alice, plan.LiteList))
+	h.wait(40 * 24 * time.Hour)
+	h.admit(h.admission(alice, plan.FilesUpload))
+	return h
+}
