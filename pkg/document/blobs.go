@@ -77,7 +77,7 @@ func (s *session) deleteBlobs(ctx context.Context) error {
 					return nil
 				}
 				s.e.metrics.failures.WithLabelValues("blob").Inc()
-				s.log.Warn("blob was not deleted and will be later", "key", key, "error", err)
+				s.log.Warn("a blob was not deleted and will be later", "error", err)
 				retry.wait(ctx)
 				continue
 			}

@@ -39,7 +39,7 @@ func (s *session) handle(ctx context.Context, m journal.Message) error {
 	if err != nil {
 		return err
 	}
-	groups := s.decide(folded, known, batch, now)
+	groups := s.decide(folded, known, batch, now, m.Time.UnixMilli()+batch.OffsetMs)
 	for _, w := range folded.writes {
 		s.mem.publish(w.id, w.entry)
 	}
@@ -191,7 +191,7 @@ func (s *session) checkAlone(ctx context.Context) error {
 
 // decide folds the requests of a batch in order and fills m. It returns what billing has to be told,
 // by billing partition.
-func (s *session) decide(m *message, k known, batch *event.RequestBatch, now int64) []*settlements {
+func (s *session) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []*settlements {
 	var groups []*settlements
 	final := make(map[string]int, len(batch.Requests)) // the last write of each id
 	put := func(w write) {
@@ -206,7 +206,7 @@ func (s *session) decide(m *message, k known, batch *event.RequestBatch, now int
 		m.writes = append(m.writes, w)
 	}
 	for i, r := range batch.Requests {
-		at := fold.Position{Sequence: m.sequence, Index: uint32(i), NowMS: now}
+		at := fold.Position{Sequence: m.sequence, Index: uint32(i), NowMS: now, StoredMS: stored}
 		var kept *event.Outcome
 		if fold.IsKept(r) {
 			kept = k.outcomes[event.IdempotencyID(r.IdempotencyId)]
@@ -228,7 +228,7 @@ func (s *session) decide(m *message, k known, batch *event.RequestBatch, now int
 		for _, t := range told {
 			groups = addSettlement(groups, event.AccountPartition(event.AccountID(t.Account), s.e.cfg.PartitionCount), t)
 		}
-		s.e.metrics.outcomes.WithLabelValues(outcome.Status.String()).Inc()
+		s.e.metrics.decided(outcome.Status)
 	}
 	for _, w := range m.writes {
 		m.bytes += w.entry.bytes

@@ -1,12 +1,10 @@
 package document_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -448,99 +446,4 @@ func (w *world) hasBlob(key string) bool {
 	defer func() { _ = r.Close() }()
 	_, err = io.ReadAll(r)
 	return err == nil
-}
-
-// flakyViews fails or hangs on demand.
-type flakyViews struct {
-	views.Store
-	mu     sync.Mutex
-	fail   bool
-	hang   chan struct{} // closed: go on
-	lose   int           // commits that happen, and report that they may not have
-	redone []string      // parts of messages too large for one commit
-	crash  bool          // fail from when the checkpoint has moved past such a message
-}
-
-func (f *flakyViews) set(change func()) {
-	f.mu.Lock()
-	change()
-	f.mu.Unlock()
-}
-
-func (f *flakyViews) check(ctx context.Context) error {
-	f.mu.Lock()
-	fail, hang := f.fail, f.hang
-	f.mu.Unlock()
-	if hang != nil {
-		select {
-		case <-hang:
-		case <-ctx.Done():
-			return views.Unavailable("hang", ctx.Err())
-		}
-	}
-	if fail {
-		return views.Unavailable("fail", os.ErrDeadlineExceeded)
-	}
-	return nil
-}
-
-func (f *flakyViews) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
-	if err := f.check(ctx); err != nil {
-		return nil, err
-	}
-	return f.Store.Load(ctx, collection, ids, parts)
-}
-
-func (f *flakyViews) List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error) {
-	if err := f.check(ctx); err != nil {
-		return nil, err
-	}
-	return f.Store.List(ctx, collection, q)
-}
-
-func (f *flakyViews) Commit(ctx context.Context, b views.Batch) error {
-	if err := f.check(ctx); err != nil {
-		return err
-	}
-	err := f.Store.Commit(ctx, b)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range b.Puts {
-		if strings.HasSuffix(p.Collection, "_redo") && err == nil {
-			f.redone = append(f.redone, p.Doc.ID)
-		}
-	}
-	if f.crash && err == nil && b.Stream != "" && len(f.redone) > 0 {
-		f.fail = true
-	}
-	if err == nil && f.lose > 0 && b.Stream != "" {
-		f.lose--
-		return views.Unavailable("commit", os.ErrDeadlineExceeded)
-	}
-	return err
-}
-
-func (f *flakyViews) Checkpoint(ctx context.Context, stream string) (uint64, error) {
-	if err := f.check(ctx); err != nil {
-		return 0, err
-	}
-	return f.Store.Checkpoint(ctx, stream)
-}
-
-// logBuffer gathers what the engines log.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

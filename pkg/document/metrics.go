@@ -1,6 +1,8 @@
 package document
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quire.dev/pkg/event"
@@ -10,7 +12,7 @@ import (
 // metrics of one domain: quire_paste_… and so on. Labels are few and fixed.
 type metrics struct {
 	messages    prometheus.Counter
-	outcomes    *prometheus.CounterVec
+	outcomes    []prometheus.Counter // by event.OutcomeStatus
 	commits     prometheus.Counter
 	failures    *prometheus.CounterVec
 	fromMemory  prometheus.Counter
@@ -27,9 +29,14 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		return telemetry.Desc{Service: string(domain), Name: name, Help: help}
 	}
 	reads := m.CounterVec(desc("reads_total", "Documents and kept outcomes read, by where they were found."), "from")
+	statuses := m.CounterVec(desc("outcomes_total", "Requests decided, by how."), "status")
+	outcomes := make([]prometheus.Counter, len(event.OutcomeStatus_name))
+	for number, name := range event.OutcomeStatus_name {
+		outcomes[number] = statuses.WithLabelValues(strings.ToLower(name))
+	}
 	return &metrics{
 		messages:    m.Counter(desc("messages_folded_total", "Journal messages folded.")),
-		outcomes:    m.CounterVec(desc("outcomes_total", "Requests decided, by how."), "status"),
+		outcomes:    outcomes,
 		commits:     m.Counter(desc("commits_total", "Commits to the read model.")),
 		failures:    m.CounterVec(desc("failures_total", "Calls that failed: load, commit, read, list, blob, sweep."), "call"),
 		fromMemory:  reads.WithLabelValues("memory"),
@@ -41,3 +48,5 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided and not yet in the read model, of the partition that moved last.")),
 	}
 }
+
+func (m *metrics) decided(status event.OutcomeStatus) { m.outcomes[status].Inc() }

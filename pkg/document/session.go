@@ -94,7 +94,12 @@ func (s *session) run(ctx context.Context, retry *backoff) error {
 		case <-ctx.Done():
 			return nil
 		}
-		retry.reset()
+		defer func(begun time.Time) {
+			// Two that project one partition end each other: who has just come steps back.
+			if time.Since(begun) > steady {
+				retry.reset()
+			}
+		}(time.Now())
 		return s.serve(ctx)
 	})
 	group.Go(func() error {
@@ -210,6 +215,8 @@ type backoff struct {
 const (
 	firstWait = 10 * time.Millisecond
 	mostWait  = time.Second
+	// steady is how long a session has to serve for its end to be the first failure, not one more.
+	steady = 10 * time.Second
 )
 
 func newBackoff() *backoff {

@@ -20,7 +20,7 @@ func TestFilesCountStorageOnceAndUntilTheirExpiry(t *testing.T) {
 	running := w.start()
 	e := w.newEdge("edge1")
 	upload := func(name string, expiresInMS int64) *event.Request {
-		r := create(alice, nil0(name))
+		r := create(alice, &event.Document{Title: name, ContentType: "text/plain"})
 		key := w.putBlob(r.Item, name, "content")
 		r.GetCreate().Document.Content = &event.Content{Blob: key, SizeBytes: 7}
 		r.GetCreate().ExpiresInMs = expiresInMS
@@ -72,10 +72,6 @@ func TestFilesCountStorageOnceAndUntilTheirExpiry(t *testing.T) {
 	if docs, err := w.views.Store.Load(t.Context(), "file", []string{kept.Item, deleted.Item, expiring.Item}, 0); err != nil || len(docs) != 1 {
 		t.Errorf("the read model holds %d, %v", len(docs), err)
 	}
-}
-
-func nil0(title string) *event.Document {
-	return &event.Document{Title: title, ContentType: "text/plain"}
 }
 
 func TestDeleteRemovesTheBlobsOfAllVersions(t *testing.T) {

@@ -45,6 +45,9 @@ type Position struct {
 	Sequence uint64
 	Index    uint32
 	NowMS    int64
+	// StoredMS is when the journal took the message, with the offset of its source. A message that was
+	// long on its way has an early stamp; that nobody waits for it any more shows here.
+	StoredMS int64
 }
 
 // order of documents that were created in the same millisecond.
@@ -78,7 +81,7 @@ type Storage struct {
 // Decide folds one request. state is the document as it stands, nil where there is none; kept is the
 // outcome under the request's idempotency id, nil where there is none. The outcome is never nil.
 func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Request, at Position) (Change, *event.Outcome) {
-	if r.DeadlineMs != 0 && at.NowMS > r.DeadlineMs {
+	if r.DeadlineMs != 0 && max(at.NowMS, at.StoredMS) > r.DeadlineMs {
 		return Change{}, outcome(r, at, event.OutcomeStatus_DEADLINE_EXCEEDED)
 	}
 	if kept != nil && IsKept(r) && at.NowMS < kept.DecidedMs+KeepOutcomeMillis {

@@ -223,6 +223,12 @@ func TestDeadlineHasPassed(t *testing.T) {
 			t.Errorf("deadline %d: %v, deleted %v, kept %v", deadline, o.Status, change.Delete, fold.Keeps(r, o))
 		}
 	}
+	r.DeadlineMs = nowMS + 10
+	slow := at
+	slow.StoredMS = nowMS + 11
+	if _, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, slow); o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED {
+		t.Errorf("of a message that was stored too late: %v", o.Status)
+	}
 	r.DeadlineMs = nowMS - 1
 	if _, o := fold.Decide(fold.Pastes(), nil, kept, r, at); o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED {
 		t.Errorf("with a kept outcome: %v", o.Status)
