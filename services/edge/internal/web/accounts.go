@@ -211,7 +211,8 @@ func (s *Server) registerUser(c *fiber.Ctx) error {
 	}, user.Email))
 }
 
-// addUser stores a user, or finds the one of the same email and password.
+// addUser stores a user, or finds the one of the same email and password. Whom it returns the caller
+// may log in.
 func (s *Server) addUser(c *fiber.Ctx, given credentials, proposed event.AccountID) (*event.User, error) {
 	hash, err := s.hashPassword(s.ctx, given.password)
 	if err != nil {
@@ -225,12 +226,10 @@ func (s *Server) addUser(c *fiber.Ctx, given credentials, proposed event.Account
 	}
 	user := a.GetUser()
 	switch {
-	case user.GetAccount() == 0:
+	case user.GetAccount() == 0, a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS:
 		return nil, unavailable(errUserAnswer)
-	case a.Status == event.UserStatus_USER_OK:
-		return user, nil
-	case a.Status != event.UserStatus_USER_EXISTS:
-		return nil, unavailable(errUserAnswer)
+	case user.PasswordHash == string(hash):
+		return user, nil // stored just now: hashes are salted
 	}
 	same := false
 	if user.PasswordHash != "" {

@@ -32,6 +32,9 @@ type listener struct {
 
 	refusals chan struct{}
 	waiting  sync.WaitGroup
+
+	begin     sync.Once
+	accepting chan struct{} // closed by the first Accept
 }
 
 func newListener(ln net.Listener, cfg *Config) *listener {
@@ -39,11 +42,13 @@ func newListener(ln net.Listener, cfg *Config) *listener {
 		Listener: ln, maxConns: cfg.MaxConns, maxPerSource: cfg.MaxConnsPerSource, trusted: cfg.TrustedProxies,
 		idleTimeout: cfg.IdleTimeout, headerTimeout: cfg.HeaderTimeout, bodyTimeout: cfg.BodyTimeout,
 		bySource: make(map[netip.Addr]int), refusals: make(chan struct{}, refusing),
+		accepting: make(chan struct{}),
 	}
 }
 
 // Accept returns the next connection there is room for.
 func (l *listener) Accept() (net.Conn, error) {
+	l.begin.Do(func() { close(l.accepting) })
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {

@@ -19,7 +19,7 @@
 //	s.keyCaller(c)            API key → caller; found, not sent, or 401 (auth.go)
 //	s.sessionAccount(c)       hook of session.go, through Server.session (auth.go)
 //	s.source(c), s.network(c) who sends: address as counted, and its pseudo-account (origin.go)
-//	s.idempotencyKey(c)       the header, checked; newIdempotency makes the id (idempotency.go)
+//	idempotencyID(c, scope)   the id of the Idempotency-Key, checked; bodyHash goes with it (idempotency.go)
 //	s.hashPassword, s.checkPassword  argon2id, bounded (password.go)
 //	s.openContent(...)        a document's content, inline or blob (content.go)
 //	writeRange(c, ...)        Range, If-Range, 206 and 416 over a stream (ranges.go)
@@ -63,6 +63,7 @@ type Config struct {
 	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; 96 MiB
 	PasswordHashes    int            // that may run at a time, 19 MiB each; 2
 	StopGrace         time.Duration  // running requests get so long at a stop; 10 s
+	AdmissionAge      time.Duration  // a write that took longer to arrive is admitted anew; 60 s
 	IdleTimeout       time.Duration  // of a connection between requests; 75 s
 	HeaderTimeout     time.Duration  // from a request's first byte to its header's end; 10 s
 	BodyTimeout       time.Duration  // a body may take so long, and longer by what it has brought; 15 s
@@ -75,6 +76,7 @@ func (cfg *Config) setDefaults() {
 	setDefault(&cfg.BodyBudgetBytes, 96<<20)
 	setDefault(&cfg.PasswordHashes, 2)
 	setDefault(&cfg.StopGrace, 10*time.Second)
+	setDefault(&cfg.AdmissionAge, defaultAdmissionAge)
 	setDefault(&cfg.IdleTimeout, idleTimeout)
 	setDefault(&cfg.HeaderTimeout, headerTimeout)
 	setDefault(&cfg.BodyTimeout, bodyTimeout)
@@ -166,6 +168,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			err = errors.New("the listener was closed")
 		}
 	case <-ctx.Done():
+		<-wrapped.accepting // a shutdown before that would go unnoticed, and serving never end
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
 		defer cancel()
 		if err = s.app.ShutdownWithContext(grace); errors.Is(err, context.DeadlineExceeded) {

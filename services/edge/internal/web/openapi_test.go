@@ -1,0 +1,176 @@
+package web
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/plan"
+)
+
+func loadSpec(t *testing.T) *openapi3.T {
+	t.Helper()
+	spec, err := openapi3.NewLoader().LoadFromData(openapiSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func TestTheServedDescriptionIsTheOneInDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(docs) != string(openapiSource) {
+		t.Error("docs/openapi.yaml was changed: run `make generate`")
+	}
+}
+
+func TestTheDescriptionIsValid(t *testing.T) {
+	if err := loadSpec(t).Validate(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryRouteIsDescribedAndEveryDescribedPathIsARoute(t *testing.T) {
+	described := make(map[string]bool)
+	for path, item := range loadSpec(t).Paths.Map() {
+		for method := range item.Operations() {
+			described[method+" "+path] = true
+		}
+	}
+	s, _ := startServer(t, Config{AdminToken: "a token"}, func(*Server) {})
+	param := regexp.MustCompile(`:(\w+)`)
+	routes := make(map[string]bool)
+	for _, r := range s.app.GetRoutes(true) {
+		if r.Method != "HEAD" {
+			routes[r.Method+" "+param.ReplaceAllString(r.Path, "{$1}")] = true
+		}
+	}
+	for r := range routes {
+		if !described[r] {
+			t.Errorf("%s is not described", r)
+		}
+	}
+	for d := range described {
+		_, path, _ := strings.Cut(d, " ")
+		if !routes[d] && !isOneOf(path, []string{"/livez", "/readyz", "/metrics"}) { // Deps.Ops
+			t.Errorf("%s is described but no route", d)
+		}
+	}
+}
+
+func TestEveryDescribedCodeIsAFault(t *testing.T) {
+	codes := loadSpec(t).Components.Schemas["Error"].Value.Properties["code"].Value.Enum
+	if len(codes) == 0 {
+		t.Fatal("no codes")
+	}
+	for _, code := range codes {
+		kind := fault.Kind(code.(string))
+		if kind.Status() == 500 && kind != fault.Internal {
+			t.Errorf("%s has no status", kind)
+		}
+	}
+	for _, kind := range []fault.Kind{
+		fault.SessionRequired, fault.InvalidCredentials, fault.CrossOrigin, fault.EmailTaken, fault.InsufficientCredits,
+		fault.ConfirmationRequired, fault.RateLimited, fault.AdminTokenRequired,
+	} {
+		described := false
+		for _, code := range codes {
+			described = described || code == string(kind)
+		}
+		if !described {
+			t.Errorf("%s is not described", kind)
+		}
+	}
+}
+
+// TestAnswersHaveTheDescribedShape holds what is rendered here, full and empty, to its schema.
+func TestAnswersHaveTheDescribedShape(t *testing.T) {
+	spec := loadSpec(t)
+	id := event.NewRequestID()
+	full := fullUsage()
+	bare := fullUsage()
+	bare.KeyVersion = 0
+	period, err := parsePeriod("2026-11")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		schema string
+		answer any
+	}{
+		{"DevUsage", viewUsage(full, "a@b.example")},
+		{"DevUsage", viewUsage(bare, "a@b.example")},
+		{"Profile", viewProfile(full, "a@b.example")},
+		{"Profile", viewProfile(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), CreatedMs: 1}, "a@b.example")},
+		{"Done", unmetered()},
+		{"NewKey", newKeyView{success: unmetered(), APIKey: "qk_x", Key: *viewKey(full)}},
+		{"Ledger", viewLedger(&event.LedgerAnswer{})},
+		{"Ledger", viewLedger(&event.LedgerAnswer{NextCursor: []byte{1, 2}, Entries: []*event.LedgerEntry{
+			{Id: "1", TimeMs: 1, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: 5, BalanceMicros: 5, Reason: "a gift"},
+			{Id: "2", TimeMs: 2, Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: 1, AmountMicros: -5, RequestId: id[:]},
+			{Id: "3", TimeMs: 3, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: -1, Reason: "a mistake"},
+			{Id: "4", TimeMs: 4, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -1},
+		}})},
+		{"Statement", viewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
+		{"Explanation", explanationView{success: unmetered(), Request: viewExplained(&event.ExplainAnswer{
+			RequestId: id[:], Account: 7, QuotaKey: 1, TimeMs: 5, PriceMicros: 2000, Stream: "BILLING_0", Sequence: 9,
+			Settlement: "served", SettlementSequence: 10, UsedBefore: 1, UsedAfter: 2,
+			Verdict: &event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_CREDITS, Tier: uint32(plan.Pro), Limit: 500, CostMicros: 2000},
+			Grants:  []*event.GrantUse{{Grant: 1 << 63, AmountMicros: 2000, Reason: "a gift"}},
+		})}},
+		{"Explanation", explanationView{success: unmetered(), Request: viewExplained(&event.ExplainAnswer{
+			RequestId: id[:], Account: 7, QuotaKey: 8, Anonymous: true, Stream: "BILLING_0", Sequence: 1,
+			Verdict: &event.Verdict{Decision: event.Decision_ANONYMOUS_LIMIT, Limit: 10},
+		})}},
+		{"AccountCreated", accountCreatedView{success: unmetered(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
+		{"TierSet", tierSetView{success: unmetered(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
+		{"Granted", grantedView{success: unmetered(), Balance: credits(1)}},
+		{"Audit", viewAudit([]*event.AuditAnswer{{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true}})},
+	} {
+		data, err := json.Marshal(tc.answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var decoded any
+		if err := json.Unmarshal(data, &decoded); err != nil {
+			t.Fatal(err)
+		}
+		if err := spec.Components.Schemas[tc.schema].Value.VisitJSON(decoded, openapi3.VisitAsResponse()); err != nil {
+			t.Errorf("%s: %s\n%v", tc.schema, data, err)
+		}
+	}
+}
+
+// fullUsage has something in every field.
+func fullUsage() *event.UsageAnswer {
+	u := &event.UsageAnswer{
+		Account: 1 << 63, Tier: uint32(plan.Pro), PeriodStartMs: 1_793_491_200_000, PeriodEndMs: 1_796_083_200_000,
+		BalanceMicros: 1_500_000, SpentMicros: 2500, StorageUsedBytes: 1, StorageFreeBytes: 2, StorageAverageBytes: 3,
+		StorageOverageCents: 1207, KeyPrefix: "qk_abcdef", KeyVersion: 2, KeyCreatedMs: 5, CreatedMs: 4,
+	}
+	for _, k := range plan.QuotaKeys() {
+		u.Usage = append(u.Usage, &event.KeyUsage{QuotaKey: uint32(k), Used: 3, Limit: 500, Remaining: 497, Overage: 1, SpentMicros: 500})
+	}
+	return u
+}
+
+func TestEveryDecisionHasADescribedName(t *testing.T) {
+	spec := loadSpec(t)
+	schema := spec.Components.Schemas["ExplainedRequest"].Value.Properties["decision"].Value
+	for number := range event.Decision_name {
+		if d := event.Decision(number); d != event.Decision_DECISION_UNSPECIFIED {
+			if err := schema.VisitJSON(decisionName(d)); err != nil {
+				t.Errorf("%s: %v", decisionName(d), err)
+			}
+		}
+	}
+}
