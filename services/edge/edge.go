@@ -38,6 +38,7 @@ type Config struct {
 	MaxConns          int           // 16,384
 	MaxConnsPerSource int           // 12,288
 	StopGrace         time.Duration // running requests get so long at a stop; 10 s
+	AdmissionAge      time.Duration // a write that took longer to arrive is admitted anew; 60 s
 }
 
 // Validate reports everything that is wrong with the configuration.
@@ -55,7 +56,7 @@ func (c *Config) Validate() error {
 	if c.Partitions < 1 {
 		errs = append(errs, fmt.Errorf("%d partitions", c.Partitions))
 	}
-	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.StopGrace < 0 {
+	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
@@ -112,6 +113,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.web = web.New(web.Config{
 		PublicURL: cfg.PublicURL, AdminToken: cfg.AdminToken, TrustedProxies: cfg.TrustedProxies, Partitions: cfg.Partitions,
 		MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
+		AdmissionAge: cfg.AdmissionAge,
 	}, web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Ops: ops})
 	return s, nil
 }

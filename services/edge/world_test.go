@@ -224,11 +224,20 @@ func (b *countingBilling) decide(a *event.Admission) *event.Verdict {
 	return v
 }
 
-// counts is what billing has counted under a key, and how many calls were given back.
-func (b *countingBilling) counts(key plan.QuotaKey) (used int64, void, failed int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.used[key], b.void, b.fails
+// counts is what billing has counted under a key, and how many calls of all keys were given back.
+type counts struct {
+	used         int64
+	void, failed int
+}
+
+// want waits until billing, which folds behind the answers, has counted so. -1 is any number.
+func (b *countingBilling) want(t *testing.T, key plan.QuotaKey, want counts) {
+	t.Helper()
+	journaltest.Eventually(t, fmt.Sprintf("%s: %+v", key, want), func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.used[key] == want.used && (want.void < 0 || b.void == want.void && b.fails == want.failed)
+	})
 }
 
 func (b *countingBilling) setLimit(key plan.QuotaKey, limit int64) {

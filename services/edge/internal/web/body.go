@@ -228,6 +228,9 @@ func (s *Server) readBody(c *fiber.Ctx, limit bodyLimit) ([]byte, error) {
 	if b == nil {
 		return nil, nil
 	}
+	if err := requirePlain(c); err != nil {
+		return nil, err
+	}
 	tooLarge := fault.New(fault.TooLarge, "The request body is larger than %s.", limit.name)
 	if b.length > limit.bytes {
 		return nil, tooLarge
@@ -244,7 +247,7 @@ func (s *Server) readBody(c *fiber.Ctx, limit bodyLimit) ([]byte, error) {
 	out := make([]byte, 0, min(max(b.length, 512), smallBodyBytes))
 	for {
 		if len(out) == cap(out) {
-			out = append(out, 0)[:len(out)]
+			out = grow(out, b.length)
 		}
 		room := out[len(out):cap(out)]
 		n, err := b.Read(room)
@@ -259,6 +262,22 @@ func (s *Server) readBody(c *fiber.Ctx, limit bodyLimit) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// grow makes room for more: once the client has shown that it sends, for all that it announced.
+func grow(b []byte, announced int64) []byte {
+	if len(b) < smallBodyBytes || announced <= int64(len(b)) {
+		return append(b, 0)[:len(b)]
+	}
+	return append(make([]byte, 0, announced), b...)
+}
+
+// requirePlain refuses a body that is encoded: nothing here would decode it.
+func requirePlain(c *fiber.Ctx) error {
+	if e := c.Get(fiber.HeaderContentEncoding); e != "" && !strings.EqualFold(e, "identity") {
+		return fault.New(fault.UnsupportedMediaType, "Content-Encoding must be identity: send the body uncompressed.")
+	}
+	return nil
 }
 
 // reserve takes a share of the byte budget until the handler returns.

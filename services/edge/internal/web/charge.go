@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	headerRateLimit       = "Ratelimit"
-	headerRateLimitPolicy = "Ratelimit-Policy"
+	headerRateLimit       = "RateLimit"
+	headerRateLimitPolicy = "RateLimit-Policy"
 	headerChargeSource    = "X-Charge-Source"
 	headerCreditsCost     = "X-Credits-Cost"
 	headerCreditsBalance  = "X-Credits-Balance"
@@ -34,9 +34,9 @@ type metered struct {
 	open      bool // admitted, and neither served nor given back
 }
 
-// holdFresh is how old an admission may be when its write is published. Billing gives a hold back
-// after 2 minutes of journal time; what takes longer than this is admitted anew.
-const holdFresh = 60 * time.Second
+// defaultAdmissionAge is well within the 2 minutes of journal time after which billing gives a hold
+// back by itself.
+const defaultAdmissionAge = 60 * time.Second
 
 // meter describes the caller's request to billing, without asking yet.
 func (s *Server) meter(c *fiber.Ctx, who *caller, key plan.QuotaKey) *metered {
@@ -165,11 +165,11 @@ func (m *metered) setQuota(limit, remaining int64, resetSeconds uint32) {
 	var buf [96]byte
 	b := quotaItem(buf[:0], m.admission.Key)
 	b = appendInt(append(b, ";q="...), limit)
-	m.c.Response().Header.SetBytesV(headerRateLimitPolicy, b)
+	m.c.Response().Header.SetCanonical([]byte(headerRateLimitPolicy), b)
 	b = quotaItem(buf[:0], m.admission.Key)
 	b = appendInt(append(b, ";r="...), remaining)
 	b = appendInt(append(b, ";t="...), int64(resetSeconds))
-	m.c.Response().Header.SetBytesV(headerRateLimit, b)
+	m.c.Response().Header.SetCanonical([]byte(headerRateLimit), b)
 }
 
 func quotaItem(dst []byte, key plan.QuotaKey) []byte {

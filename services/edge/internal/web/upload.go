@@ -120,6 +120,9 @@ func (u *upload) open() error {
 	if u.body == nil {
 		return invalidField("file", "must not be empty")
 	}
+	if err := requirePlain(u.c); err != nil {
+		return err
+	}
 	media, _, params := mediaType(u.c)
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])

@@ -134,7 +134,7 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 		Remaining: m.remaining(),
 	}
 	err := w.prepare(s.ctx, r)
-	if err == nil && time.Since(m.started) > holdFresh {
+	if err == nil && time.Since(m.started) > s.cfg.AdmissionAge {
 		err = m.renew(r)
 	}
 	if err != nil {
@@ -144,6 +144,8 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 	o, err := s.bus.Write(s.ctx, w.domain, r)
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
+		v := m.verdict
+		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
 		return nil, err // it may still happen: nothing is undone
 	case err != nil:
 		w.undo()
