@@ -1,0 +1,214 @@
+package standalone
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// TestTimePasses lives through more than two months with one quire: restarts, month ends, expiry.
+// Each step moves the clock, so that the steps are in order.
+func TestTimePasses(t *testing.T) {
+	// It begins in the middle of a month, so that days can pass within it.
+	now := time.Now().UTC()
+	middle := time.Date(now.Year(), now.Month(), 10, 12, 0, 0, 0, time.UTC)
+	if now.Day() > 10 {
+		middle = middle.AddDate(0, 1, 0)
+	}
+	i := start(t, withConfig(func(c *Config) {
+		c.ClockOffset, c.TrustedProxies = time.Until(middle), loopback()
+		c.PublicURL = "http://quire.example" // the port changes with each restart
+	}))
+	s := &lifetime{i: i, pro: i.account(t, "pro"), other: i.account(t, "pro"), source: newSource(), first: i.now()}
+	s.begin(t)
+	i.travel(t, 2*time.Hour)
+	s.hours(t)
+	i.travel(t, 23*time.Hour)
+	s.nextDay(t)
+	i.travel(t, 10*day)
+	s.grantsExpired(t)
+	month := time.Date(s.first.Year(), s.first.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	i.travel(t, month.Add(time.Hour).Sub(i.now()))
+	s.nextMonth(t)
+	i.travel(t, 31*day)
+	s.monthAfter(t)
+	i.audit(t)
+}
+
+// lifetime is what TestTimePasses carries from step to step.
+type lifetime struct {
+	i           *instance
+	pro, other  account
+	source      string
+	first       time.Time
+	hour, kept  string // pastes
+	burned      string
+	idempotent  answer
+	statementOf string
+	stored      int64
+	storedAt    time.Time
+}
+
+func (s *lifetime) anonymous(t *testing.T) answer {
+	t.Helper()
+	return s.i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}, source: s.source})
+}
+
+func (s *lifetime) replayed(t *testing.T) answer {
+	t.Helper()
+	return s.pro.with(t, "POST", "/api/dev/pastes/create", request{body: object{"content": "once"}, header: map[string]string{"Idempotency-Key": "k"}})
+}
+
+func (s *lifetime) begin(t *testing.T) {
+	s.hour = s.pro.paste(t, object{"content": "short", "expiresIn": "1h", "visibility": "public"})
+	s.kept = s.pro.paste(t, object{"content": "long", "visibility": "public"})
+	s.burned = s.pro.paste(t, object{"burnAfterRead": true, "expiresIn": "1h"})
+	s.idempotent = s.replayed(t)
+	s.idempotent.ok(t, http.StatusCreated)
+	for n := range 10 {
+		if n == 5 { // half of them an hour later would be as good; the log keeps each time
+			s.i.travel(t, time.Hour/2)
+		}
+		s.anonymous(t).ok(t, http.StatusCreated)
+	}
+	s.anonymous(t).fails(t, http.StatusTooManyRequests, "anonymous_limit", "")
+	s.stored = 5 << 20
+	s.pro.upload(t, "f", make([]byte, s.stored))
+	s.storedAt = s.i.now()
+	for _, g := range []struct {
+		amount string
+		in     time.Duration
+	}{{"1", 0}, {"2", 5 * day}, {"4", 60 * day}} {
+		body := object{"amount": g.amount, "reason": "grant of " + g.amount}
+		if g.in > 0 {
+			body["expiresAt"] = s.i.now().Add(g.in).Format(time.RFC3339)
+		}
+		s.i.admin(t, "POST", "/api/admin/accounts/"+s.pro.id+"/credits", body).ok(t, http.StatusOK)
+	}
+	// Ten paid uploads, of 0.005 each, are taken from the grant that expires first.
+	s.pro.hammer(t, 109, func(int) operation {
+		return operation{"POST", "/api/dev/files/upload?name=f", "x", http.StatusCreated}
+	})
+	if b := s.pro.balance(t); b != "6.950000" {
+		t.Errorf("balance %s", b)
+	}
+}
+
+func (s *lifetime) hours(t *testing.T) {
+	s.pro.do(t, "GET", "/api/dev/pastes/get/"+s.hour, nil).fails(t, http.StatusNotFound, "not_found", "")
+	s.pro.do(t, "PUT", "/api/dev/pastes/update/"+s.hour, object{"expiresIn": "1d"}).fails(t, http.StatusNotFound, "not_found", "")
+	s.other.do(t, "GET", "/api/dev/pastes/get/"+s.burned, nil).fails(t, http.StatusNotFound, "not_found", "")
+	if got := s.i.do(t, "GET", "/p/"+s.hour, request{}); got.status != http.StatusNotFound {
+		t.Errorf("the page of an expired paste: %d", got.status)
+	}
+	s.pro.do(t, "GET", "/api/dev/pastes/get/"+s.kept, nil).ok(t, http.StatusOK)
+	again := s.replayed(t)
+	again.hasHeader(t, "Idempotency-Replayed", "true")
+	if string(again.body) != string(s.idempotent.body) {
+		t.Errorf("after a restart the replay is %s, it was %s", again.body, s.idempotent.body)
+	}
+	s.anonymous(t).fails(t, http.StatusTooManyRequests, "anonymous_limit", "")
+}
+
+// nextDay is between 24 hours after the first and after the second half of the keyless creations.
+func (s *lifetime) nextDay(t *testing.T) {
+	created := 0
+	for s.anonymous(t).status == http.StatusCreated {
+		if created++; created > 10 {
+			break
+		}
+	}
+	if created != 10 && created != 5 {
+		t.Errorf("%d keyless creations after a day", created)
+	}
+	fresh := s.replayed(t)
+	fresh.hasHeader(t, "Idempotency-Replayed", "")
+	fresh.ok(t, http.StatusCreated)
+}
+
+func (s *lifetime) grantsExpired(t *testing.T) {
+	eventually(t, "the grant of 2 has expired", func() error {
+		if b := s.pro.balance(t); b != "5.000000" {
+			return fmt.Errorf("balance %s", b)
+		}
+		return nil
+	})
+	// Nothing but time happened: billing notices by itself.
+	eventually(t, "the expiry is in the ledger", func() error {
+		if e := ledger(t, s.pro, 1)[0]; e.kind != "expiry" {
+			return fmt.Errorf("the newest entry is %+v", e)
+		}
+		return nil
+	})
+	entries := checkLedger(t, s.pro)
+	if e := entries[0]; e.kind != "expiry" || e.amount != "-1.950000" {
+		t.Errorf("newest entry %+v, want the expiry of what was left of the grant", e)
+	}
+	if usage := s.pro.usage(t); text(t, usage, "credits", "spentThisPeriod") != "0.050000" {
+		t.Errorf("credits %v", usage["credits"])
+	}
+}
+
+func (s *lifetime) nextMonth(t *testing.T) {
+	usage := s.pro.usage(t)
+	for _, key := range []string{"pastes.create", "files.upload", "pastes.get"} {
+		if used := number(t, usage, "usage", key, "used"); used != 0 {
+			t.Errorf("%s begins the month with %d", key, used)
+		}
+	}
+	if start, end := text(t, usage, "period", "start"), text(t, usage, "period", "end"); instant(t, start).Day() != 1 || instant(t, start).Month() == s.first.Month() || instant(t, end).Day() != 1 {
+		t.Errorf("period %s to %s", start, end)
+	}
+	if spent := text(t, usage, "credits", "spentThisPeriod"); spent != "0.000000" {
+		t.Errorf("spent %s", spent)
+	}
+	upload := s.pro.do(t, "POST", "/api/dev/files/upload?name=f", []byte("x"))
+	upload.ok(t, http.StatusCreated)
+	upload.hasHeader(t, "X-Charge-Source", "quota")
+	s.statementOf = s.first.Format("2006-01")
+	body := s.pro.do(t, "GET", "/api/users/user/statements/"+s.statementOf, nil).ok(t, http.StatusOK)
+	if body["closed"] != true || number(t, body, "usage", "files.upload", "requests") != 110 || number(t, body, "usage", "files.upload", "overage") != 10 {
+		t.Errorf("statement %v", body)
+	}
+	if spent := text(t, body, "creditsSpent"); spent != "0.050000" {
+		t.Errorf("the month cost %s", spent)
+	}
+	// The average is byte-seconds over the whole month.
+	from := time.Date(s.first.Year(), s.first.Month(), 1, 0, 0, 0, 0, time.UTC)
+	to := from.AddDate(0, 1, 0)
+	want := float64(s.stored) * to.Sub(s.storedAt).Seconds() / to.Sub(from).Seconds()
+	if got := float64(number(t, body, "storage", "averageBytes")); got < want-2000 || got > want+2000 {
+		t.Errorf("average %.0f bytes, want about %.0f", got, want)
+	}
+	if usd := text(t, body, "storage", "amountUsd"); usd != "0.00" {
+		t.Errorf("5 MB cost %s", usd)
+	}
+	s.pro.do(t, "GET", "/api/dev/pastes/get/"+s.kept, nil).ok(t, http.StatusOK)
+}
+
+func (s *lifetime) monthAfter(t *testing.T) {
+	body := s.pro.do(t, "GET", "/api/users/user/statements/"+s.statementOf, nil).ok(t, http.StatusOK)
+	if number(t, body, "usage", "files.upload", "requests") != 110 {
+		t.Errorf("an old statement changed: %v", body)
+	}
+	next := s.pro.do(t, "GET", "/api/users/user/statements/"+s.first.AddDate(0, 1, 0).Format("2006-01"), nil).ok(t, http.StatusOK)
+	if number(t, next, "usage", "files.upload", "requests") != 1 {
+		t.Errorf("statement %v", next)
+	}
+	whole := float64(s.stored + 110 + 1)
+	if got := float64(number(t, next, "storage", "averageBytes")); got < whole-1000 || got > whole {
+		t.Errorf("average %.0f bytes of a whole month, want about %.0f", got, whole)
+	}
+	checkLedger(t, s.pro)
+}
+
+func TestADevelopmentClockIsRefusedOtherwise(t *testing.T) {
+	i := prepare(t.TempDir(), withConfig(func(c *Config) { c.ClockOffset, c.Dev = time.Hour, false }))
+	if err := i.boot(); err == nil {
+		_ = i.stop()
+		t.Fatal("a clock offset was taken outside development")
+	}
+}
