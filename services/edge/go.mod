@@ -12,6 +12,7 @@ require (
 	golang.org/x/crypto v0.58.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0
+	pgregory.net/rapid v1.3.0
 	quire.dev/pkg v0.0.0
 )
 
