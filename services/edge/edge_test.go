@@ -171,6 +171,10 @@ func TestQuickPastesWithoutAKey(t *testing.T) {
 	w.call(t, "PUT", path+"update/"+id, obj{"expiresIn": "31d"}, token).want(400, "invalid_field")
 	w.call(t, "PUT", path+"update/"+id, obj{"title": "x"}, token).want(200, "").wantAt(-1, "remaining").wantAt(2, "version").
 		wantHeader("X-Charge-Source", "none").wantHeader("RateLimit", "")
+	for _, replayed := range []string{"", "true"} {
+		w.call(t, "PUT", path+"update/"+id, obj{"title": "y"}, token, "Idempotency-Key: k").want(200, "").wantAt(-1, "remaining").
+			wantAt(3, "version").wantHeader("Idempotency-Replayed", replayed)
+	}
 	w.call(t, "GET", path+"get/"+id, nil).want(401, "api_key_required")
 	w.call(t, "DELETE", path+"delete/"+id, nil, token).want(200, "").wantAt(-1, "remaining")
 	w.call(t, "DELETE", path+"delete/"+id, nil, token).want(404, "not_found")

@@ -53,6 +53,7 @@ type conn struct {
 	current requestState
 	linger  atomic.Bool
 	closed  atomic.Bool
+	idle    atomic.Bool // waits for a request's first byte
 }
 
 // requestState is what the handlers of the running request share.
@@ -86,7 +87,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		if err := c.setHeaderDeadline(); err != nil {
 			return 0, err
 		}
-		if err := c.fill(); err != nil {
+		if err := c.awaitHeader(); err != nil {
 			return 0, err
 		}
 	}
@@ -155,6 +156,19 @@ func (c *conn) setHeaderDeadline() error {
 func (c *conn) setReadDeadline(t time.Time) error {
 	c.readDeadline = t
 	return c.Conn.SetReadDeadline(t)
+}
+
+// awaitHeader is fill, which a stop cuts short where no request has begun.
+func (c *conn) awaitHeader() error {
+	if c.header.begun {
+		return c.fill()
+	}
+	c.idle.Store(true)
+	defer c.idle.Store(false)
+	if c.owner.stopping.Load() {
+		return io.EOF
+	}
+	return c.fill()
 }
 
 // fill waits for bytes and takes a buffer only once there are some.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
 	}{
 		{"unknown path", "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", "not_found", 404, ""},
 		{"wrong method", "PUT /there HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "method_not_allowed", 405, "GET, HEAD, POST, OPTIONS"},
-		{"unknown method", "BREW /there HTTP/1.1\r\nHost: a\r\n\r\n", "method_not_allowed", 405, ""},
+		{"unknown method", "BREW /there HTTP/1.1\r\nHost: a\r\n\r\n", "method_not_allowed", 405, "GET, HEAD, POST, OPTIONS"},
 		{"no HTTP", "hello\r\n\r\n", "malformed", 400, ""},
 		{"header too large", "GET / HTTP/1.1\r\nX: " + strings.Repeat("a", 9<<10) + "\r\n\r\n", "headers_too_large", 431, ""},
 		{"panic", "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", "internal", 500, ""},
@@ -224,6 +225,53 @@ func TestConnectionsBeyondTheBoundAreToldSo(t *testing.T) {
 	if a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"unavailable"`) {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
+}
+
+func TestOneSourceCannotTakeAllConnections(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		trusted []netip.Prefix
+		status  int
+	}{
+		{"a client", nil, 503},
+		{"a trusted proxy", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, 404},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, addr := startServer(t, Config{MaxConnsPerSource: 1, TrustedProxies: tc.trusted}, func(*Server) {})
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+				t.Fatal(err)
+			}
+			if a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]; a.status != tc.status {
+				t.Errorf("%d, want %d", a.status, tc.status)
+			}
+		})
+	}
+}
+
+func TestAStopDoesNotWaitForIdleConnections(t *testing.T) {
+	var fresh, used net.Conn
+	t.Run("served", func(t *testing.T) {
+		_, addr := startServer(t, Config{StopGrace: time.Hour}, func(*Server) {})
+		var err error
+		if fresh, err = net.Dial("tcp", addr); err != nil {
+			t.Fatal(err)
+		}
+		if used, err = net.Dial("tcp", addr); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(used, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if _, err := http.ReadResponse(bufio.NewReader(used), nil); err != nil {
+			t.Fatal(err)
+		}
+	}) // its end stops the server, or not for an hour
+	fresh.Close()
+	used.Close()
 }
 
 func TestOptionsAndHead(t *testing.T) {

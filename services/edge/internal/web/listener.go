@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -29,6 +30,8 @@ type listener struct {
 	mu       sync.Mutex
 	open     int
 	bySource map[netip.Addr]int
+	conns    map[*conn]struct{}
+	stopping atomic.Bool
 
 	refusals chan struct{}
 	waiting  sync.WaitGroup
@@ -41,7 +44,7 @@ func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
 		Listener: ln, maxConns: cfg.MaxConns, maxPerSource: cfg.MaxConnsPerSource, trusted: cfg.TrustedProxies,
 		idleTimeout: cfg.IdleTimeout, headerTimeout: cfg.HeaderTimeout, bodyTimeout: cfg.BodyTimeout,
-		bySource: make(map[netip.Addr]int), refusals: make(chan struct{}, refusing),
+		bySource: make(map[netip.Addr]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
 		accepting: make(chan struct{}),
 	}
 }
@@ -74,6 +77,7 @@ func (l *listener) admit(c *conn) bool {
 	}
 	l.open++
 	l.bySource[c.source]++
+	l.conns[c] = struct{}{}
 	return true
 }
 
@@ -81,8 +85,22 @@ func (l *listener) release(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
+	delete(l.conns, c)
 	if l.bySource[c.source]--; l.bySource[c.source] <= 0 {
 		delete(l.bySource, c.source)
+	}
+}
+
+// stop closes the connections on which no request is under way, and has the others end with theirs.
+// The server itself overlooks those that never had a request.
+func (l *listener) stop() {
+	l.stopping.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if c.idle.Load() {
+			c.Conn.Close()
+		}
 	}
 }
 

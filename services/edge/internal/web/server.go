@@ -169,6 +169,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		}
 	case <-ctx.Done():
 		<-wrapped.accepting // a shutdown before that would go unnoticed, and serving never end
+		wrapped.stop()
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
 		defer cancel()
 		if err = s.app.ShutdownWithContext(grace); errors.Is(err, context.DeadlineExceeded) {
@@ -246,8 +247,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
 		}
 	}()
 	if !knownMethod(ctx.Method()) {
-		writeFailure(ctx, fault.New(fault.MethodNotAllowed, "The method is not known."))
-		return
+		ctx.Request.Header.SetMethod(fiber.MethodPatch) // which no route has: 404, or 405 with what is allowed
 	}
 	next(ctx)
 }

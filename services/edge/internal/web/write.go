@@ -106,6 +106,9 @@ func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, e
 	if err := outcomeError(o.Status); err != nil {
 		return nil, err
 	}
+	if w.free {
+		return &written{outcome: o, remaining: plan.Unlimited}, nil
+	}
 	return &written{outcome: o, remaining: o.Remaining}, nil
 }
 
@@ -181,7 +184,6 @@ func (s *Server) writeFree(c *fiber.Ctx, w *writing, r *event.Request) (*written
 		return nil, err
 	case o.Replayed:
 		w.undo()
-		o.Remaining = plan.Unlimited
 		return s.replay(c, w, o)
 	}
 	c.Set(headerChargeSource, "none")
