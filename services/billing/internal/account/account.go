@@ -94,7 +94,8 @@ func (a *account) counted(month uint32) *counters {
 	return nil
 }
 
-// BookOf reads a price book as it is on the bus. Numbers it does not know are left out.
+// BookOf reads a price book as it is on the bus. Numbers it does not know are left out, and a price
+// that nobody can ever pay is cut to the least such.
 func BookOf(b *event.PriceBook) *plan.Book {
 	book := &plan.Book{
 		AnonymousLimit: int(b.AnonymousLimit), AnonymousWindowMillis: b.AnonymousWindowMs,
@@ -105,7 +106,7 @@ func BookOf(b *event.PriceBook) *plan.Book {
 			tier, key := plan.Tier(t.Tier), plan.QuotaKey(term.QuotaKey)
 			if validTier(tier) && key.Valid() {
 				book.Terms[tier][key] = plan.Term{
-					Limit: term.Limit, Price: credit.Micros(term.PriceMicros), Overage: term.Overage,
+					Limit: term.Limit, Price: credit.Micros(min(term.PriceMicros, maxBalance+1)), Overage: term.Overage,
 				}
 			}
 		}

@@ -18,17 +18,18 @@ import (
 
 // The rules' times, in milliseconds of journal time.
 const (
-	HoldMillis     = 2 * 60 * 1000             // after which an unsettled hold is closed
-	MemoryMillis   = 10 * 60 * 1000            // for which closed holds are remembered, if they can still matter
-	CommandMillis  = 24 * 60 * 60 * 1000       // for which the outcomes of commands are kept
-	FailureMillis  = 60 * 1000                 // window of too_many_failures
-	MaxFailures    = 100                       // allowed in it
-	sourceMillis   = 60 * 60 * 1000            // after which an idle edge is forgotten
-	aheadMillis    = 5 * 1000                  // that a stamp may be ahead of the journal's clock
-	maxGrants      = 4096                      // live grants an account may have
-	maxBalance     = 1_000_000_000 * 1_000_000 // micro-credits an account may have
-	sweepEvery     = 60 * 1000                 // how often idle sources are looked for
-	grantIndexBits = 12                        // a grant's id is sequence << 12 | index
+	HoldMillis     = 2 * 60 * 1000              // after which an unsettled hold is closed
+	MemoryMillis   = 10 * 60 * 1000             // for which closed holds are remembered, if they can still matter
+	CommandMillis  = 24 * 60 * 60 * 1000        // for which the outcomes of commands are kept
+	FailureMillis  = 60 * 1000                  // window of too_many_failures
+	MaxFailures    = 100                        // allowed in it
+	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
+	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, either way
+	aheadMillis    = 5 * 1000                   // that a stamp may be ahead of the journal's clock
+	maxGrants      = 4096                       // live grants an account may have
+	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits an account may have
+	sweepEvery     = 60 * 1000                  // how often idle sources are looked for
+	grantIndexBits = 12                         // a grant's id is sequence << 12 | index
 )
 
 // ErrGap says that a message is not the one after the last: the journal has lost some, or the fold
@@ -121,6 +122,7 @@ type Fold struct {
 	pointers []*event.Verdict
 	later    []*event.Settlement
 	trace    *Trace
+	decided  [Decisions]uint64
 }
 
 type bookFrom struct {
@@ -176,6 +178,13 @@ func (f *Fold) Accounts() int { return len(f.accounts) }
 
 // OpenHolds is how many admissions wait for their settlement.
 func (f *Fold) OpenHolds() int { return f.open.count }
+
+// Decided counts the admissions decided since this Fold was made, by event.Decision. It is not part
+// of the state.
+func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
+
+// Decisions is one more than the largest event.Decision.
+const Decisions = int(event.Decision_IDEMPOTENCY_SERVED) + 1
 
 // Prices is the current price book as it was published, nil before the first. Not to be changed.
 func (f *Fold) Prices() *event.PriceBook {
@@ -288,6 +297,7 @@ func (f *Fold) applyUsage(m Message) error {
 	}
 	for i, item := range b.Admissions {
 		f.admit(item, uint32(i), verdicts[i])
+		f.decided[verdicts[i].Decision]++
 	}
 	for _, item := range f.later {
 		f.settle(item)
@@ -371,6 +381,7 @@ func (f *Fold) bookAt(millis int64) *plan.Book {
 // more than a little ahead of the journal's own clock, so that one bad clock can't carry everybody
 // into the next month.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
+	offset = max(-maxOffset, min(offset, maxOffset))
 	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
 }
 

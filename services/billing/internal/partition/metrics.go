@@ -2,6 +2,7 @@ package partition
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 type Metrics struct {
 	messages, skipped, unsent, snapshots prometheus.Counter
 	held                                 prometheus.Histogram
+	admissions                           *prometheus.CounterVec
 	state                                *prometheus.GaugeVec
 }
 
@@ -23,24 +25,32 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		return telemetry.Desc{Service: "billing", Name: name, Help: help}
 	}
 	return &Metrics{
-		messages:  m.Counter(desc("messages_total", "Journal messages folded.")),
-		skipped:   m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
-		unsent:    m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
-		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
+		messages:   m.Counter(desc("messages_total", "Journal messages folded.")),
+		skipped:    m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
+		unsent:     m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
+		snapshots:  m.Counter(desc("snapshots_total", "Snapshots written.")),
+		admissions: m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision"),
 		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
 	}
 }
 
-// observe shows the sizes of the state.
+// observe shows the sizes of the state and what was decided. It is for one goroutine.
 func (p *Partition) observe() {
 	p.mu.Lock()
 	sizes := map[string]float64{
 		"sequence": float64(p.fold.Sequence()), "accounts": float64(p.fold.Accounts()), "open_holds": float64(p.fold.OpenHolds()),
 		"entries": float64(p.fold.Entries()),
 	}
+	decided := p.fold.Decided()
 	p.mu.Unlock()
+	for d, n := range decided {
+		if more := n - p.observed[d]; more > 0 {
+			p.deps.Metrics.admissions.WithLabelValues(strings.ToLower(event.Decision(d).String())).Add(float64(more))
+		}
+	}
+	p.observed = decided
 	sizes["projection_pending"] = float64(p.projection.Pending())
 	for of, size := range sizes {
 		p.deps.Metrics.state.WithLabelValues(strconv.Itoa(p.cfg.Partition), of).Set(size)

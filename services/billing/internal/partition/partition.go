@@ -80,7 +80,9 @@ type Partition struct {
 	explains chan struct{} // bounds how many journals are folded again at a time
 	ready    chan struct{}
 
-	lastSnapshot uint64 // sequence; of the snapshot goroutine, then of stop
+	// Of the snapshot goroutine, then of stop.
+	lastSnapshot uint64 // sequence
+	observed     [account.Decisions]uint64
 }
 
 // New makes a partition. Nothing is contacted before Run.

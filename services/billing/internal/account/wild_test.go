@@ -1,0 +1,105 @@
+package account
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// Whatever stands in a journal, a fold neither fails nor hangs on it, and replay and snapshot agree.
+func TestNothingInAJournalStopsTheFold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t, smallBook())
+		h.account(alice, plan.Pro)
+		for range rapid.IntRange(1, 25).Draw(t, "messages") {
+			kind := Kind(rapid.IntRange(0, 3).Draw(t, "kind"))
+			// The journal's own time is the server's, and sane.
+			h.now += rapid.Int64Range(0, 3_600_000).Draw(t, "journal")
+			m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: wildData(t, kind)}
+			h.messages = append(h.messages, m)
+			if _, err := h.fold.Apply(m); errors.Is(err, ErrGap) {
+				t.Fatal(err)
+			}
+			if a := h.fold.accounts[alice]; a.available < 0 || a.settled < a.available {
+				t.Fatalf("overspent: available %d of %d", a.available, a.settled)
+			}
+		}
+		live := stateHash(t, h.fold)
+		again := New()
+		for _, m := range h.messages {
+			_, _ = again.Apply(m) // rubbish is rubbish again
+		}
+		if stateHash(t, again) != live || stateHash(t, restored(t, h.fold)) != live {
+			t.Fatal("replay or snapshot come to another state")
+		}
+	})
+}
+
+func wild(t *rapid.T) int64 {
+	near := at("2026-10-15T12:00:00Z")
+	return rapid.OneOf(
+		rapid.Int64Range(near-1_000_000, near+1_000_000),
+		rapid.Int64(),
+		rapid.SampledFrom([]int64{0, -1, math.MaxInt64, math.MinInt64}),
+	).Draw(t, "number")
+}
+
+func wildData(t *rapid.T, kind Kind) []byte {
+	if rapid.IntRange(0, 9).Draw(t, "rubbish") == 0 {
+		return rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "bytes")
+	}
+	id := func() []byte {
+		return rapid.SampledFrom([][]byte{nil, make([]byte, 16), []byte("0123456789abcdef"), []byte("short")}).Draw(t, "id")
+	}
+	who := func() uint64 { return rapid.SampledFrom([]uint64{alice, bob, 0}).Draw(t, "who") }
+	number := func(most int) uint32 { return uint32(rapid.IntRange(0, most).Draw(t, "n")) }
+	var m event.Message
+	switch kind {
+	case Prices:
+		book := PriceEvent(smallBook())
+		book.StampMs, book.OffsetMs, book.AnonymousWindowMs = wild(t), wild(t), wild(t)
+		book.AnonymousLimit, book.FreeStorageBytes, book.StorageCentsPerGbMonth = number(3), uint64(wild(t)), uint64(wild(t))
+		for _, term := range book.Tiers[1].Terms {
+			term.PriceMicros, term.Limit, term.Overage = uint64(wild(t)), int64(number(3)), true
+		}
+		m = book
+	case Commands:
+		c := &event.Command{Account: who(), IdempotencyId: id(), BodyHash: uint64(number(1))}
+		switch number(4) {
+		case 0:
+			c.Action = &event.Command_Create{Create: &event.CreateAccount{Tier: number(6), Key: &event.RotateKey{Fingerprint: 1}}}
+		case 1:
+			c.Action = &event.Command_SetTier{SetTier: &event.SetTier{Tier: number(6)}}
+		case 2:
+			c.Action = &event.Command_Grant{Grant: &event.Grant{AmountMicros: wild(t), ExpiresMs: wild(t)}}
+		case 3:
+			c.Action = &event.Command_RotateKey{}
+		}
+		m = &event.CommandBatch{Source: "x", Number: uint64(wild(t)), StampMs: wild(t), OffsetMs: wild(t), Commands: []*event.Command{c}}
+	default:
+		b := &event.UsageBatch{Source: "x", Number: uint64(number(50)), StampMs: wild(t), OffsetMs: wild(t)}
+		for range number(3) {
+			b.Admissions = append(b.Admissions, &event.Admission{
+				RequestId: id(), Account: who(), QuotaKey: number(20), Anonymous: number(3) == 0, KeyVersion: number(2),
+				KeyFingerprint: 1, Write: number(1) == 0, IdempotencyId: id(),
+			})
+		}
+		for range number(3) {
+			b.Settlements = append(b.Settlements, &event.Settlement{
+				RequestId: id(), Result: event.Result(number(4)), Account: who(), QuotaKey: number(20), Anonymous: number(3) == 0,
+				Failed: number(1) == 0, Sequence: uint64(number(40)), StorageDelta: wild(t), StorageAtMs: wild(t),
+			})
+		}
+		m = b
+	}
+	data, err := event.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
