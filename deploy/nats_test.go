@@ -56,6 +56,7 @@ func start(t *testing.T) *world {
 	for _, edit := range [][2]string{
 		{"/etc/nats/tls/", filepath.Join(made, "nats") + "/"},
 		{`"/data"`, `"` + filepath.Join(dir, "data") + `"`},
+		{`"/tmp/nats.pid"`, `"` + filepath.Join(dir, "nats.pid") + `"`},
 		{"0.0.0.0:4222", "127.0.0.1:-1"},
 		{"0.0.0.0:8222", "127.0.0.1:-1"},
 	} {

@@ -19,9 +19,10 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	if read(t, "nats/users.conf") != natsconf.Write(partitions) {
 		t.Error("nats/users.conf is not what natsconf writes: make -C deploy users")
 	}
-	for _, name := range []string{"nats.conf", "users.conf"} {
-		if read(t, "nats/"+name) != read(t, "../k8s/components/nats/"+name) {
-			t.Errorf("k8s/components/nats/%s differs from deploy/nats: make -C deploy users", name)
+	for _, name := range []string{"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js",
+		"minio/init.sh", "minio/policy.json"} {
+		if read(t, name) != read(t, "../k8s/components/"+name) {
+			t.Errorf("k8s/components/%s differs from the one here: make -C deploy copies", name)
 		}
 	}
 }

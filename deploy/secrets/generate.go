@@ -69,8 +69,8 @@ func generate() (map[string][]byte, error) {
 		} else {
 			pass := password()
 			mongo += fmt.Sprintf("MONGO_%s_PASSWORD=%s\n", strings.ToUpper(service), pass)
-			fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/quire-%s?replicaSet=quire&authSource=admin\n",
-				service, pass, strings.Join(mongoHosts, ","), service)
+			fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/?replicaSet=quire&authSource=admin\n",
+				service, pass, strings.Join(mongoHosts, ","))
 		}
 		put(service+".env", "%s", env.String())
 	}
