@@ -2,9 +2,10 @@ module quire.dev/bench
 
 go 1.26.0
 
+require github.com/gofiber/fiber/v2 v2.52.15
+
 require (
 	github.com/andybalholm/brotli v1.1.0 // indirect
-	github.com/gofiber/fiber/v2 v2.52.15 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/compress v1.17.9 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect
