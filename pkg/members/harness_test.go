@@ -1,0 +1,227 @@
+package members_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/members"
+)
+
+// never is a heartbeat that none of these tests lives to see: what happens then happens at once.
+const never = 10 * time.Minute
+
+// slow is a service whose members learn nothing from heartbeats or silence.
+func slow(folders int) members.Config {
+	return members.Config{Service: "billing", Partitions: 16, Folders: folders, TTL: 3 * never, Heartbeat: never, Handover: never}
+}
+
+// quick is a service whose dead are soon missed.
+func quick(folders int) members.Config {
+	return members.Config{
+		Service: "billing", Partitions: 16, Folders: folders,
+		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: never,
+	}
+}
+
+// coverage is who serves what, as clients would find it.
+type coverage struct {
+	mu      sync.Mutex
+	serving map[int]map[string]bool // by partition
+	least   int                     // folders that each partition must have from now on
+	holes   int                     // moments at which one had fewer
+}
+
+func newCoverage() *coverage { return &coverage{serving: map[int]map[string]bool{}} }
+
+func (c *coverage) set(partition int, instance string, serves bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.serving[partition] == nil {
+		c.serving[partition] = map[string]bool{}
+	}
+	if serves {
+		c.serving[partition][instance] = true
+	} else {
+		delete(c.serving[partition], instance)
+	}
+	if len(c.serving[partition]) < c.least {
+		c.holes++
+	}
+}
+
+// guard counts a hole whenever a partition has fewer folders, from now on.
+func (c *coverage) guard(folders int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.least = folders
+}
+
+func (c *coverage) mustHaveNoHole(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holes > 0 {
+		t.Errorf("%d times a partition had fewer than %d folders", c.holes, c.least)
+	}
+}
+
+// folder is one instance: a member, and the partitions it serves as it is told.
+type folder struct {
+	*members.Member
+	cover *coverage
+	nc    *nats.Conn
+
+	mu     sync.Mutex
+	has    []int
+	stuck  bool // it never catches up with what it is assigned from now on
+	ended  chan struct{}
+	err    error // of Run, once ended is closed
+	cancel context.CancelFunc
+}
+
+// join starts an instance that lives until the test ends, or is killed or stopped before.
+func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *folder {
+	t.Helper()
+	m, err := members.Join(t.Context(), nc, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return live(t, nc, m, cover)
+}
+
+// live runs a member that has joined.
+func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage) *folder {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &folder{Member: m, cover: cover, nc: nc, ended: make(chan struct{}), cancel: cancel}
+	var all sync.WaitGroup
+	all.Go(func() { f.err = m.Run(ctx) })
+	all.Go(f.fold)
+	go func() {
+		all.Wait()
+		close(f.ended)
+	}()
+	t.Cleanup(func() { f.stop() })
+	return f
+}
+
+// fold serves what is assigned, as soon as it is.
+func (f *folder) fold() {
+	for set := range f.Assigned() {
+		f.mu.Lock()
+		had, stuck := f.has, f.stuck
+		f.has = set
+		f.mu.Unlock()
+		for _, p := range had {
+			if !slices.Contains(set, p) {
+				f.cover.set(p, f.Instance(), false)
+				f.Serving(p, false)
+			}
+		}
+		for _, p := range set {
+			if !stuck && !slices.Contains(had, p) {
+				f.cover.set(p, f.Instance(), true)
+				f.Serving(p, true)
+			}
+		}
+	}
+}
+
+func (f *folder) assigned() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.has)
+}
+
+// stop ends Run, as the end of a process does that has no time to hand over.
+func (f *folder) stop() {
+	f.cancel()
+	<-f.ended
+}
+
+// kill ends the instance without a word to the others.
+func (f *folder) kill(t *testing.T) {
+	t.Helper()
+	f.nc.Close()
+	<-f.ended
+	if !errors.Is(f.err, nats.ErrConnectionClosed) {
+		t.Fatalf("run ended with %v", f.err)
+	}
+}
+
+// waitShared waits until exactly these instances are known to each of them, and each partition is
+// folded by its owners among them and by nobody else.
+func waitShared(t *testing.T, cfg members.Config, instances ...*folder) {
+	t.Helper()
+	want := map[string][]int{}
+	var alive []string
+	for _, f := range instances {
+		alive = append(alive, f.Instance())
+		want[f.Instance()] = nil
+	}
+	slices.Sort(alive)
+	for p := range cfg.Partitions {
+		for _, owner := range members.Owners(alive, p, max(cfg.Folders, 1)) {
+			want[owner] = append(want[owner], p)
+		}
+	}
+	journaltest.Eventually(t, "partitions shared among the live", func() bool {
+		got := map[string][]int{}
+		for _, f := range instances {
+			if !slices.Equal(f.Live(), alive) {
+				return false
+			}
+			got[f.Instance()] = f.assigned()
+		}
+		return maps.EqualFunc(got, want, slices.Equal)
+	})
+}
+
+// gate is a way to the server that can be shut.
+type gate struct {
+	server *journaltest.Server
+
+	mu    sync.Mutex
+	shut  bool
+	conns []net.Conn
+}
+
+// InProcessConn makes a connection unless the gate is shut.
+func (g *gate) InProcessConn() (net.Conn, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil, errors.New("no way through")
+	}
+	c, err := g.server.InProcessConn()
+	if err == nil {
+		g.conns = append(g.conns, c)
+	}
+	return c, err
+}
+
+// close cuts what goes through and lets nothing in until open.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	for _, c := range g.conns {
+		c.Close()
+	}
+	g.conns = nil
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+}

@@ -1,0 +1,404 @@
+package members_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/members"
+)
+
+// TestAJoinerTakesItsShareWithoutAHole: whoever folded a partition goes on until the joiner serves it,
+// and all is settled long before a heartbeat.
+func TestAJoinerTakesItsShareWithoutAHole(t *testing.T) {
+	for _, folders := range []int{1, 2} {
+		t.Run(fmt.Sprintf("%d folders", folders), func(t *testing.T) {
+			server, cfg, cover := journaltest.Start(t), slow(folders), newCoverage()
+			var all []*folder
+			for i := range 4 {
+				all = append(all, join(t, server.Conn(t), cfg, cover))
+				waitShared(t, cfg, all...)
+				cover.guard(min(i+1, folders))
+			}
+			cover.mustHaveNoHole(t)
+		})
+	}
+}
+
+// TestAGracefulLeaveIsTakenOverAtOnce, without a hole, and the leaver is known to be gone.
+func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
+	for _, folders := range []int{1, 2} {
+		t.Run(fmt.Sprintf("%d folders", folders), func(t *testing.T) {
+			server, cfg, cover := journaltest.Start(t), slow(folders), newCoverage()
+			a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
+			waitShared(t, cfg, a, b, c)
+			cover.guard(folders)
+			if err := b.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			journaltest.Eventually(t, "the leaver without partitions", func() bool { return len(b.assigned()) == 0 })
+			b.stop()
+			waitShared(t, cfg, a, c)
+			cover.mustHaveNoHole(t)
+
+			// The last but one leaves all to the last, and the last to nobody.
+			cover.guard(1)
+			if err := a.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.stop()
+			waitShared(t, cfg, c)
+			cover.mustHaveNoHole(t)
+			if err := c.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestALeaverGoesOnUntilItIsReplaced: an heir that does not catch up keeps it, to the caller's bound.
+func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
+	waitShared(t, cfg, a, b)
+	before := a.assigned()
+	b.mu.Lock()
+	b.stuck = true
+	b.mu.Unlock()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- a.Leave(ctx) }()
+	journaltest.Eventually(t, "the heir's assignment", func() bool { return len(b.assigned()) == cfg.Partitions })
+	if got := a.assigned(); !slices.Equal(got, before) {
+		t.Errorf("the leaver folds %v, nobody else serves %v", got, before)
+	}
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("left with %v", err)
+	}
+}
+
+// TestAHandoverIsBounded: a partition that its next folder can't serve is given up in the end.
+func TestAHandoverIsBounded(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	cfg.Handover = 50 * time.Millisecond
+	a := join(t, server.Conn(t), cfg, cover)
+	waitShared(t, cfg, a)
+	b, err := members.Join(t.Context(), server.Conn(t), cfg) // serves nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := &folder{Member: b}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	stuck.has = <-b.Assigned()
+	waitShared(t, cfg, a, stuck)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAKilledMemberIsReplaced by the others, who learn of it by its silence.
+func TestAKilledMemberIsReplaced(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), quick(2), newCoverage()
+	a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
+	waitShared(t, cfg, a, b, c)
+	cover.guard(1) // the twin of the killed one
+	b.kill(t)
+	waitShared(t, cfg, a, c)
+	cover.mustHaveNoHole(t)
+}
+
+// TestACutMemberFoldsOnAndComesBack: it can't know who is alive, and folding twice does no harm.
+func TestACutMemberFoldsOnAndComesBack(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
+	way := &gate{server: server}
+	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t, nats.InProcessServer(way)), cfg, cover)
+	waitShared(t, cfg, a, b)
+	cover.guard(1)
+	before := b.assigned()
+	way.close()
+	waitShared(t, cfg, a)
+	if got := b.assigned(); !slices.Equal(got, before) {
+		t.Errorf("the cut member folds %v, it had %v", got, before)
+	}
+	if live := b.Live(); len(live) != 2 {
+		t.Errorf("the cut member believes that only %v live", live)
+	}
+	way.open()
+	waitShared(t, cfg, a, b)
+	cover.mustHaveNoHole(t)
+}
+
+// TestARestartedServerChangesNothing: the bucket is lost with it and made again, nobody is buried, and
+// who dies afterwards is missed.
+func TestARestartedServerChangesNothing(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
+	a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
+	waitShared(t, cfg, a, b, c)
+	cover.guard(1)
+	server.Restart(t)
+	nc := server.Conn(t)
+	journaltest.Eventually(t, "all three in the new bucket", func() bool {
+		js, err := nc.JetStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, err := js.KeyValue(members.Bucket)
+		if err != nil {
+			return false
+		}
+		keys, err := kv.Keys()
+		return err == nil && len(keys) == 3
+	})
+	waitShared(t, cfg, a, b, c)
+	cover.mustHaveNoHole(t)
+
+	cover.guard(0)
+	c.kill(t)
+	waitShared(t, cfg, a, b)
+}
+
+// TestALostServerOfAClusterIsNoLostMember: three replicas of the bucket outlive the leader of its
+// stream, and the dead are missed then too.
+func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
+	cluster, cfg, cover := journaltest.StartCluster(t, 3), quick(1), newCoverage()
+	cfg.Replicas = 3
+	a, b, c := join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover)
+	waitShared(t, cfg, a, b, c)
+	cover.guard(1)
+	cluster.Node(cluster.LeaderOf(t, "KV_"+members.Bucket)).Stop()
+	cluster.LeaderOf(t, "KV_"+members.Bucket)
+	waitShared(t, cfg, a, b, c)
+	cover.mustHaveNoHole(t)
+	cover.guard(0)
+	c.kill(t)
+	waitShared(t, cfg, a, b)
+}
+
+// TestADeletedKeyIsAnnouncedAgain before a heartbeat.
+func TestADeletedKeyIsAnnouncedAgain(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
+	waitShared(t, cfg, a, b)
+	js, err := server.Conn(t).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(members.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete("billing." + b.Instance()); err != nil {
+		t.Fatal(err)
+	}
+	journaltest.Eventually(t, "its key", func() bool {
+		_, err := kv.Get("billing." + b.Instance())
+		return err == nil
+	})
+	waitShared(t, cfg, a, b)
+}
+
+// TestServicesDoNotMix in their bucket, and one that wants more of it gets it.
+func TestServicesDoNotMix(t *testing.T) {
+	server, cover := journaltest.Start(t), newCoverage()
+	billing, paste := slow(1), slow(1)
+	paste.Service, paste.Partitions, paste.TTL = "paste", 4, 2*billing.TTL
+	a, b := join(t, server.Conn(t), billing, cover), join(t, server.Conn(t), paste, newCoverage())
+	waitShared(t, billing, a)
+	waitShared(t, paste, b)
+	js, err := server.Conn(t).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := js.StreamInfo("KV_" + members.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Config.MaxAge != paste.TTL {
+		t.Errorf("entries are kept for %v, the longest TTL is %v", info.Config.MaxAge, paste.TTL)
+	}
+}
+
+// TestAnotherNumberOfPartitionsIsRefused while a member lives who has one, and leaves no trace.
+func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	a := join(t, server.Conn(t), cfg, cover)
+	other := cfg
+	other.Partitions = 8
+	if _, err := members.Join(t.Context(), server.Conn(t), other); !errors.Is(err, members.ErrPartitions) {
+		t.Fatalf("joined with %v", err)
+	}
+	waitShared(t, cfg, a)
+	a.stop()
+	b := join(t, server.Conn(t), other, newCoverage())
+	waitShared(t, other, b)
+}
+
+// TestOneOfTwoNumbersWins where both come at the same time.
+func TestOneOfTwoNumbersWins(t *testing.T) {
+	server := journaltest.Start(t)
+	for round := range 8 {
+		cfg := slow(1)
+		cfg.Service = fmt.Sprintf("billing%d", round)
+		var errs [2]error
+		var all sync.WaitGroup
+		for i := range errs {
+			cfg, nc := cfg, server.Conn(t)
+			cfg.Partitions = 4 + i
+			all.Go(func() {
+				m, err := members.Join(t.Context(), nc, cfg)
+				errs[i] = err
+				if err == nil {
+					ctx, cancel := context.WithCancel(t.Context())
+					t.Cleanup(func() { <-m.Assigned() }) // closed once Run has returned
+					t.Cleanup(cancel)
+					go func() {
+						for range m.Assigned() {
+						}
+					}()
+					go func() { _ = m.Run(ctx) }()
+				}
+			})
+		}
+		all.Wait()
+		if refused := errors.Is(errs[0], members.ErrPartitions); refused == errors.Is(errs[1], members.ErrPartitions) ||
+			(errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
+		}
+	}
+}
+
+// TestJoinWaitsForTheServer until its context ends.
+func TestJoinWaitsForTheServer(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
+	nc := server.Conn(t)
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := members.Join(ctx, nc, cfg); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("joined with %v", err)
+	}
+	var m *members.Member
+	var err error
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		m, err = members.Join(t.Context(), nc, cfg)
+	}()
+	server.Restart(t)
+	if <-joined; err != nil {
+		t.Fatal(err)
+	}
+	waitShared(t, cfg, live(t, nc, m, cover))
+}
+
+// TestAWrongConfigurationIsRefused with all its faults in one message.
+func TestAWrongConfigurationIsRefused(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	_, err := members.Join(t.Context(), nc, members.Config{
+		Service: "a.b", Instance: "*", Folders: -1, TTL: time.Millisecond, Heartbeat: time.Second, Handover: -1, Replicas: 9,
+	})
+	for _, fault := range []string{`"a.b"`, `"*"`, "0 partitions", "-1 folders", "TTL of 1ms", "heartbeat of 1s", "handover", "9 replicas"} {
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%q is missing: %v", fault, err)
+		}
+	}
+}
+
+// TestHostHandsOverBeforeItStops the work, and says goodbye after it.
+func TestHostHandsOverBeforeItStops(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	a := join(t, server.Conn(t), cfg, cover)
+	m, err := members.Join(t.Context(), server.Conn(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &folder{Member: m, cover: cover}
+	ctx, cancel := context.WithCancel(t.Context())
+	had := -1
+	done := make(chan error, 1)
+	broken := errors.New("stopped")
+	go func() {
+		done <- m.Host(ctx, func(ctx context.Context) error {
+			go b.fold()
+			<-ctx.Done()
+			had = len(a.assigned())
+			return broken
+		})
+	}()
+	waitShared(t, cfg, a, b)
+	cover.guard(1)
+	cancel()
+	if err := <-done; !errors.Is(err, broken) {
+		t.Errorf("ended with %v", err)
+	}
+	if had != cfg.Partitions {
+		t.Errorf("the work was stopped when the other had %d of %d partitions", had, cfg.Partitions)
+	}
+	waitShared(t, cfg, a)
+	cover.mustHaveNoHole(t)
+}
+
+// TestHostEndsWithItsWork: an instance that failed is taken over at once.
+func TestHostEndsWithItsWork(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	a := join(t, server.Conn(t), cfg, cover)
+	m, err := members.Join(t.Context(), server.Conn(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	if err := m.Host(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("ended with %v", err)
+	}
+	waitShared(t, cfg, a)
+}
+
+// TestNoGoroutineIsLeft after members were stopped, killed, cut off and refused.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
+	way := &gate{server: server}
+	a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t, nats.InProcessServer(way)), cfg, cover)
+	waitShared(t, cfg, a, b, c)
+	other := cfg
+	other.Partitions++
+	refused := server.Conn(t)
+	if _, err := members.Join(t.Context(), refused, other); !errors.Is(err, members.ErrPartitions) {
+		t.Fatal(err)
+	}
+	server.Restart(t) // watches are made anew
+	waitShared(t, cfg, a, b, c)
+	way.close()
+	c.stop()
+	b.kill(t)
+	if err := a.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	refused.Close()
+	c.nc.Close()
+	journaltest.Eventually(t, "the end of all goroutines", func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
+			if bytes.Contains(stack, []byte("pkg/members.")) || bytes.Contains(stack, []byte("(*kvs)")) {
+				return false
+			}
+		}
+		return true
+	})
+}

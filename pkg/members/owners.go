@@ -1,0 +1,57 @@
+package members
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Owners names the instances that fold a partition: the folders of them that score highest, best
+// first, and all where there are fewer. It depends on the set of members alone, not on their order,
+// and a member that goes or comes moves only the partitions that it owned or will own.
+func Owners(members []string, partition, folders int) []string {
+	type ranked struct {
+		member string
+		score  uint64
+	}
+	ranking := make([]ranked, 0, len(members))
+	for _, m := range members {
+		ranking = append(ranking, ranked{m, score(m, partition)})
+	}
+	slices.SortFunc(ranking, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.member, b.member))
+	})
+	ranking = slices.Compact(ranking)
+	owners := make([]string, 0, max(min(folders, len(ranking)), 0))
+	for _, r := range ranking[:cap(owners)] {
+		owners = append(owners, r.member)
+	}
+	return owners
+}
+
+// score is the same in every process and version: instances that differ in it would both, or
+// neither, fold a partition.
+func score(member string, partition int) uint64 {
+	return mix(xxhash.Sum64String(member) ^ mix(uint64(partition)))
+}
+
+// mix spreads neighbouring numbers over all 64 bits: the finaliser of SplitMix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Static is the source of a process that is alone: all partitions, for good.
+func Static(partitions int) <-chan []int {
+	all := make([]int, partitions)
+	for p := range all {
+		all[p] = p
+	}
+	assigned := make(chan []int, 1)
+	assigned <- all
+	close(assigned)
+	return assigned
+}

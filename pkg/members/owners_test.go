@@ -1,0 +1,119 @@
+package members_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"quire.dev/pkg/members"
+)
+
+var names = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9]{1,12}`), 1, 12, rapid.ID)
+
+// TestOwnersDependOnTheSetAlone: instances that know the same members, in whatever order, agree.
+func TestOwnersDependOnTheSetAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := names.Draw(t, "members")
+		other := append(rapid.Permutation(set).Draw(t, "order"), set[0]) // named twice counts once
+		partition, folders := rapid.IntRange(0, 1000).Draw(t, "partition"), rapid.IntRange(1, 4).Draw(t, "folders")
+		owners := members.Owners(set, partition, folders)
+		if got := members.Owners(other, partition, folders); !slices.Equal(got, owners) {
+			t.Fatalf("%v own it, in another order %v", owners, got)
+		}
+		if want := min(folders, len(set)); len(owners) != want || len(slices.Compact(slices.Sorted(slices.Values(owners)))) != want {
+			t.Fatalf("owners %v, want %d different ones", owners, want)
+		}
+		for _, o := range owners {
+			if !slices.Contains(set, o) {
+				t.Fatalf("owner %q is no member", o)
+			}
+		}
+	})
+}
+
+// TestOneMemberMovesOnlyItsOwnPartitions: who leaves is replaced where it was, and nowhere else; read
+// backwards, who joins takes only what is its own from then on.
+func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := names.Draw(t, "members")
+		gone := rapid.SampledFrom(set).Draw(t, "gone")
+		rest := slices.DeleteFunc(slices.Clone(set), func(n string) bool { return n == gone })
+		folders := rapid.IntRange(1, 4).Draw(t, "folders")
+		for p := range 64 {
+			before, after := members.Owners(set, p, folders), members.Owners(rest, p, folders)
+			kept := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == gone })
+			if !slices.Equal(after[:len(kept)], kept) {
+				t.Fatalf("partition %d went from %v to %v without %q", p, before, after, gone)
+			}
+		}
+	})
+}
+
+// TestOwnersAreBalanced also with names that differ in one character, as those of pods do.
+func TestOwnersAreBalanced(t *testing.T) {
+	const partitions, folders = 4096, 2
+	for _, count := range []int{2, 3, 5, 8, 16} {
+		for _, pattern := range []string{"billing-%d", "%d", "aaaaaaaa%08b"} {
+			var set []string
+			for i := range count {
+				set = append(set, fmt.Sprintf(pattern, i))
+			}
+			share, first := map[string]int{}, map[string]int{}
+			for p := range partitions {
+				owners := members.Owners(set, p, folders)
+				first[owners[0]]++
+				for _, o := range owners {
+					share[o]++
+				}
+			}
+			for _, name := range set {
+				// Six standard deviations of a fair draw are below a fifth here, but for 16 members.
+				fair := float64(partitions*folders) / float64(count)
+				if got := float64(share[name]); got < 0.75*fair || got > 1.25*fair {
+					t.Errorf("of %d members %s folds %v of %d partitions, %v is fair", count, name, got, partitions, fair)
+				}
+				if got := float64(first[name]); got < 0.6*fair/folders || got > 1.4*fair/folders {
+					t.Errorf("of %d members %s comes first in %v of %d partitions", count, name, got, partitions)
+				}
+			}
+		}
+	}
+}
+
+// TestOwnersNeverChange: processes of two versions run beside each other in a rolling upgrade, and have
+// to agree.
+func TestOwnersNeverChange(t *testing.T) {
+	set := []string{"a", "b", "c", "d"}
+	var got []string
+	for p := range 8 {
+		got = append(got, members.Owners(set, p, 1)...)
+	}
+	if want := []string{"a", "c", "a", "a", "c", "a", "d", "a"}; !slices.Equal(got, want) {
+		t.Errorf("owners %q, want %q", got, want)
+	}
+}
+
+func TestOwnersOfNobody(t *testing.T) {
+	for _, folders := range []int{-1, 0, 2} {
+		if got := members.Owners(nil, rand.IntN(100), folders); len(got) != 0 {
+			t.Errorf("owners %v among nobody", got)
+		}
+	}
+	if got := members.Owners([]string{"a"}, 1, 0); len(got) != 0 {
+		t.Errorf("owners %v where none is wanted", got)
+	}
+}
+
+// TestStaticIsAllForGood: the set of a process alone, and nothing after it.
+func TestStaticIsAllForGood(t *testing.T) {
+	assigned := members.Static(3)
+	if got := <-assigned; !slices.Equal(got, []int{0, 1, 2}) {
+		t.Errorf("assigned %v", got)
+	}
+	if set, more := <-assigned; more {
+		t.Errorf("then %v", set)
+	}
+}
