@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"fmt"
+	"sync"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -15,6 +17,15 @@ import (
 var openapiSource []byte
 
 func (s *Server) registerDocs() {
+	p := newPages(s)
+	reference := sync.OnceValues(func() (*referencePage, error) { return newReference(openapiSource, p.head) })
+	s.route(fiber.MethodGet, "/docs", p.people(func(c *fiber.Ctx) error {
+		page, err := reference()
+		if err != nil {
+			return fmt.Errorf("read the API's description: %w", err)
+		}
+		return p.render(c, fiber.StatusOK, "reference", page)
+	}))
 	sum := sha256.Sum256(openapiSource)
 	tag := hex.EncodeToString(sum[:8])
 	s.route(fiber.MethodGet, "/docs/openapi.yaml", func(c *fiber.Ctx) error {

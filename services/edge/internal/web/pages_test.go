@@ -181,3 +181,22 @@ func TestTheDescriptionIsServed(t *testing.T) {
 		t.Errorf("%d %v", again.status, again.header)
 	}
 }
+
+func TestTheReferenceHasEveryOperation(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(*Server) {})
+	a := exchange(t, addr, "GET /docs HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	checkProtected(t, "reference", a)
+	for path, item := range loadSpec(t).Paths.Map() {
+		for method := range item.Operations() {
+			if !strings.Contains(a.body, "<code>"+method+" "+path+"</code>") {
+				t.Errorf("%s %s is not in the reference", method, path)
+			}
+		}
+	}
+	if strings.Contains(a.body, "`") {
+		t.Error("a backtick was not set as code")
+	}
+}
