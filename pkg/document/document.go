@@ -70,6 +70,7 @@ type Bounds struct {
 	ContentRetention time.Duration // for which requests stay in the journal; 7 days
 	SweepPoll        time.Duration // how often the clock is asked whether a sweep is due; 1 s
 	Replicas         int           // of the journal; 1
+	StreamMaxBytes   int64         // of the journal of one partition, which then refuses more; 0: no bound
 }
 
 func (b *Bounds) setDefaults() {
@@ -265,7 +266,7 @@ func (e *Engine) serve(ctx context.Context, partition int) error {
 	domain := e.cfg.Policy.Domain
 	stream := journal.Stream{
 		Domain: string(domain), Partition: partition, Name: domain.Stream(partition),
-		Subjects: domain.Subjects(partition), Replicas: e.cfg.Bounds.Replicas,
+		Subjects: domain.Subjects(partition), Replicas: e.cfg.Bounds.Replicas, MaxBytes: e.cfg.Bounds.StreamMaxBytes,
 	}
 	if err := journal.Ensure(ctx, e.deps.NC, []journal.Stream{stream}, e.cfg.PartitionCount); err != nil {
 		if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,9 @@ func TestLifeOfADocument(t *testing.T) {
 	}
 	foreign := retitle(bob, made.Item, "x")
 	e.want(event.OutcomeStatus_NOT_OWNER, foreign)
+	if !slices.ContainsFunc(w.settled(), func(s *event.Settlement) bool { return string(s.RequestId) == string(foreign.RequestId) }) {
+		t.Error("a failure is answered before its admission is given back")
+	}
 
 	for range 2 { // from memory, and from the read model
 		answers := w.read(

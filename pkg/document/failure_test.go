@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/rpc"
 )
 
 // TestTwoFoldersLoseAndDoubleNothing lets two engines fold one partition over one read model, as
@@ -55,6 +57,74 @@ func TestTwoFoldersLoseAndDoubleNothing(t *testing.T) {
 			t.Errorf("%T: settled %v", r.Action, s)
 		}
 	}
+}
+
+// TestSlowFolderDoesNotDecideOnTheFuture has one engine load a document only after another has
+// projected what this one is about to decide.
+func TestSlowFolderDoesNotDecideOnTheFuture(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	running := w.start()
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	e.want(event.OutcomeStatus_OK, made)
+	w.projected()
+	w.stop(running)
+	w.start()
+	slow := &flakyViews{Store: w.views.Store}
+	late := w.launch(slow)
+	w.await(late)
+	hang := make(chan struct{})
+	slow.set(func() { slow.hang = hang })
+	changed := keyed(retitle(alice, made.Item, "new"), "k", 1)
+	e.want(event.OutcomeStatus_OK, changed)
+	w.projected()
+	slow.set(func() { slow.hang = nil })
+	close(hang)
+	journaltest.Eventually(t, "the slow one begins again", func() bool { return strings.Contains(w.log.String(), "from the checkpoint") })
+	w.await(late)
+	if o := e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, "newer")); o.Version != 3 {
+		t.Errorf("decided %v", o)
+	}
+	w.settlementsOf(made, changed)
+}
+
+// TestNothingIsFinalBeforeBillingKnows runs while billing's journal can't be written.
+func TestNothingIsFinalBeforeBillingKnows(t *testing.T) {
+	w := newWorldWithoutBilling(t, fold.Pastes())
+	running := w.start()
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	e.want(event.OutcomeStatus_OK, made)
+	foreign := retitle(bob, made.Item, "x")
+	refused := e.send(foreign)
+	requests := []*event.Request{made, foreign}
+	for range 20 {
+		r := create(alice, text("x"))
+		e.want(event.OutcomeStatus_OK, r) // a success waits for nobody
+		requests = append(requests, r)
+	}
+	check := func() {
+		t.Helper()
+		if o := e.outcome(refused, 0); o != nil {
+			t.Errorf("a failure is answered before its admission is given back: %v", o)
+		}
+		if at, err := w.views.Store.Checkpoint(t.Context(), event.Paste.Stream(0)); err != nil || at != 0 {
+			t.Errorf("the checkpoint is at %d while nothing is settled, %v", at, err)
+		}
+	}
+	check()
+	w.stop(running)
+	w.start()
+	check()
+	w.startBilling()
+	if o := e.wait(refused, 1)[0]; o.Status != event.OutcomeStatus_NOT_OWNER {
+		t.Errorf("refused with %v", o)
+	}
+	by := w.settlementsOf(requests...)
+	if s := by[string(foreign.RequestId)]; s.Result != event.Result_VOID || len(by) != len(requests) {
+		t.Errorf("%d are settled of %d, the refused one %v", len(by), len(requests), s)
+	}
+	w.projected()
 }
 
 // TestRestoredReadModelCatchesUp starts from a copy of the read model that was taken earlier.
@@ -154,6 +224,14 @@ func TestFoldGoesOnWhileTheReadModelIsDown(t *testing.T) {
 			}
 			if a := w.get(alice, cold.Item); !a.Unavailable {
 				t.Errorf("of the read model: %v", a)
+			}
+			request, err := event.Encode(&event.ListRequest{Account: alice, Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = rpc.Call(t.Context(), w.nc, w.policy.Domain.ListSubject(0), request)
+			if refused := (*rpc.Error)(nil); !errors.As(err, &refused) || refused.Code != document.CodeUnavailable {
+				t.Errorf("the list is answered %v", err)
 			}
 			late := create(alice, text("late")) // beyond the bound: it waits, and is not lost
 			number := e.send(late)

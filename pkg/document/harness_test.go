@@ -47,13 +47,28 @@ type world struct {
 
 func newWorld(t *testing.T, policy fold.Policy) *world {
 	t.Helper()
+	w := newWorldWithoutBilling(t, policy)
+	w.startBilling()
+	return w
+}
+
+// startBilling makes the journal that settlements go to.
+func (w *world) startBilling() {
+	w.t.Helper()
+	billing := journal.Stream{Domain: "billing", Name: event.Billing.Stream(0), Subjects: event.Billing.Subjects(0), KeepForever: true}
+	if err := journal.Ensure(w.t.Context(), w.nc, []journal.Stream{billing}, 1); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func newWorldWithoutBilling(t *testing.T, policy fold.Policy) *world {
+	t.Helper()
 	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, log: &logBuffer{}}
 	w.nc = w.server.Conn(t)
 	w.bounds = document.Bounds{SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
 		OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond, CommitDelay: time.Millisecond}
-	billing := journal.Stream{Domain: "billing", Name: event.Billing.Stream(0), Subjects: event.Billing.Subjects(0), KeepForever: true}
 	domain := journal.Stream{Domain: string(policy.Domain), Name: policy.Domain.Stream(0), Subjects: policy.Domain.Subjects(0)}
-	if err := journal.Ensure(t.Context(), w.nc, []journal.Stream{billing, domain}, 1); err != nil {
+	if err := journal.Ensure(t.Context(), w.nc, []journal.Stream{domain}, 1); err != nil {
 		t.Fatal(err)
 	}
 	w.views = &flakyViews{Store: w.openViews(filepath.Join(w.folder, "views.db"))}
@@ -154,10 +169,14 @@ func (w *world) newEdge(source string) *edge {
 		defer e.mu.Unlock()
 		for _, o := range batch.Outcomes {
 			key := [2]uint64{batch.Number, uint64(o.Index)}
-			if e.answers[key] == nil {
+			first := e.answers[key]
+			if first == nil {
 				e.answers[key] = o
-			} else {
-				e.repeated++
+				continue
+			}
+			e.repeated++
+			if o.Status != first.Status || o.Version != first.Version || o.Replayed != first.Replayed {
+				w.t.Errorf("one request is answered %v and %v", first, o)
 			}
 		}
 	})
