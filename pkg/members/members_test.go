@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -248,36 +247,31 @@ func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
 	waitShared(t, other, b)
 }
 
-// TestOneOfTwoNumbersWins where both come at the same time.
+// TestOneOfTwoNumbersWins where both come at the same time: the other is refused as it joins or, where
+// the first one's key was just being written again, right after.
 func TestOneOfTwoNumbersWins(t *testing.T) {
 	server := journaltest.Start(t)
-	for round := range 8 {
-		cfg := slow(1)
-		cfg.Service = fmt.Sprintf("billing%d", round)
-		var errs [2]error
-		var all sync.WaitGroup
-		for i := range errs {
-			cfg, nc := cfg, server.Conn(t)
-			cfg.Partitions = 4 + i
-			all.Go(func() {
-				m, err := members.Join(t.Context(), nc, cfg)
-				errs[i] = err
+	conns := []*nats.Conn{server.Conn(t), server.Conn(t)}
+	for round := range 16 {
+		ctx, cancel := context.WithCancel(t.Context())
+		refused := make(chan error, len(conns))
+		for i, nc := range conns {
+			cfg := slow(1)
+			cfg.Service, cfg.Partitions = fmt.Sprintf("billing%d", round), 4+i
+			go func() {
+				m, err := members.Join(ctx, nc, cfg)
 				if err == nil {
-					ctx, cancel := context.WithCancel(t.Context())
-					t.Cleanup(func() { <-m.Assigned() }) // closed once Run has returned
-					t.Cleanup(cancel)
-					go func() {
-						for range m.Assigned() {
-						}
-					}()
-					go func() { _ = m.Run(ctx) }()
+					err = m.Run(ctx)
 				}
-			})
+				refused <- err
+			}()
 		}
-		all.Wait()
-		if refused := errors.Is(errs[0], members.ErrPartitions); refused == errors.Is(errs[1], members.ErrPartitions) ||
-			(errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
+		if err := <-refused; !errors.Is(err, members.ErrPartitions) {
+			t.Errorf("round %d: refused with %v", round, err)
+		}
+		cancel()
+		if err := <-refused; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("round %d: the other one ended with %v", round, err)
 		}
 	}
 }

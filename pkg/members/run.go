@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,9 @@ import (
 
 // Run announces the member and follows the others until ctx ends; then it deletes the member's key, so
 // that the others take over at once, and returns nil. A lost connection, a server that starts again and
-// a lost bucket are survived: the assignment stays as it is meanwhile. An error says that the connection
-// was closed for good. Run is called once.
+// a lost bucket are survived: the assignment stays as it is meanwhile. Errors: the
+// connection was closed for good; ErrPartitions where a member that came earlier, with another number of
+// partitions, was not to be seen in Join. Run is called once.
 func (m *Member) Run(ctx context.Context) error {
 	status := m.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer m.nc.RemoveStatusListener(status)
@@ -69,6 +71,9 @@ func (l *loop) run(ctx context.Context, status <-chan nats.Status) error {
 			l.finish(r, time.Now())
 		case e, ok := <-l.updates():
 			l.update(e, ok)
+			if err := l.table.misfit(); err != nil {
+				return fmt.Errorf("member of %s: %w", l.cfg.Service, err)
+			}
 		case <-status:
 			if l.nc.IsClosed() {
 				return nats.ErrConnectionClosed
