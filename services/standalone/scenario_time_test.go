@@ -12,6 +12,7 @@ const day = 24 * time.Hour
 // TestTimePasses lives through more than two months with one quire: restarts, month ends, expiry.
 // Each step moves the clock, so that the steps are in order.
 func TestTimePasses(t *testing.T) {
+	t.Parallel()
 	// It begins in the middle of a month, so that days can pass within it.
 	now := time.Now().UTC()
 	middle := time.Date(now.Year(), now.Month(), 10, 12, 0, 0, 0, time.UTC)

@@ -170,7 +170,7 @@ func (c *command) audit(ctx context.Context, args []string) error {
 
 func (c *command) explain(ctx context.Context, args []string) error {
 	rest, err := c.parse(flag.NewFlagSet("explain", flag.ContinueOnError), args, 1)
-	if err != nil || rest == nil {
+	if err != nil {
 		return err
 	}
 	var answer json.RawMessage

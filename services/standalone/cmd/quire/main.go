@@ -105,7 +105,8 @@ func (c *command) parse(flags *flag.FlagSet, args []string, want int) ([]string,
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			return nil, c.help(nil, nil)
+			_ = c.help(nil, nil) // it can't fail
+			return nil, flag.ErrHelp
 		}
 		return nil, usageError{err}
 	}

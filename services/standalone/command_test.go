@@ -1,0 +1,156 @@
+package standalone
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// quire runs the command to its end.
+func quire(t *testing.T, folder string, settings []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs strings.Builder
+	cmd := exec.Command(binary(t), args...)
+	cmd.Env = environment(append([]string{"QUIRE_DATA=" + folder}, settings...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	default:
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), code
+}
+
+func TestTheCommandLine(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	tests := []struct {
+		name     string
+		settings []string
+		args     []string
+		code     int
+		out, err string
+	}{
+		{"version", nil, []string{"version"}, 0, "quire ", ""},
+		{"help", nil, []string{"help"}, 0, "Usage:", ""},
+		{"help by flag", nil, []string{"--help"}, 0, "Usage:", ""},
+		{"help of a subcommand", nil, []string{"audit", "-h"}, 0, "Usage:", ""},
+		{"unknown command", nil, []string{"launch"}, 2, "", `no command "launch"`},
+		{"unknown flag", nil, []string{"audit", "--fast"}, 2, "", "fast"},
+		{"too many arguments", nil, []string{"up", "x"}, 2, "", "arguments"},
+		{"explain what", nil, []string{"explain"}, 2, "", "arguments"},
+		{"account without email", nil, []string{"account", "create"}, 2, "", "--email"},
+		{"account of no tier", nil, []string{"account", "create", "--email", "a@example.org", "--tier", "gold"}, 2, "", "--tier"},
+		{"all wrong settings at once", []string{"QUIRE_LISTEN=x", "QUIRE_PARTITIONS=0", "QUIRE_LISTN=y"}, nil, 2, "", "3 settings are wrong"},
+		{"clock", []string{"QUIRE_CLOCK_OFFSET=1h"}, nil, 2, "", "QUIRE_DEV=1"},
+		{"nothing to audit", nil, []string{"audit"}, 1, "", "holds no data"},
+		{"nobody to ask", nil, []string{"account", "create", "--email", "a@example.org"}, 1, "", "no quire is running"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			out, errs, code := quire(t, folder, test.settings, test.args...)
+			if code != test.code || !strings.Contains(out, test.out) || !strings.Contains(errs, test.err) {
+				t.Errorf("exit %d, stdout %q, stderr %q", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("NOT TESTED: the command of the first start. There is no curl")
+	}
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder, "QUIRE_ADMIN_TOKEN=") // made by quire
+	var command string
+	eventually(t, "the greeting", func() error {
+		command = regexp.MustCompile(`(?m)^curl .*$`).FindString(c.stdout.String())
+		if command == "" {
+			return errors.New("no curl command yet")
+		}
+		return nil
+	})
+	for range 2 {
+		out, err := exec.Command("sh", "-c", command).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), `"success":true`) {
+			t.Fatalf("%s: %v %s", command, err, out)
+		}
+	}
+	greeting := c.stdout.String()
+	key := regexp.MustCompile(`qk_\w+`).FindString(greeting)
+	token := regexp.MustCompile(`qa_\w+`).FindString(greeting)
+	if key == "" || token == "" {
+		t.Fatalf("no key or token in %q", greeting)
+	}
+	// The other commands find the process by its data folder.
+	out, errs, code := quire(t, folder, nil, "account", "create", "--email", "second@example.org", "--tier", "max")
+	if code != 0 || !strings.Contains(out, "second@example.org, max") || !strings.Contains(out, "qk_") {
+		t.Errorf("account create: %d %q %q", code, out, errs)
+	}
+	if out, errs, code = quire(t, folder, nil, "audit"); code != 0 || !strings.Contains(out, "everything matches") {
+		t.Errorf("audit beside the running quire: %d %q %q", code, out, errs)
+	}
+	i := &instance{base: c.base, client: &http.Client{}}
+	request := i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "x"}}).header.Get("X-Request-Id")
+	i.client.CloseIdleConnections()
+	if out, errs, code = quire(t, folder, nil, "explain", request); code != 0 || !strings.Contains(out, "pasteLite.create") {
+		t.Errorf("explain: %d %q %q", code, out, errs)
+	}
+	// A second process is refused, and says who is in the way.
+	_, errs, code = quire(t, folder, []string{"QUIRE_LISTEN=127.0.0.1:0"}, "up")
+	if code != 1 || !strings.Contains(errs, "in use") || !strings.Contains(errs, folder) {
+		t.Errorf("second process: %d %q", code, errs)
+	}
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	// Nobody runs: both commands start one for themselves.
+	if out, errs, code = quire(t, folder, nil, "audit"); code != 0 || !strings.Contains(out, "everything matches") {
+		t.Errorf("audit alone: %d %q %q", code, out, errs)
+	}
+	if out, errs, code = quire(t, folder, nil, "explain", request); code != 0 || !strings.Contains(out, "pasteLite.create") {
+		t.Errorf("explain alone: %d %q %q", code, out, errs)
+	}
+	c = launch(t, folder, "QUIRE_ADMIN_TOKEN=")
+	eventually(t, "the second greeting", func() error {
+		if !strings.Contains(c.stdout.String(), "admin token: in ") {
+			return errors.New(c.stdout.String())
+		}
+		return nil
+	})
+	if again := c.stdout.String(); strings.Contains(again, "qk_") || strings.Contains(again, token) {
+		t.Errorf("a later start shows secrets: %q", again)
+	}
+	if err := c.end(t, syscall.SIGINT); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestAPortInUseIsOneClearLine(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, errs, code := quire(t, filepath.Join(t.TempDir(), "data"), []string{"QUIRE_LISTEN=" + taken.Addr().String()})
+	if code != 1 || !strings.Contains(errs, "address already in use") || strings.Count(strings.TrimSpace(lastLine(errs)), "\n") != 0 || !strings.HasPrefix(lastLine(errs), "quire: ") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}

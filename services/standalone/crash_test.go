@@ -1,0 +1,309 @@
+package standalone
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	crashRounds = flag.Int("crash.rounds", 8, "how often TestCrash kills quire")
+	crashSeed   = flag.Uint64("crash.seed", 0, "when it kills; 0 draws one")
+)
+
+// child is quire as a process of its own.
+type child struct {
+	cmd    *exec.Cmd
+	base   string
+	stdout *lockedBuffer
+	stderr *lockedBuffer
+	ended  chan error
+}
+
+// lockedBuffer takes a process's output while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+var listensOn = regexp.MustCompile(`listens on (http://\S+)`)
+
+// environment is the process's own, with the settings and nothing else of quire's.
+func environment(settings ...string) []string {
+	var out []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "QUIRE_") && !strings.HasPrefix(v, "GOMEMLIMIT=") {
+			out = append(out, v)
+		}
+	}
+	return append(out, settings...)
+}
+
+func launch(t testing.TB, folder string, settings ...string) *child {
+	t.Helper()
+	c := &child{cmd: exec.Command(binary(t)), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, ended: make(chan error, 1)}
+	c.cmd.Env = environment(append([]string{"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + folder, "QUIRE_ADMIN_TOKEN=" + testAdminToken}, settings...)...)
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cmd.Stderr = c.stderr
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // it may have ended long ago
+	greeted := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(io.TeeReader(out, c.stdout))
+		for lines.Scan() {
+			if m := listensOn.FindStringSubmatch(lines.Text()); m != nil {
+				greeted <- m[1]
+			}
+		}
+		c.ended <- c.cmd.Wait()
+	}()
+	select {
+	case c.base = <-greeted:
+	case err := <-c.ended:
+		c.ended <- err
+		t.Fatalf("quire ended at once: %v\n%s", err, c.stderr)
+	case <-time.After(bootLimit):
+		t.Fatalf("quire is not ready after %s\n%s", bootLimit, c.stderr)
+	}
+	return c
+}
+
+// end sends a signal and waits for the process.
+func (c *child) end(t testing.TB, signal syscall.Signal) error {
+	t.Helper()
+	if err := c.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-c.ended:
+		c.ended <- err
+		return err
+	case <-time.After(bootLimit):
+		t.Fatalf("quire still runs %s after %s\n%s", bootLimit, signal, c.stderr)
+		return nil
+	}
+}
+
+func (c *child) account(t testing.TB, tier string) (id, key string) {
+	t.Helper()
+	i := &instance{base: c.base, client: &http.Client{Timeout: time.Minute}}
+	a := i.account(t, tier)
+	i.client.CloseIdleConnections()
+	return a.id, a.key
+}
+
+// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and starts it again on the
+// same folder. Whatever was answered is there, nothing is counted that was not asked for, and the audit
+// matches.
+func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
+	seed := *crashSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	random := rand.New(rand.NewPCG(seed, seed))
+	t.Logf("seed %d: again with -args -crash.seed=%d", seed, seed)
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	id, key := c.account(t, "admin")
+	l := newLoad(key)
+	for round := range *crashRounds {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); l.run(ctx, c.base, 24) }()
+		begun := l.creates.acked.Load()
+		eventually(t, "the load has begun", func() error { return atLeast(&l.creates.acked, begun+20) })
+		timer := time.NewTimer(time.Duration(random.Int64N(int64(1500 * time.Millisecond))))
+		<-timer.C
+		_ = c.end(t, syscall.SIGKILL) // "signal: killed"
+		cancel()
+		<-done
+		c = launch(t, folder)
+		if err := errors.Join(l.verify(c.base, testAdminToken, id), auditMatches(c.base, testAdminToken)); err != nil {
+			t.Fatalf("after kill %d (seed %d): %v\n%s", round+1, seed, err, c.stderr)
+		}
+	}
+	t.Logf("%d creations, %d reads, %d deletions acknowledged; %d unknown", l.creates.acked.Load(), l.reads.acked.Load(), l.deletes.acked.Load(),
+		l.creates.unknown.Load()+l.reads.unknown.Load()+l.deletes.unknown.Load())
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("orderly stop: %v\n%s", err, c.stderr)
+	}
+}
+
+// TestStopsInOrderUnderLoad ends quire by SIGTERM in the middle of work: what runs is finished.
+func TestStopsInOrderUnderLoad(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	id, key := c.account(t, "admin")
+	l := newLoad(key)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.run(ctx, c.base, 16) }()
+	eventually(t, "the load has begun", func() error { return atLeast(&l.creates.acked, 100) })
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("it ends with %v\n%s", err, c.stderr)
+	}
+	cancel()
+	<-done
+	if _, err := os.Stat(filepath.Join(folder, "CLEAN")); err != nil {
+		t.Errorf("the stop was not an orderly one: %v", err)
+	}
+	c = launch(t, folder)
+	if err := errors.Join(l.verify(c.base, testAdminToken, id), auditMatches(c.base, testAdminToken)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestADamagedJournalIsRefused: nothing is repaired in silence.
+func TestADamagedJournalIsRefused(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	_, key := c.account(t, "admin")
+	l := newLoad(key)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.run(ctx, c.base, 4) }()
+	eventually(t, "some load", func() error { return atLeast(&l.creates.acked, 100) })
+	_ = c.end(t, syscall.SIGKILL)
+	cancel()
+	<-done
+	blocks, err := filepath.Glob(filepath.Join(folder, "nats", "jetstream", "*", "streams", "BILLING_0", "msgs", "1.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("blocks %v, %v", blocks, err)
+	}
+	data, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(blocks[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary(t))
+	cmd.Env = environment("QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA="+folder)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("exit %v\n%s", err, out)
+	}
+	for _, want := range []string{"damaged", blocks[0], "at byte", "restore the data folder from a backup"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the message does not say %q: %s", want, out)
+		}
+	}
+	if after, err := os.ReadFile(blocks[0]); err != nil || !bytes.Equal(after, data) {
+		t.Error("the damaged file was changed")
+	}
+}
+
+const idleConnections = 10_000
+
+// TestTenThousandIdleConnectionsStayBelow400MB measures the resident memory of the process.
+func TestTenThousandIdleConnectionsStayBelow400MB(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	const needed = idleConnections + 1000
+	if limit.Cur < needed {
+		raised := syscall.Rlimit{Cur: needed, Max: max(limit.Max, needed)}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised); err != nil {
+			t.Skipf("NOT TESTED: 10,000 connections. %d open files are allowed: %v", limit.Cur, err)
+		}
+	}
+	c := launch(t, filepath.Join(t.TempDir(), "data"))
+	id, key := c.account(t, "admin")
+	l := newLoad(key)
+	conns := make([]net.Conn, 0, idleConnections)
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	buf := make([]byte, 4096)
+	for n := range idleConnections {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(c.base, "http://"))
+		if err != nil {
+			t.Fatalf("connection %d: %v", n, err)
+		}
+		conns = append(conns, conn)
+		if n%10 != 0 {
+			continue
+		}
+		// Some have had a request before they fell idle.
+		if _, err := io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: q\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := conn.Read(buf); err != nil || !bytes.HasPrefix(buf[:got], []byte("HTTP/1.1 200")) {
+			t.Fatalf("connection %d: %v %.60q", n, err, buf[:got])
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.run(ctx, c.base, 16) }()
+	eventually(t, "others are served", func() error { return atLeast(&l.creates.acked, 2000) })
+	cancel()
+	<-done
+	peak := resident(t, c.cmd.Process.Pid)
+	t.Logf("peak resident memory %d MB", peak>>20)
+	if peak > 400<<20 {
+		t.Errorf("peak resident memory is %d MB, at most 400 are allowed", peak>>20)
+	}
+	if err := l.verify(c.base, testAdminToken, id); err != nil {
+		t.Error(err)
+	}
+}
+
+// resident is the most memory that the process has had in RAM.
+func resident(t *testing.T, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Skipf("NOT TESTED: memory. There is no /proc: %v", err)
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Fatal("no VmHWM")
+	}
+	kb, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kb << 10
+}
