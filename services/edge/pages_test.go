@@ -177,8 +177,11 @@ func TestAPageAsksForThePassword(t *testing.T) {
 		body, header, code string
 		status             int
 	}{
-		{"password=a&password=b", form, "invalid_field", 400}, {"pass=a", form, "unknown_field", 400}, {"password=%zz", form, "malformed", 400},
-		{`{"password":"a"}`, "Content-Type: application/json", "unsupported_media_type", 415}, {strings.Repeat("x", 20<<10), form, "too_large", 413},
+		{"password=a&password=b", form, "invalid_field", 400},
+		{"pass=a", form, "unknown_field", 400},
+		{"password=%zz", form, "malformed", 400},
+		{`{"password":"a"}`, "Content-Type: application/json", "unsupported_media_type", 415},
+		{strings.Repeat("x", 20<<10), form, "too_large", 413},
 	} {
 		w.call(t, "POST", path, bad.body, bad.header).want(bad.status, bad.code)
 	}

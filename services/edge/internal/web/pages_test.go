@@ -88,8 +88,12 @@ func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 		status       int
 		html         bool
 	}{
-		{"missing", browser, 404, true}, {"missing", "", 404, false}, {"missing", "Accept: */*\r\n", 404, false},
-		{"busy", browser, 503, true}, {"busy", "", 503, false}, {"raw", browser, 404, false},
+		{"missing", browser, 404, true},
+		{"missing", "", 404, false},
+		{"missing", "Accept: */*\r\n", 404, false},
+		{"busy", browser, 503, true},
+		{"busy", "", 503, false},
+		{"raw", browser, 404, false},
 	} {
 		a := exchange(t, addr, "GET /try/"+tc.path+" HTTP/1.1\r\nHost: a\r\n"+tc.accept+"\r\n", 1)[0]
 		html := strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
