@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -84,7 +85,7 @@ func (b *Bus) answered(subject string, data []byte) error {
 	if !ok || lanes == nil {
 		return fmt.Errorf("kind %q: %w", kind, errAnswer)
 	}
-	return b.outcomes(lanes[partition], data)
+	return b.outcomes(lanes[partition], &b.known[event.Domain(domain)][partition], data)
 }
 
 func (b *Bus) verdicts(u *usageLane, data []byte) error {
@@ -119,10 +120,13 @@ func (b *Bus) commandOutcomes(l *commandLane, data []byte) error {
 	return nil
 }
 
-func (b *Bus) outcomes(l *requestLane, data []byte) error {
+func (b *Bus) outcomes(l *requestLane, known *atomic.Uint64, data []byte) error {
 	var batch event.OutcomeBatch
 	if err := event.Decode(data, &batch); err != nil {
 		return err
+	}
+	if batch.Sequence > known.Load() { // one goroutine reads all answers
+		known.Store(batch.Sequence)
 	}
 	for _, outcome := range batch.Outcomes {
 		ok := l.part(batch.Number, int(outcome.Index), func(_ int, _ **event.Request, o **event.Outcome) {

@@ -17,6 +17,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -102,6 +103,9 @@ type Bus struct {
 	commands []*commandLane // by billing partition
 	requests map[event.Domain][]*requestLane
 	reads    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]
+	// known is, by domain and partition, the last journal sequence an outcome has come from. Reads ask
+	// for no older state, so that a client reads its own writes also while a partition changes hands.
+	known map[event.Domain][]atomic.Uint64
 
 	refusals *refusals
 	answers  chan *nats.Msg
@@ -123,6 +127,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		cfg: cfg, nc: nc, started: time.Now(),
 		ready:    make(chan struct{}),
 		requests: map[event.Domain][]*requestLane{},
+		known:    map[event.Domain][]atomic.Uint64{},
 		reads:    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]{},
 		refusals: newRefusals(cfg.RefusalTTL),
 		answers:  make(chan *nats.Msg, answerQueue),

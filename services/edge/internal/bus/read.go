@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,12 +19,14 @@ import (
 
 func (b *Bus) makeReaders() error {
 	for _, d := range event.Documents() {
+		b.known[d] = make([]atomic.Uint64, b.cfg.Partitions)
 		for p := range b.cfg.Partitions {
+			known := &b.known[d][p]
 			reader, err := rpc.NewBatcher(b.nc, rpc.Config[*event.Read, *event.ReadAnswer]{
 				Subject: d.ReadSubject(p),
 				Timeout: b.cfg.ReadTimeout,
 				Encode: func(reads []*event.Read) ([]byte, error) {
-					return event.Encode(&event.ReadBatch{NowMs: b.Now().UnixMilli(), Reads: reads})
+					return event.Encode(&event.ReadBatch{NowMs: b.Now().UnixMilli(), Reads: reads, AfterSequence: known.Load()})
 				},
 				Size:   func(r *event.Read) int { return r.SizeVT() + batchOverhead },
 				Decode: decodeReadAnswers,

@@ -39,24 +39,29 @@ func apiKeyRequired() error { return fault.New(fault.APIKeyRequired, "API key re
 
 func invalidAPIKey() error { return fault.New(fault.InvalidAPIKey, "Invalid API key") }
 
-// sentKey is the key of the request: x-api-key, else Authorization. Whatever Authorization holds
-// counts as a key that was sent, so that a mistyped scheme is not taken for a keyless call.
-func sentKey(c *fiber.Ctx) string {
-	if k := c.Get(headerAPIKey); k != "" {
-		return strings.TrimSpace(k)
+// sentKey is the key of the request: x-api-key, else Authorization. An empty key or another scheme
+// is a key that was sent and is wrong: it must not be taken for a keyless call.
+func sentKey(c *fiber.Ctx) (key string, sent bool) {
+	header := &c.Context().Request.Header
+	if values := header.PeekAll(headerAPIKey); len(values) > 0 {
+		return strings.TrimSpace(string(values[0])), true
 	}
-	auth := strings.TrimSpace(c.Get(fiber.HeaderAuthorization))
-	if len(auth) > 7 && strings.EqualFold(auth[:7], "Bearer ") {
-		return strings.TrimSpace(auth[7:])
+	values := header.PeekAll(fiber.HeaderAuthorization)
+	if len(values) == 0 {
+		return "", false
 	}
-	return auth
+	scheme, key, _ := strings.Cut(strings.TrimSpace(string(values[0])), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", true
+	}
+	return strings.TrimSpace(key), true
 }
 
 // keyCaller reads the request's API key. found is false where none was sent; one that is wrong is
 // 401 and counts against the source. Whether the version is current is billing's to say.
 func (s *Server) keyCaller(c *fiber.Ctx) (who caller, found bool, err error) {
-	text := sentKey(c)
-	if text == "" {
+	text, sent := sentKey(c)
+	if !sent {
 		return caller{}, false, nil
 	}
 	key, err := s.secret.Parse(text)

@@ -184,6 +184,8 @@ func (m *metered) refused(v *bus.Verdict) error {
 	case event.Decision_INVALID_KEY:
 		return m.s.badKey(m.c)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
+		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
+		m.c.Set(headerChargeSource, "none")
 		return idempotencyInFlight()
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return errServedBefore
@@ -203,12 +205,10 @@ func (m *metered) refused(v *bus.Verdict) error {
 		e.Kind = fault.TooManyFailures
 		e.Message = "Too many failed calls in the last minute. Try again later."
 		e.RetryAfter = max(e.RetryAfter, 1)
-	default:
-		return fault.New(fault.Internal, internalMessage).Because(errUnknownDecision)
+	default: // billing has no price book yet
+		return unavailable(errUnknownDecision)
 	}
-	if e.Kind != fault.TooManyFailures {
-		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
-	}
+	m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
 	m.c.Set(headerChargeSource, "none")
 	return e
 }

@@ -98,11 +98,14 @@ func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, e
 		}
 		w.readHash = nil
 	}
+	c.Set(headerChargeSource, "none")
+	if !w.free {
+		s.setQuotaNow(c, w)
+	}
 	if o.BodyHash != w.hash {
 		return nil, idempotencyMismatch()
 	}
 	c.Set(headerReplayed, "true")
-	c.Set(headerChargeSource, "none")
 	if err := outcomeError(o.Status); err != nil {
 		return nil, err
 	}
@@ -110,6 +113,26 @@ func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, e
 		return &written{outcome: o, remaining: plan.Unlimited}, nil
 	}
 	return &written{outcome: o, remaining: o.Remaining}, nil
+}
+
+// setQuotaNow writes the rate-limit headers of a call that is not admitted, since it was answered
+// before. They are left out where billing can't be asked: the answer does not depend on them.
+func (s *Server) setQuotaNow(c *fiber.Ctx, w *writing) {
+	if w.who.anonymous {
+		return
+	}
+	query := &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}}
+	answer, err := s.bus.Query(s.ctx, w.who.account, query)
+	if err != nil || answer.GetUsage() == nil {
+		return
+	}
+	usage := answer.GetUsage()
+	for _, u := range usage.Usage {
+		if plan.QuotaKey(u.QuotaKey) == w.key {
+			reset := max(0, usage.PeriodEndMs-s.now().UnixMilli()) / 1000
+			s.meter(c, &w.who, w.key).setQuota(u.Limit, u.Remaining, uint32(reset))
+		}
+	}
 }
 
 func (s *Server) writeOnce(c *fiber.Ctx, w *writing) (*written, error) {
