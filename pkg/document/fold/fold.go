@@ -45,8 +45,9 @@ type Position struct {
 	Sequence uint64
 	Index    uint32
 	NowMS    int64
-	// StoredMS is when the journal took the message, with the offset of its source. A message that was
-	// long on its way has an early stamp; that nobody waits for it any more shows here.
+	// StoredMS is when the journal took the message, with the offset of its source. Deadlines are held
+	// to it: a message that was long on its way has an early stamp, and the fold's time may have been
+	// carried ahead of everybody's clock.
 	StoredMS int64
 }
 
@@ -81,7 +82,7 @@ type Storage struct {
 // Decide folds one request. state is the document as it stands, nil where there is none; kept is the
 // outcome under the request's idempotency id, nil where there is none. The outcome is never nil.
 func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Request, at Position) (Change, *event.Outcome) {
-	if r.DeadlineMs != 0 && max(at.NowMS, at.StoredMS) > r.DeadlineMs {
+	if r.DeadlineMs != 0 && at.StoredMS > r.DeadlineMs {
 		return Change{}, outcome(r, at, event.OutcomeStatus_DEADLINE_EXCEEDED)
 	}
 	if kept != nil && IsKept(r) && at.NowMS < kept.DecidedMs+KeepOutcomeMillis {

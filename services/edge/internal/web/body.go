@@ -192,6 +192,9 @@ func (b *body) fail(err error) error {
 	case errors.Is(err, errAmbiguous):
 		b.err = fault.New(fault.Malformed, "The request is ambiguous: %s.", errAmbiguous)
 	default:
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // no reader may take it for the end of a whole body
+		}
 		b.err = fault.New(fault.Malformed, "The request body ended early or is not framed correctly.").Because(err)
 	}
 	return b.err

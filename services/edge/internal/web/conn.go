@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -38,6 +39,8 @@ type conn struct {
 	owner  *listener
 	peer   netip.Addr
 	source netip.Addr // peer as it is counted: see sourceOf
+
+	handled bool // a handler has had the request of the header that ended
 
 	buffer *[]byte // from bufferPool; nil while nothing is buffered
 	r, w   int     // what of buffer is unread
@@ -81,7 +84,10 @@ func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
 // header's end asks for the next request's.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.header.done {
-		c.header, c.headerTimed = headerScan{}, false
+		if !c.handled {
+			return 0, errHeader
+		}
+		c.header, c.headerTimed, c.handled = headerScan{}, false, false
 	}
 	if c.r == c.w {
 		if err := c.setHeaderDeadline(); err != nil {
@@ -93,6 +99,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n := copy(p, (*c.buffer)[c.r:c.w])
 	n = c.header.take(p[:n])
+	if n == 0 && c.header.folded {
+		return 0, errHeader
+	}
 	c.consume(n)
 	return n, nil
 }
@@ -257,6 +266,10 @@ func lingerOn(c net.Conn) {
 	}
 }
 
+// errHeader is what the server gets that asks for more of a header that has ended: it could not read
+// a line of it, and would wait for the rest.
+var errHeader = errors.New("a header line has no colon, or goes on from the one before")
+
 // headerScan finds where a request header ends: at the first empty line after a line that is not.
 // It reads lines as the server does, which ends them at LF and ignores a CR before it.
 type headerScan struct {
@@ -264,6 +277,7 @@ type headerScan struct {
 	seenLine bool // a line that is not empty has ended
 	lineLen  int
 	onlyCR   bool
+	folded   bool // a line goes on from the one before: nothing from there on is taken
 	done     bool
 }
 
@@ -271,6 +285,10 @@ type headerScan struct {
 func (h *headerScan) take(p []byte) int {
 	h.begun = h.begun || len(p) > 0
 	for at := 0; at < len(p); {
+		if h.lineLen == 0 && h.seenLine && (p[at] == ' ' || p[at] == '\t') {
+			h.folded = true // the server would lose count of what it has read (RFC 9112, 5.2 has it refused)
+			return at
+		}
 		i := bytes.IndexByte(p[at:], '\n')
 		if i < 0 {
 			h.addToLine(p[at:])

@@ -116,6 +116,8 @@ func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
 		{"body too large", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n12345678901", "too_large", 413, ""},
 		{"two lengths", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n12", "malformed", 400, ""},
 		{"length and chunks", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed", 400, ""},
+		{"header without colon", "GET /there HTTP/1.1\r\nHost: a\r\nAbc\r\n\r\n", "malformed", 400, ""},
+		{"folded header", "GET /there HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", "malformed", 400, ""},
 		{"bad chunk", "POST /there HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", "malformed", 400, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -138,6 +140,41 @@ func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
 				t.Errorf("headers %v", a.header)
 			}
 		})
+	}
+}
+
+// TestABodyThatEndsEarlyIsNotTakenForWhole: a client that closes its half of the connection in the
+// middle of a body must not have the first part of it stored.
+func TestABodyThatEndsEarlyIsNotTakenForWhole(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.route("POST", "/there", echo(s, bodyLimit{1 << 20, "1 MiB"}))
+	})
+	for _, length := range []int{6, 200_000} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(c, "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nhello", length); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != 400 || !bytes.Contains(body, []byte(`"malformed"`)) {
+			t.Errorf("5 of %d bytes: %d %s", length, res.StatusCode, body)
+		}
 	}
 }
 

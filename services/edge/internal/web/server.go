@@ -222,6 +222,7 @@ func (s *Server) route(method, path string, h fiber.Handler) {
 // handle is around every request: its id, its body, a panic, and the state of the connection after it.
 func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
 	c := ctx.Conn().(*conn)
+	c.handled = true
 	c.current = requestState{id: event.NewRequestID(), started: time.Now()}
 	setRequestID(ctx, c.current.id)
 	openBody(c, &ctx.Request.Header)
