@@ -377,7 +377,9 @@ func TestSettlements(t *testing.T) {
 func TestLateRequestIsGivenBackWithoutBlame(t *testing.T) {
 	r := request(owner, &event.Delete{})
 	r.DeadlineMs, r.Charge = nowMS-1, &event.Charge{Account: owner, QuotaKey: 4}
-	change, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, at)
+	late := at
+	late.StoredMS = nowMS
+	change, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, late)
 	got := fold.Settlements(r, o, change, 9)
 	if len(got) != 1 || got[0].Result != event.Result_VOID || got[0].Failed {
 		t.Errorf("settled %v", got)
