@@ -43,7 +43,7 @@ func (b *bucket) key() string { return b.cfg.Service + "." + b.cfg.Instance }
 type request struct {
 	ensure bool // it may not exist, or not any more
 	watch  bool
-	say    announcement
+	say    *announcement // nil: nothing
 }
 
 // result is what came of it.
@@ -55,7 +55,7 @@ type result struct {
 }
 
 func (b *bucket) do(r request) result {
-	result := result{beat: r.say.Beat}
+	var result result
 	if r.ensure || b.kv == nil {
 		made, err := b.ensure()
 		if err != nil {
@@ -72,8 +72,12 @@ func (b *bucket) do(r request) result {
 		}
 		result.watcher = watcher
 	}
+	if r.say == nil {
+		return result
+	}
 	value, err := json.Marshal(r.say)
 	if err == nil {
+		result.beat = r.say.Beat
 		result.revision, err = b.kv.Put(b.key(), value)
 	}
 	if err != nil {

@@ -95,14 +95,14 @@ func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *fol
 	if err != nil {
 		t.Fatal(err)
 	}
-	return live(t, nc, m, cover)
+	return live(t, nc, m, cover, false)
 }
 
-// live runs a member that has joined.
-func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage) *folder {
+// live runs a member that has joined; stuck, it never serves what it is assigned.
+func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck bool) *folder {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &folder{Member: m, cover: cover, nc: nc, ended: make(chan struct{}), cancel: cancel}
+	f := &folder{Member: m, cover: cover, nc: nc, stuck: stuck, ended: make(chan struct{}), cancel: cancel}
 	var all sync.WaitGroup
 	all.Go(func() { f.err = m.Run(ctx) })
 	all.Go(f.fold)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,35 +86,49 @@ func (m *Member) join(ctx context.Context) error {
 	}
 }
 
-// enter announces, and reads the bucket until it hears itself: who announced earlier has then been seen.
+// enter reads the bucket, announces, and reads on until it hears itself: who announced earlier has then
+// been seen.
 func (m *Member) enter(ctx context.Context) error {
-	result := m.bucket.do(request{ensure: true, watch: true, say: m.announcement()})
-	m.take(result, time.Now())
-	if result.err != nil {
-		return result.err
+	initial := func(e nats.KeyValueEntry) bool { return e == nil } // which ends what was there
+	if err := m.ask(ctx, request{ensure: true, watch: true}, initial); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*callWait(m.cfg))
-	defer cancel()
-	for initial := false; !initial || m.table.own.said.Beat < m.beat; {
-		select {
-		case e, ok := <-m.watcher.Updates():
-			switch {
-			case !ok:
-				return errors.New("watch of the bucket ended")
-			case e == nil:
-				initial = true
-			default:
-				m.notice(e, time.Now())
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("read bucket %s: %w", Bucket, ctx.Err())
-		}
+	heard := func(nats.KeyValueEntry) bool { return m.table.own.said.Beat == m.beat }
+	if err := m.ask(ctx, request{say: new(m.announcement())}, heard); err != nil {
+		return err
 	}
 	m.table.settle(time.Now())
 	if err := m.table.misfit(); err != nil {
 		return errors.Join(err, m.bucket.leave())
 	}
 	return nil
+}
+
+// ask does something with the bucket and reads it up to the entry that is the last one wanted.
+func (m *Member) ask(ctx context.Context, r request, last func(nats.KeyValueEntry) bool) error {
+	result := m.bucket.do(r)
+	m.take(result, time.Now())
+	if result.err != nil {
+		return result.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*callWait(m.cfg))
+	defer cancel()
+	for {
+		select {
+		case e, ok := <-m.watcher.Updates():
+			if !ok {
+				return errors.New("watch of the bucket ended")
+			}
+			if e != nil {
+				m.notice(e, time.Now())
+			}
+			if last(e) {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("read bucket %s: %w", Bucket, ctx.Err())
+		}
+	}
 }
 
 // Instance is the name under which the member is known.
@@ -217,10 +230,15 @@ func (m *Member) poke() {
 // announcement is the next one.
 func (m *Member) announcement() announcement {
 	m.beat++
+	said := announcement{Partitions: m.cfg.Partitions, Beat: m.beat, Since: m.since, Heard: m.table.heard}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return announcement{
-		Partitions: m.cfg.Partitions, Beat: m.beat, Since: m.since, Leaving: m.leaving,
-		Serving: slices.Sorted(maps.Keys(m.serving)),
+	said.Leaving = m.leaving
+	for p := range m.table.assigned {
+		if m.serving[p] {
+			said.Serving = append(said.Serving, p)
+		}
 	}
+	slices.Sort(said.Serving)
+	return said
 }

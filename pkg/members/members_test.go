@@ -94,20 +94,12 @@ func TestAHandoverIsBounded(t *testing.T) {
 	cfg.Handover = 50 * time.Millisecond
 	a := join(t, server.Conn(t), cfg, cover)
 	waitShared(t, cfg, a)
-	b, err := members.Join(t.Context(), server.Conn(t), cfg) // serves nothing
+	nc := server.Conn(t)
+	m, err := members.Join(t.Context(), nc, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stuck := &folder{Member: b}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
-	stuck.has = <-b.Assigned()
-	waitShared(t, cfg, a, stuck)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	waitShared(t, cfg, a, live(t, nc, m, cover, true))
 }
 
 // TestAKilledMemberIsReplaced by the others, who learn of it by its silence.
@@ -297,7 +289,7 @@ func TestJoinWaitsForTheServer(t *testing.T) {
 	if <-joined; err != nil {
 		t.Fatal(err)
 	}
-	waitShared(t, cfg, live(t, nc, m, cover))
+	waitShared(t, cfg, live(t, nc, m, cover, false))
 }
 
 // TestAWrongConfigurationIsRefused with all its faults in one message.

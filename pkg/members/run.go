@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (l *loop) run(ctx context.Context, status <-chan nats.Status) error {
 		case <-ctx.Done():
 			return nil
 		case l.offer() <- l.current:
-			l.delivered, l.any = l.current, true
+			l.deliver()
 		case <-beat.C:
 			l.say = true
 			l.checkWatch(time.Now())
@@ -89,6 +90,15 @@ func (l *loop) offer() chan<- []int {
 		return nil
 	}
 	return l.out
+}
+
+// deliver notes that the current assignment was taken. What is not in it is being stopped, whatever
+// Serving said of it: it has to be said again once it is assigned again.
+func (l *loop) deliver() {
+	l.delivered, l.any = l.current, true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.serving, func(p int, _ bool) bool { return !slices.Contains(l.current, p) })
 }
 
 func (l *loop) updates() <-chan nats.KeyValueEntry {
@@ -133,7 +143,7 @@ func (l *loop) call() {
 	if !l.nc.IsConnected() {
 		return // or old announcements would leave all at once, later
 	}
-	r := request{ensure: l.ensure, watch: l.rewatch, say: l.announcement()}
+	r := request{ensure: l.ensure, watch: l.rewatch, say: new(l.announcement())}
 	l.busy, l.rewatch, l.ensure = true, false, false
 	go func() { l.results <- l.bucket.do(r) }()
 }
@@ -205,7 +215,7 @@ func (m *Member) take(r result, now time.Time) {
 	if r.watcher != nil {
 		m.watcher = r.watcher
 	}
-	if r.err != nil {
+	if r.err != nil || r.revision == 0 {
 		return
 	}
 	m.acked, m.ackedAt = r.beat, now
@@ -215,14 +225,14 @@ func (m *Member) take(r result, now time.Time) {
 }
 
 // notice takes an entry of the bucket and tells whether the member has to announce itself: its key was
-// deleted.
+// deleted, or partitions move, and who lets go of them waits until their owners say that they know.
 func (m *Member) notice(e nats.KeyValueEntry, now time.Time) bool {
 	s, err := m.bucket.read(e)
 	switch {
 	case err != nil:
 		m.cfg.Logger.Warn("entry of the bucket is skipped", "cause", err)
 	case s.instance != m.cfg.Instance:
-		m.table.see(s, now)
+		return m.table.see(s, now)
 	case s.gone:
 		return true
 	default:

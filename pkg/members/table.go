@@ -13,7 +13,8 @@ type announcement struct {
 	Beat       uint64 `json:"beat"`              // counts its announcements
 	Since      uint64 `json:"since,omitempty"`   // revision of its first one; 0 in that one itself
 	Leaving    bool   `json:"leaving,omitempty"` // it hands its partitions over and counts no more
-	Serving    []int  `json:"serving,omitempty"` // partitions that it has caught up with
+	Heard      uint64 `json:"heard,omitempty"`   // revision of the last entry that it knew of
+	Serving    []int  `json:"serving,omitempty"` // partitions that are its own and that it has caught up with
 }
 
 // sighting is one entry of the bucket.
@@ -25,9 +26,9 @@ type sighting struct {
 	said     announcement
 }
 
-// birth orders members by when they came.
+// birth orders members by when they came. One that is later than the entry is of a bucket that was lost.
 func (s sighting) birth() uint64 {
-	if s.said.Since != 0 {
+	if s.said.Since != 0 && s.said.Since < s.revision {
 		return s.said.Since
 	}
 	return s.revision
@@ -54,6 +55,8 @@ type table struct {
 	echoed  time.Time
 	leaving bool
 	peers   map[string]*peer
+	heard   uint64 // revision of the last entry
+	changed uint64 // revision of the last one by which this member may have lost a partition
 	// assigned has the partitions that are folded, with the time since when another member should: zero
 	// for those that are this one's.
 	assigned map[int]time.Time
@@ -67,18 +70,24 @@ func newTable(cfg Config) *table {
 	}
 }
 
-// see takes what the bucket says of another member. An entry that was seen before is no sign of life:
-// a new watch repeats the last one of each.
-func (t *table) see(s sighting, now time.Time) {
+// see takes what the bucket says of another member. It tells whether partitions may move to others for
+// it. An entry that was seen before is no sign of life: a new watch repeats the last one of each.
+func (t *table) see(s sighting, now time.Time) (moves bool) {
+	t.heard = max(t.heard, s.revision)
+	known := t.peers[s.instance]
 	if s.gone {
 		delete(t.peers, s.instance)
-		return
+		return known != nil
 	}
-	known := t.peers[s.instance]
 	if known != nil && known.last.revision == s.revision && known.last.created.Equal(s.created) {
-		return
+		return false
 	}
 	t.peers[s.instance] = &peer{last: s, seen: now}
+	if known == nil {
+		t.changed = max(t.changed, s.birth())
+		return true
+	}
+	return known.last.said.Leaving != s.said.Leaving
 }
 
 // hear takes the member's own voice, which shows that what others said before would have come too.
@@ -92,6 +101,13 @@ func (t *table) hear(s sighting, now time.Time) {
 			p.seen = now
 		}
 	}
+	switch {
+	case s.revision < t.own.revision: // the bucket was lost, and counts from 1 again
+		t.heard, t.changed = s.revision, s.revision
+	case s.said.Leaving != t.own.said.Leaving:
+		t.changed = max(t.changed, s.revision)
+	}
+	t.heard = max(t.heard, s.revision)
 	t.own, t.echoed = s, now
 	maps.DeleteFunc(t.peers, func(_ string, p *peer) bool { return now.Sub(p.seen) >= t.ttl })
 }
@@ -166,10 +182,16 @@ func (t *table) reassign(now time.Time) []int {
 	return slices.Sorted(maps.Keys(t.assigned))
 }
 
-// served tells whether all of them serve the partition; so it does of nobody, whom there is no waiting for.
+// served tells whether all of them serve the partition, and know that it is theirs to keep: an owner that
+// has not yet heard why it is one may just be giving it up. So it does of nobody, whom there is no
+// waiting for.
 func (t *table) served(owners []string, partition int) bool {
+	if len(owners) > 0 && t.leaving && !t.own.said.Leaving {
+		return false // nobody knows yet
+	}
 	for _, name := range owners {
-		if p := t.peers[name]; p == nil || !slices.Contains(p.last.said.Serving, partition) {
+		p := t.peers[name]
+		if p == nil || p.last.said.Heard < t.changed || !slices.Contains(p.last.said.Serving, partition) {
 			return false
 		}
 	}

@@ -28,6 +28,13 @@ func (s *scene) echo() {
 	s.hear(sighting{instance: "self", revision: s.last, created: s.now, said: announcement{Partitions: 8, Beat: s.last}}, s.now)
 }
 
+// leave lets the others know that the member leaves.
+func (s *scene) leave() {
+	s.leaving = true
+	s.last++
+	s.hear(sighting{instance: "self", revision: s.last, created: s.now, said: announcement{Partitions: 8, Beat: s.last, Leaving: true}}, s.now)
+}
+
 // says is an announcement of another member that the bucket took age ago.
 func (s *scene) says(name string, age time.Duration, said announcement) sighting {
 	s.last++
@@ -122,12 +129,21 @@ func TestAMovedPartitionIsKeptUntilAllItsFoldersServeIt(t *testing.T) {
 			t.Fatalf("alone it folds %v", all)
 		}
 		s.leaving = true
-		s.says("a", 0, announcement{})
+		s.says("a", 0, announcement{Serving: all})
 		s.says("b", 0, announcement{Serving: all})
+		if got := s.reassign(s.now); len(got) != 8 {
+			t.Errorf("%d folders: keeps %v before anybody knows that it leaves", folders, got)
+		}
+		s.leave()
+		if got := s.reassign(s.now); len(got) != 8 {
+			t.Errorf("%d folders: keeps %v that the others may be giving up", folders, got)
+		}
+		s.says("a", 0, announcement{Heard: s.last})
+		s.says("b", 0, announcement{Heard: s.last, Serving: all})
 		if got := s.reassign(s.now); folders == 2 && len(got) != 8 || len(got) == 0 {
 			t.Errorf("%d folders: keeps %v while a serves none", folders, got)
 		}
-		s.says("a", 0, announcement{Serving: all})
+		s.says("a", 0, announcement{Heard: s.last, Serving: all})
 		if got := s.reassign(s.now); len(got) != 0 {
 			t.Errorf("%d folders: keeps %v that are served", folders, got)
 		}
@@ -153,6 +169,23 @@ func TestAHandoverEndsAtItsBound(t *testing.T) {
 	s.pass(time.Nanosecond)
 	if got := s.reassign(s.now); len(got) != 0 {
 		t.Errorf("keeps %v after it", got)
+	}
+}
+
+// TestALostBucketCountsAnew: revisions of the old one say nothing about those of the new one.
+func TestALostBucketCountsAnew(t *testing.T) {
+	s := newScene(t)
+	s.last = 1000
+	s.echo()
+	all := s.reassign(s.now)
+	beat := s.own.said.Beat
+	s.hear(sighting{instance: "self", revision: 1, created: s.now, said: announcement{Partitions: 8, Beat: beat + 1}}, s.now)
+	s.hear(sighting{instance: "self", revision: 2, created: s.now, said: announcement{Partitions: 8, Beat: beat + 2, Leaving: true}}, s.now)
+	s.leaving, s.last = true, 2
+	s.says("a", 0, announcement{Heard: 2, Serving: all})
+	s.says("a", 0, announcement{Heard: 3, Serving: all})
+	if got := s.reassign(s.now); len(got) != 0 {
+		t.Errorf("keeps %v that are served", got)
 	}
 }
 
@@ -185,7 +218,7 @@ func TestTheFirstNumberOfPartitionsCounts(t *testing.T) {
 	if got := s.voters(); !slices.Equal(got, []string{"self"}) {
 		t.Errorf("%v share the partitions", got)
 	}
-	s.own.said.Since = 3
+	s.own.said.Since, s.own.revision = 3, 4
 	s.says("early", 0, announcement{Partitions: 4, Since: 2})
 	if err := s.misfit(); !errors.Is(err, ErrPartitions) {
 		t.Errorf("beside an earlier one: %v", err)
