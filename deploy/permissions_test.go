@@ -262,6 +262,43 @@ func mustRefuse(t *testing.T, c *client, service, what, subject string) {
 	}
 }
 
+// TestOperatorBacksUpAndWritesNothing: the one user who may take a copy of a journal may not add to it.
+func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
+	w := start(t)
+	owner := owners(t, w)
+	if _, err := owner["edge"].Request("billing.0.usage", []byte("batch"), patience); err != nil {
+		t.Fatal(err)
+	}
+	c := w.connect(t, natsconf.Operator, natsconf.Operator)
+	chunks := c.NewInbox()
+	sub, err := c.SubscribeSync(chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.Request("$JS.API.STREAM.SNAPSHOT.BILLING_0", []byte(`{"deliver_subject":"`+chunks+`"}`), patience)
+	if err != nil || strings.Contains(string(answer.Data), `"error"`) {
+		t.Fatalf("back up: %s, %v", answer.Data, err)
+	}
+	chunk, err := sub.NextMsg(patience)
+	if err != nil || len(chunk.Data) == 0 {
+		t.Fatalf("first chunk of the back-up: %v", err)
+	}
+	// How the client asks for more of a long one.
+	if err := c.Publish("$JS.SNAPSHOT.ACK.BILLING_0.token", nil); err != nil {
+		t.Fatal(err)
+	}
+	if refused := c.settled(t); len(refused) > 0 {
+		t.Errorf("the operator was refused: %s", refused)
+	}
+	for _, subject := range []string{"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0",
+		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0"} {
+		if err := c.Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		mustRefuse(t, c, natsconf.Operator, "publish", subject)
+	}
+}
+
 func TestWrongPasswordAndPlainTextAreRefused(t *testing.T) {
 	w := start(t)
 	for name, url := range map[string]string{
@@ -288,4 +325,17 @@ func caFile(t *testing.T, w *world) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestServicesUseTheirOwnInboxes: the commands must connect with the prefixes that the permissions are for.
+func TestServicesUseTheirOwnInboxes(t *testing.T) {
+	for path, want := range map[string]string{
+		"../services/edge/cmd/edge/main.go":       fmt.Sprintf("nats.CustomInboxPrefix(%q)", natsconf.InboxPrefix("edge")),
+		"../services/billing/cmd/billing/main.go": fmt.Sprintf("nats.CustomInboxPrefix(%q)", natsconf.InboxPrefix("billing")),
+		"../pkg/document/process/process.go":      fmt.Sprintf("nats.CustomInboxPrefix(%q+p.Name)", natsconf.InboxPrefix("")),
+	} {
+		if !strings.Contains(read(t, path), want) {
+			t.Errorf("%s does not say %s", path, want)
+		}
+	}
 }

@@ -15,6 +15,9 @@ func Services() []string { return []string{"edge", "billing", "paste", "lite", "
 // Users of a service, of equal rights: while a password is rotated, the service moves from one to the other.
 func Users(service string) []string { return []string{service, service + "_b"} }
 
+// Operator is the user of people: who backs journals up and restores them. No service may do that.
+const Operator = "operator"
+
 // InboxPrefix is where a service awaits replies and its journal's messages; the connection must be made with
 // nats.CustomInboxPrefix of it. With inboxes of their own no service can listen to what another is sent.
 func InboxPrefix(service string) string { return "_INBOX_" + service }
@@ -73,8 +76,21 @@ func journal(stream string, partitions int) []string {
 	return subjects
 }
 
+// operator may see, back up and restore every stream, and neither write nor delete one message.
+func operator() permissions {
+	return permissions{
+		publish: []string{
+			"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.*",
+			"$JS.API.STREAM.SNAPSHOT.*", "$JS.API.STREAM.RESTORE.*", "$JS.SNAPSHOT.ACK.>", "$JS.SNAPSHOT.RESTORE.>",
+		},
+		subscribe: []string{InboxPrefix(Operator) + ".>"},
+	}
+}
+
 func of(service string, partitions int) permissions {
 	switch service {
+	case Operator:
+		return operator()
 	case "edge":
 		return edge()
 	case "billing":
@@ -89,7 +105,7 @@ func Write(partitions int) string {
 	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d`; QUIRE_PARTITIONS must be the same. Do not edit.\n\n", partitions)
 	b.WriteString("# Defines <user>_password for every user below, and sys_password.\n")
 	b.WriteString("include \"../secrets/passwords.conf\"\n")
-	for _, service := range Services() {
+	for _, service := range append(Services(), Operator) {
 		p := of(service, partitions)
 		fmt.Fprintf(&b, "\n%s_permissions: {\n", service)
 		list(&b, "publish", p.publish)
@@ -102,6 +118,7 @@ func Write(partitions int) string {
 			fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", user, user, service)
 		}
 	}
+	fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", Operator, Operator, Operator)
 	b.WriteString("    ]\n  }\n  SYS: {\n    users: [{user: sys, password: $sys_password}]\n  }\n}\nsystem_account: SYS\n")
 	return b.String()
 }

@@ -36,7 +36,7 @@ func generate() (map[string][]byte, error) {
 
 	nats := map[string]string{}
 	var hashes strings.Builder
-	users := []string{"sys"}
+	users := []string{"sys", natsconf.Operator}
 	for _, service := range natsconf.Services() {
 		users = append(users, natsconf.Users(service)...)
 	}
@@ -50,6 +50,7 @@ func generate() (map[string][]byte, error) {
 	}
 	put("nats/passwords.conf", "%s", hashes.String())
 	put("nats/sys-password", "%s", nats["sys"])
+	put("nats/operator-password", "%s", nats[natsconf.Operator])
 	if err := certificates(files); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,263 @@
+package check
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// security asks whether the pods are what the namespace's level "restricted" admits.
+func (c *checker) security() {
+	for _, o := range c.objects {
+		if ns, ok := o.Typed.(*corev1.Namespace); ok && ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+			c.fault(o, "does not enforce the restricted level")
+		}
+	}
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		c.fault(&Object{Kind: "pod security"}, "%v", err)
+		return
+	}
+	level := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	for _, w := range c.work {
+		for _, result := range evaluator.EvaluatePod(level, &w.template.ObjectMeta, &w.template.Spec) {
+			if !result.Allowed {
+				c.fault(w, "not restricted: %s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+			}
+		}
+	}
+}
+
+// workloads holds what this project asks of pods beyond that.
+func (c *checker) workloads() {
+	for _, w := range c.work {
+		spec := w.template.Spec
+		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
+			c.fault(w, "mounts a token that it does not need")
+		}
+		if spec.EnableServiceLinks == nil || *spec.EnableServiceLinks {
+			c.fault(w, "is given variables of every service, some of which begin with QUIRE_")
+		}
+		if w.selector != nil {
+			if !slices.Contains(c.selected(w, w.selector), w) || len(c.selected(w, w.selector)) != 1 {
+				c.fault(w, "its selector is not for its own pods alone")
+			}
+			c.spread(w)
+		}
+		for _, container := range spec.Containers {
+			c.container(w, container)
+		}
+		if w.Kind == "StatefulSet" {
+			name := nested(w.Fields, "spec", "serviceName")
+			if s := c.find("Service", name); s == nil || nested(s.Fields, "spec", "clusterIP") != "None" && w.replicas != nil && *w.replicas > 1 {
+				c.fault(w, "its service %q is not there, or has an address of its own", name)
+			}
+		}
+	}
+}
+
+func (c *checker) spread(w *workload) {
+	if w.replicas != nil && *w.replicas == 1 {
+		return
+	}
+	if len(w.template.Spec.TopologySpreadConstraints) == 0 {
+		c.fault(w, "its pods may all be on one node")
+	}
+	for _, constraint := range w.template.Spec.TopologySpreadConstraints {
+		if !slices.Contains(c.selected(w, constraint.LabelSelector), w) {
+			c.fault(w, "spreads pods that are not its own")
+		}
+	}
+}
+
+func (c *checker) container(w *workload, container corev1.Container) {
+	security := container.SecurityContext
+	if security == nil || security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
+		c.fault(w, "%s may write to its image", container.Name)
+	}
+	if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() || container.Resources.Limits.Memory().IsZero() {
+		c.fault(w, "%s lacks requests, or a limit of memory", container.Name)
+	}
+	if slices.Contains(strings.Split(container.Image, ":"), "latest") {
+		c.fault(w, "%s runs any image: %s", container.Name, container.Image)
+	}
+	if w.selector != nil && (container.StartupProbe == nil || container.LivenessProbe == nil || container.ReadinessProbe == nil) {
+		c.fault(w, "%s lacks a probe", container.Name)
+	}
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		if probe == nil {
+			continue
+		}
+		for _, port := range probePorts(probe) {
+			if !hasPort(container.Ports, port) {
+				c.fault(w, "%s: a probe asks port %s, which is not declared", container.Name, port.String())
+			}
+		}
+		if w.service() && (probe.HTTPGet == nil || probe.HTTPGet.Port.String() != "ops") {
+			c.fault(w, "%s: a probe is not on the operators' port", container.Name)
+		}
+	}
+	for _, variable := range container.Args {
+		if strings.Contains(strings.ToLower(variable), "password") || strings.Contains(variable, "$(QUIRE_SECRET)") {
+			c.fault(w, "%s has a secret among its arguments", container.Name)
+		}
+	}
+}
+
+func probePorts(probe *corev1.Probe) []intstr.IntOrString {
+	switch {
+	case probe.HTTPGet != nil:
+		return []intstr.IntOrString{probe.HTTPGet.Port}
+	case probe.TCPSocket != nil:
+		return []intstr.IntOrString{probe.TCPSocket.Port}
+	}
+	return nil
+}
+
+func hasPort(ports []corev1.ContainerPort, port intstr.IntOrString) bool {
+	return slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool {
+		return port.Type == intstr.String && p.Name == port.StrVal || port.Type == intstr.Int && p.ContainerPort == port.IntVal
+	})
+}
+
+// pods follows every name in a pod to what it names.
+func (c *checker) pods() {
+	for _, w := range c.work {
+		spec := w.template.Spec
+		if c.find("ServiceAccount", spec.ServiceAccountName) == nil {
+			c.fault(w, "there is no service account %q", spec.ServiceAccountName)
+		}
+		volumes := map[string]bool{}
+		for _, claim := range w.claims {
+			volumes[claim.Name] = true
+		}
+		for _, volume := range spec.Volumes {
+			volumes[volume.Name] = true
+			c.volume(w, volume)
+		}
+		for _, container := range spec.Containers {
+			for _, mount := range container.VolumeMounts {
+				if !volumes[mount.Name] {
+					c.fault(w, "%s mounts %s, which is no volume", container.Name, mount.Name)
+				}
+			}
+			c.environment(w, container)
+		}
+	}
+}
+
+func (c *checker) volume(w *workload, volume corev1.Volume) {
+	if source := volume.Secret; source != nil {
+		c.keys(w, "Secret", source.SecretName, itemKeys(source.Items))
+	}
+	if source := volume.ConfigMap; source != nil {
+		c.keys(w, "ConfigMap", source.Name, itemKeys(source.Items))
+	}
+}
+
+func itemKeys(items []corev1.KeyToPath) []string {
+	var keys []string
+	for _, item := range items {
+		keys = append(keys, item.Key)
+	}
+	return keys
+}
+
+// keys looks for a ConfigMap or Secret with the keys.
+func (c *checker) keys(w *workload, kind, name string, wanted []string) {
+	have, ok := c.data(kind, name)
+	if !ok {
+		c.fault(w, "there is no %s %q", kind, name)
+		return
+	}
+	for _, key := range wanted {
+		if !slices.Contains(have, key) {
+			c.fault(w, "%s %s has no key %q", kind, name, key)
+		}
+	}
+}
+
+func (c *checker) data(kind, name string) (keys []string, found bool) {
+	if kind == "Secret" {
+		if keys, ok := c.options.Secrets[name]; ok {
+			return keys, true
+		}
+	}
+	o := c.find(kind, name)
+	if o == nil {
+		return nil, false
+	}
+	for _, field := range []string{"data", "stringData", "binaryData"} {
+		values, _ := o.Fields[field].(map[string]any)
+		for key := range values {
+			keys = append(keys, key)
+		}
+	}
+	return keys, true
+}
+
+// environment follows references of variables, and asks whether the service knows its settings.
+func (c *checker) environment(w *workload, container corev1.Container) {
+	var names []string
+	for _, from := range container.EnvFrom {
+		if from.ConfigMapRef != nil {
+			c.keys(w, "ConfigMap", from.ConfigMapRef.Name, nil)
+			keys, _ := c.data("ConfigMap", from.ConfigMapRef.Name)
+			names = append(names, keys...)
+		}
+		if from.SecretRef != nil {
+			c.keys(w, "Secret", from.SecretRef.Name, nil)
+			keys, _ := c.data("Secret", from.SecretRef.Name)
+			names = append(names, keys...)
+		}
+	}
+	for _, variable := range container.Env {
+		names = append(names, variable.Name)
+		from := variable.ValueFrom
+		switch {
+		case from != nil && from.SecretKeyRef != nil:
+			c.keys(w, "Secret", from.SecretKeyRef.Name, []string{from.SecretKeyRef.Key})
+		case from != nil && from.ConfigMapKeyRef != nil:
+			c.keys(w, "ConfigMap", from.ConfigMapKeyRef.Name, []string{from.ConfigMapKeyRef.Key})
+		case secretName(variable.Name):
+			c.fault(w, "%s is not from a secret", variable.Name)
+		}
+	}
+	if !w.service() {
+		return
+	}
+	known := c.options.Settings[w.app()]
+	for _, name := range names {
+		if strings.HasPrefix(name, "QUIRE_") && !known[name] {
+			c.fault(w, "%s does not know the setting %s", w.app(), name)
+		}
+	}
+	for _, needed := range []string{"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_PARTITIONS", "QUIRE_OPS_LISTEN"} {
+		if !slices.Contains(names, needed) {
+			c.fault(w, "%s is not set", needed)
+		}
+	}
+}
+
+// secretName says which variables hold secrets: also the URLs of the stores, which hold passwords.
+func secretName(name string) bool {
+	for _, part := range []string{"PASSWORD", "SECRET", "TOKEN", "NATS_URL", "MONGO_URL", "S3_URL"} {
+		if strings.HasSuffix(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// nested reads a text from nested fields.
+func nested(fields map[string]any, path ...string) string {
+	for _, name := range path[:len(path)-1] {
+		fields, _ = fields[name].(map[string]any)
+	}
+	text, _ := fields[path[len(path)-1]].(string)
+	return text
+}
