@@ -24,6 +24,7 @@ type load struct {
 	mu      sync.Mutex
 	created map[string]string // id to content
 	deleted map[string]bool
+	seen    map[string]bool // found to be there by a former verify
 
 	creates, reads, deletes outcomes
 	strange                 []string // answers that should not be
@@ -38,7 +39,7 @@ type outcomes struct {
 
 func newLoad(key string) *load {
 	return &load{
-		key: key, created: map[string]string{}, deleted: map[string]bool{},
+		key: key, created: map[string]string{}, deleted: map[string]bool{}, seen: map[string]bool{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 45 * time.Second},
 	}
 }
@@ -122,6 +123,8 @@ func (l *load) send(ctx context.Context, o *outcomes, method, url, body string) 
 		o.unknown.Add(1)
 	case res.StatusCode == http.StatusServiceUnavailable && answer.Code == "unavailable":
 		pause(ctx)
+	case res.StatusCode == http.StatusNotFound && method == "GET" && !l.has(url[strings.LastIndexByte(url, '/')+1:]):
+		// Another of the crowd has deleted it meanwhile.
 	case res.StatusCode == http.StatusTooManyRequests && answer.Code == "too_many_failures":
 		pause(ctx) // a part was away for long
 	default:
@@ -150,6 +153,14 @@ func (l *load) any() string {
 		return id
 	}
 	return ""
+}
+
+// has tells whether nobody has begun to delete the paste.
+func (l *load) has(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, there := l.created[id]
+	return there
 }
 
 // take gives one up for deletion.
@@ -207,7 +218,16 @@ func (l *load) verifyContents(base string) error {
 			}
 		})
 	}
+	// Of what was there before, a sample: the crowd makes thousands of pastes a second.
+	const sample = 500
+	again := 0
 	for id, content := range l.created {
+		if l.seen[id] {
+			if again++; again > sample {
+				continue
+			}
+		}
+		l.seen[id] = true
 		todo <- pair{id, content}
 	}
 	close(todo)
