@@ -13,6 +13,7 @@ import (
 	"quire.dev/deploy/natsconf"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/members"
 )
 
 func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
@@ -126,6 +127,7 @@ func TestServicesDoTheirWork(t *testing.T) {
 	for service, c := range owner {
 		if service != "edge" {
 			follow(t, c, strings.ToUpper(service)+"_0")
+			share(t, c, service)
 		}
 		if refused := c.settled(t); len(refused) > 0 {
 			t.Errorf("%s was refused: %s", service, refused)
@@ -164,6 +166,31 @@ func follow(t *testing.T, c *client, stream string) {
 	}
 }
 
+// share joins the members of a service, is given all partitions, and leaves.
+func share(t *testing.T, c *client, service string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	m, err := members.Join(ctx, c.Conn, members.Config{Service: service, Partitions: partitions})
+	if err != nil {
+		t.Fatalf("%s joins: %v", service, err)
+	}
+	err = m.Host(ctx, func(context.Context) error {
+		select {
+		case assigned := <-m.Assigned():
+			if len(assigned) != partitions {
+				t.Errorf("%s is alone and has partitions %v", service, assigned)
+			}
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil {
+		t.Errorf("%s as a member: %v", service, err)
+	}
+}
+
 // subjectOf is one that the owner of a journal publishes to.
 func subjectOf(stream string) string {
 	if stream == event.Billing.Stream(0) {
@@ -184,6 +211,7 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.outcome.paste", "edge.source1.outcome.lite",
 			"edge.source1.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
+			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS",
 			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
 		}
 		subscribe := []string{">", "billing.>", "billing.0.usage", "billing.*.usage", "paste.0.request", "lite.0.request",
@@ -197,7 +225,8 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			publish = append(publish, "$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
 				"$JS.API.DIRECT.GET."+stream, "$JS.API.STREAM.SNAPSHOT."+stream, "$JS.API.STREAM.RESTORE."+stream)
 			if of != service {
-				publish = append(publish, "$JS.API.STREAM.INFO."+stream, "$JS.API.STREAM.MSG.GET."+stream,
+				publish = append(publish, "$KV.QUIRE_MEMBERS."+of+".x",
+					"$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS.x.$KV.QUIRE_MEMBERS."+of+".*", "$JS.API.STREAM.INFO."+stream, "$JS.API.STREAM.MSG.GET."+stream,
 					"$JS.API.STREAM.UPDATE."+stream, "$JS.API.STREAM.PURGE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".x",
 					"$JS.API.CONSUMER.CREATE."+stream+".x.billing.0.usage", "$JS.API.CONSUMER.MSG.NEXT."+stream+".x",
 					"$JS.FC."+stream+".x.y")
@@ -233,10 +262,11 @@ func allowed(service string) []string {
 	return map[string][]string{
 		"edge": {"billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
 			"billing.0.query", "paste.0.read"},
-		"billing": {"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command"},
-		"paste":   {"paste.0.request", "edge.source1.outcome.paste"},
-		"lite":    {"lite.0.request", "edge.source1.outcome.lite"},
-		"file":    {"file.0.request", "edge.source1.outcome.file"},
+		"billing": {"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command",
+			"$JS.API.INFO"},
+		"paste": {"paste.0.request", "edge.source1.outcome.paste", "$JS.API.INFO"},
+		"lite":  {"lite.0.request", "edge.source1.outcome.lite", "$JS.API.INFO"},
+		"file":  {"file.0.request", "edge.source1.outcome.file", "$JS.API.INFO"},
 	}[service]
 }
 

@@ -42,7 +42,7 @@ func billing(partitions int) permissions {
 		publish: append([]string{
 			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce",
 			"edge.*.verdict", "edge.*.command", InboxPrefix("edge") + ".>",
-		}, journal("BILLING", partitions)...),
+		}, append(members("billing"), journal("BILLING", partitions)...)...),
 		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users"},
 	}
 }
@@ -51,7 +51,7 @@ func document(domain string, partitions int) permissions {
 	stream := strings.ToUpper(domain)
 	publish := append([]string{
 		domain + ".*.request", "billing.*.usage", "edge.*.outcome." + domain, InboxPrefix("edge") + ".>",
-	}, journal(stream, partitions)...)
+	}, append(members(domain), journal(stream, partitions)...)...)
 	for p := range partitions {
 		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p))
 	}
@@ -74,6 +74,18 @@ func journal(stream string, partitions int) []string {
 			"$JS.FC."+name+".>")
 	}
 	return subjects
+}
+
+// members is what pkg/members asks of the bucket that all services share; each announces itself, and
+// follows the announcements, under its own name only.
+func members(service string) []string {
+	const stream, keys = "KV_QUIRE_MEMBERS", "$KV.QUIRE_MEMBERS."
+	return []string{
+		"$JS.API.INFO", // asked before a bucket is made
+		"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.CREATE." + stream, "$JS.API.STREAM.UPDATE." + stream,
+		"$JS.API.CONSUMER.CREATE." + stream + ".*." + keys + service + ".*", "$JS.API.CONSUMER.DELETE." + stream + ".*",
+		keys + service + ".*", "$JS.FC." + stream + ".>",
+	}
 }
 
 // operator may see, back up and restore every stream, and neither write nor delete one message.
