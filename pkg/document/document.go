@@ -20,12 +20,12 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/members"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 )
@@ -38,6 +38,9 @@ type Config struct {
 	// Assigned, where it is not nil, tells Run which partitions to fold, in place of Partitions: each set
 	// it gives replaces the one before. Run folds none until the first.
 	Assigned <-chan []int
+	// Served, where it is not nil, is told that a partition is served from now on, or is no more. It is
+	// called by several goroutines, in order for each partition, and must not block.
+	Served func(partition int, serving bool)
 	// PartitionCount is how many partitions each domain has, billing too.
 	PartitionCount int
 	// Offset is added to the clock (QUIRE_CLOCK_OFFSET), 0 outside development.
@@ -78,9 +81,17 @@ func (b *Bounds) setDefaults() {
 		value     *int
 		otherwise int
 	}{
-		{&b.CacheBytes, 64 << 20}, {&b.OverlayBytes, 64 << 20}, {&b.OverlayMessages, 8192},
-		{&b.CommitBytes, 6 << 20}, {&b.CommitMessages, 512}, {&b.AnswerBytes, 512 << 10},
-		{&b.ReadWorkers, 8}, {&b.ReadQueue, 256}, {&b.ListWorkers, 4}, {&b.ListScan, 5000}, {&b.Replicas, 1},
+		{&b.CacheBytes, 64 << 20},
+		{&b.OverlayBytes, 64 << 20},
+		{&b.OverlayMessages, 8192},
+		{&b.CommitBytes, 6 << 20},
+		{&b.CommitMessages, 512},
+		{&b.AnswerBytes, 512 << 10},
+		{&b.ReadWorkers, 8},
+		{&b.ReadQueue, 256},
+		{&b.ListWorkers, 4},
+		{&b.ListScan, 5000},
+		{&b.Replicas, 1},
 	} {
 		if *n.value <= 0 {
 			*n.value = n.otherwise
@@ -90,10 +101,17 @@ func (b *Bounds) setDefaults() {
 		value     *time.Duration
 		otherwise time.Duration
 	}{
-		{&b.CommitDelay, 10 * time.Millisecond}, {&b.ViewWait, 5 * time.Second}, {&b.ReadWait, 4 * time.Second},
-		{&b.BurnGrace, time.Minute}, {&b.ExpiryEvery, 10 * time.Second}, {&b.OutcomesEvery, 10 * time.Minute},
-		{&b.OrphansEvery, time.Hour}, {&b.OrphanAge, time.Hour}, {&b.PurgeEvery, 10 * time.Minute},
-		{&b.ContentRetention, 7 * 24 * time.Hour}, {&b.SweepPoll, time.Second},
+		{&b.CommitDelay, 10 * time.Millisecond},
+		{&b.ViewWait, 5 * time.Second},
+		{&b.ReadWait, 4 * time.Second},
+		{&b.BurnGrace, time.Minute},
+		{&b.ExpiryEvery, 10 * time.Second},
+		{&b.OutcomesEvery, 10 * time.Minute},
+		{&b.OrphansEvery, time.Hour},
+		{&b.OrphanAge, time.Hour},
+		{&b.PurgeEvery, 10 * time.Minute},
+		{&b.ContentRetention, 7 * 24 * time.Hour},
+		{&b.SweepPoll, time.Second},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise
@@ -121,8 +139,10 @@ type Engine struct {
 
 	mu       sync.Mutex
 	sessions uint64        // started so far: tells the cached documents of one from another's
-	serving  map[int]bool  // partitions that are folded: whether they are served
-	ready    chan struct{} // closed when all were served for the first time
+	assigned bool          // wanted was given
+	wanted   []int         // partitions to fold
+	serving  map[int]bool  // those that are served now
+	ready    chan struct{} // closed when all wanted were served for the first time
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -172,61 +192,59 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 // going on would be wrong: the journal was made for another number of partitions, has lost messages,
 // or is configured so that it could.
 func (e *Engine) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	folds := map[int]*running{}
-	e.assign(ctx, group, folds, e.cfg.Partitions)
-	for e.cfg.Assigned != nil && ctx.Err() == nil {
+	source := e.cfg.Assigned
+	if source == nil {
+		static := make(chan []int, 1)
+		static <- e.cfg.Partitions
+		close(static)
+		source = static
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	sets := make(chan []int)
+	var forwarding sync.WaitGroup
+	defer forwarding.Wait()
+	defer cancel()
+	forwarding.Go(func() { e.forward(ctx, source, sets) })
+	return members.Supervise(ctx, sets, members.Work{
+		Start:  e.serve,
+		Fatal:  func(err error) bool { return !errors.Is(err, members.ErrEnded) },
+		Logger: e.deps.Logger,
+	})
+}
+
+// forward notes each set before any of its partitions begins, or Ready would be closed by the first of
+// them. It leaves none out: what was taken away for a moment has to be served anew.
+func (e *Engine) forward(ctx context.Context, source <-chan []int, sets chan<- []int) {
+	defer close(sets)
+	for {
+		var set []int
+		var more bool
 		select {
-		case partitions, ok := <-e.cfg.Assigned:
-			if !ok {
-				return group.Wait()
-			}
-			e.assign(ctx, group, folds, partitions)
+		case set, more = <-source:
 		case <-ctx.Done():
 		}
-	}
-	return group.Wait()
-}
-
-// running is a partition that is being folded.
-type running struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-// assign ends the folds of partitions that are not wanted and begins those that are missing.
-func (e *Engine) assign(ctx context.Context, group *errgroup.Group, folds map[int]*running, partitions []int) {
-	for p, r := range folds {
-		if !slices.Contains(partitions, p) {
-			r.cancel()
-			<-r.done
-			delete(folds, p)
+		if !more {
+			return
 		}
-	}
-	for _, p := range partitions {
-		if folds[p] == nil && p >= 0 && p < e.cfg.PartitionCount {
-			e.setServing(p, false)
+		set = slices.DeleteFunc(slices.Clone(set), func(p int) bool { return p < 0 || p >= e.cfg.PartitionCount })
+		e.mu.Lock()
+		e.wanted, e.assigned = set, true
+		e.noteReady()
+		e.mu.Unlock()
+		select {
+		case sets <- set:
+		case <-ctx.Done():
+			return
 		}
-	}
-	for _, p := range partitions {
-		if folds[p] != nil || p < 0 || p >= e.cfg.PartitionCount {
-			continue
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		r := &running{cancel: cancel, done: make(chan struct{})}
-		folds[p] = r
-		group.Go(func() error {
-			defer cancel()
-			defer close(r.done)
-			return e.serve(ctx, p)
-		})
 	}
 }
 
-// Ready is closed as soon as every partition has caught up with its journal for the first time.
+// Ready is closed as soon as every partition has caught up with its journal for the first time; at once
+// where none is assigned.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Serving tells whether every partition is served now: none is, for the moment, catching up.
+// Serving tells whether every partition is served now: none is, for the moment, catching up. It is true
+// of an engine that was assigned none.
 func (e *Engine) Serving() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -234,35 +252,45 @@ func (e *Engine) Serving() bool {
 }
 
 func (e *Engine) allServing() bool {
-	for _, serving := range e.serving {
-		if !serving {
+	for _, p := range e.wanted {
+		if !e.serving[p] {
 			return false
 		}
 	}
-	return len(e.serving) > 0
+	return e.assigned
+}
+
+// noteReady is called with mu held.
+func (e *Engine) noteReady() {
+	if !e.allServing() {
+		return
+	}
+	select {
+	case <-e.ready:
+	default:
+		close(e.ready)
+	}
 }
 
 func (e *Engine) setServing(partition int, serving bool) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.serving[partition] = serving
-	if e.allServing() {
-		select {
-		case <-e.ready:
-		default:
-			close(e.ready)
-		}
+	changed := e.serving[partition] != serving
+	if serving {
+		e.serving[partition] = true
+	} else {
+		delete(e.serving, partition)
+	}
+	e.noteReady()
+	e.mu.Unlock()
+	if changed && e.cfg.Served != nil {
+		e.cfg.Served(partition, serving)
 	}
 }
 
 // serve folds and serves one partition until ctx ends, then returns nil; errors are those of Run. What
 // fails for a while is tried again from the checkpoint.
 func (e *Engine) serve(ctx context.Context, partition int) error {
-	defer func() {
-		e.mu.Lock()
-		delete(e.serving, partition)
-		e.mu.Unlock()
-	}()
+	defer e.setServing(partition, false)
 	domain := e.cfg.Policy.Domain
 	stream := journal.Stream{
 		Domain: string(domain), Partition: partition, Name: domain.Stream(partition),

@@ -332,29 +332,57 @@ func TestKeylessDocumentsAreChangedByToken(t *testing.T) {
 
 func TestPartitionsComeAndGo(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
-	assigned := make(chan []int)
-	w.assigned = assigned
+	assigned, served := make(chan []int), make(chan bool, 100)
+	w.assigned, w.served = assigned, func(_ int, serving bool) { served <- serving }
 	running := w.launch(w.views)
 	e := w.newEdge("edge1")
 	made := create(alice, text("x"))
 	number := e.send(made)
-	if running.Serving() {
+	if running.Serving() || len(served) > 0 {
 		t.Error("it serves what was not assigned")
 	}
 	assigned <- []int{0}
 	e.wait(number, 1)
-	w.await(running)
+	if w.await(running); !<-served {
+		t.Error("it did not tell that it serves")
+	}
 	assigned <- nil
-	assigned <- nil // the first is carried out
-	if running.Serving() {
+	if <-served {
 		t.Error("it serves what was taken away")
 	}
+	journaltest.Eventually(t, "an engine without a partition lacks nothing", running.Serving)
 	changed := retitle(alice, made.Item, "new")
 	number = e.send(changed)
 	assigned <- []int{0}
 	e.wait(number, 1)
-	w.await(running)
+	if w.await(running); !<-served {
+		t.Error("it did not tell that it serves again")
+	}
 	if a := w.get(alice, made.Item); a.Document.GetVersion() != 2 {
 		t.Errorf("reads %v", a)
 	}
+}
+
+func TestAnEngineIsReadyOnlyWithAllOfItsFirstPartitions(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	assigned := make(chan []int)
+	w.assigned = assigned
+	running := w.launch(w.views)
+	w.views.set(func() { w.views.fail = true })
+	assigned <- []int{0, -1, 7} // those that are not there are left out
+	assigned <- []int{0}        // the first is known
+	select {
+	case <-running.Ready():
+		t.Error("ready before its partition was served")
+	default:
+	}
+	w.views.set(func() { w.views.fail = false })
+	journaltest.Eventually(t, "the engine is ready", func() bool {
+		select {
+		case <-running.Ready():
+			return true
+		default:
+			return false
+		}
+	})
 }

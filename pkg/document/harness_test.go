@@ -42,6 +42,7 @@ type world struct {
 	bounds   document.Bounds
 	offset   time.Duration
 	assigned <-chan []int
+	served   func(partition int, serving bool)
 	log      *logBuffer
 }
 
@@ -65,8 +66,10 @@ func newWorldWithoutBilling(t *testing.T, policy fold.Policy) *world {
 	t.Helper()
 	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, log: &logBuffer{}}
 	w.nc = w.server.Conn(t)
-	w.bounds = document.Bounds{SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
-		OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond, CommitDelay: time.Millisecond}
+	w.bounds = document.Bounds{
+		SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
+		OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond, CommitDelay: time.Millisecond,
+	}
 	domain := journal.Stream{Domain: string(policy.Domain), Name: policy.Domain.Stream(0), Subjects: policy.Domain.Subjects(0)}
 	if err := journal.Ensure(t.Context(), w.nc, []journal.Stream{domain}, 1); err != nil {
 		t.Fatal(err)
@@ -122,7 +125,7 @@ func (w *world) await(e *engine) {
 func (w *world) launch(store views.Store) *engine {
 	w.t.Helper()
 	built, err := document.New(
-		document.Config{Policy: w.policy, PartitionCount: 1, Bounds: w.bounds, Offset: w.offset, Assigned: w.assigned},
+		document.Config{Policy: w.policy, PartitionCount: 1, Bounds: w.bounds, Offset: w.offset, Assigned: w.assigned, Served: w.served},
 		document.Deps{NC: w.server.Conn(w.t), Views: store, Blobs: w.blobs, Logger: slog.New(slog.NewTextHandler(w.log, nil))},
 	)
 	if err != nil {

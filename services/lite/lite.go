@@ -13,8 +13,10 @@ import (
 
 // Config is what one instance folds.
 type Config struct {
-	Partitions     []int           // all of them where it is nil
-	Assigned       <-chan []int    // in place of Partitions: each set replaces the one before
+	Partitions []int        // all of them where it is nil
+	Assigned   <-chan []int // in place of Partitions: each set replaces the one before
+	// Served, if set, is told which partitions are served, as in document.Config.
+	Served         func(partition int, serving bool)
 	PartitionCount int             // of every domain
 	Offset         time.Duration   // QUIRE_CLOCK_OFFSET, 0 outside development
 	Bounds         document.Bounds // zero fields take their defaults
@@ -34,8 +36,8 @@ type Service struct {
 // New checks the configuration. Nothing is contacted before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	engine, err := document.New(document.Config{
-		Policy: fold.QuickPastes(), Partitions: cfg.Partitions, Assigned: cfg.Assigned, PartitionCount: cfg.PartitionCount,
-		Offset: cfg.Offset, Bounds: cfg.Bounds,
+		Policy: fold.QuickPastes(), Partitions: cfg.Partitions, Assigned: cfg.Assigned, Served: cfg.Served,
+		PartitionCount: cfg.PartitionCount, Offset: cfg.Offset, Bounds: cfg.Bounds,
 	}, deps)
 	if err != nil {
 		return nil, err
