@@ -78,9 +78,11 @@ func (p *process) openView(ctx context.Context, domain event.Domain, collections
 	if domain == event.Billing {
 		synchronous = sqlite.Full
 	}
-	store, err := sqlite.Open(ctx, sqlite.Config{
-		Path: filepath.Join(p.folder.Views(), string(domain)+".db"), Collections: collections, Synchronous: synchronous,
-	})
+	path := filepath.Join(p.folder.Views(), string(domain)+".db")
+	if err := p.folder.CheckUsed(path); err != nil {
+		return nil, err
+	}
+	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Collections: collections, Synchronous: synchronous})
 	if err != nil {
 		return nil, fmt.Errorf("open the read model of %s: %w", domain, err)
 	}

@@ -83,6 +83,21 @@ func (f *Folder) AdminTokenFile() string { return filepath.Join(f.Path, adminFil
 // Streams are the journals that a former start has recorded.
 func (f *Folder) Streams() []string { return slices.Clone(f.version.streams) }
 
+// CheckUsed refuses a file that is missing or empty although a former start has written it: what it
+// held is nowhere else. The error wraps ErrDamaged.
+func (f *Folder) CheckUsed(path string) error {
+	if len(f.version.streams) == 0 {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		return nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	return fmt.Errorf("%w: %s is missing or empty, and was not before; restore the data folder from a backup. Nothing was changed",
+		ErrDamaged, path)
+}
+
 var parts = []string{"nats", "views", "blobs"}
 
 // Open makes or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged
