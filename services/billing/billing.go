@@ -30,6 +30,13 @@ type Config struct {
 	Partitions     []int // all of them where it is nil
 	PartitionCount int   // of every domain; 1
 
+	// Assigned, if set, tells Run which partitions to fold, in place of Partitions: each set it gives
+	// replaces the one before. Run folds none until the first.
+	Assigned <-chan []int
+	// Served, if set, is told that a partition is folded to its end and answers from now on, or is about
+	// to stop. It is called by several goroutines, in order for each partition, and must not block.
+	Served func(partition int, serving bool)
+
 	Book *plan.Book // the price book to publish; plan.Published(10)
 
 	Replicas        int   // of streams that are made; 1
@@ -78,7 +85,7 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	c.PartitionCount = max(c.PartitionCount, 1)
-	if c.Partitions == nil {
+	if c.Partitions == nil && c.Assigned == nil {
 		for p := range c.PartitionCount {
 			c.Partitions = append(c.Partitions, p)
 		}
@@ -94,6 +101,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = 20 * time.Second
+	}
+	if c.Served == nil {
+		c.Served = func(int, bool) {}
 	}
 	if c.Progress == nil {
 		c.Progress = func(string, uint64, uint64) {}
@@ -149,7 +159,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return &Service{cfg: cfg.withDefaults(), deps: deps, ready: make(chan struct{})}, nil
 }
 
-// Ready is closed once all partitions have folded their journals to the end and answer.
+// Ready is closed once all partitions have folded their journals to the end and answer, for the first
+// time; at once where none is assigned.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
 
 // Run makes the streams that are missing, folds, and serves until ctx ends; then it writes
@@ -170,36 +181,20 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer stopUsers()
-	metrics := partition.NewMetrics(s.deps.Metrics)
 	group, work := errgroup.WithContext(ctx)
-	var partitions []*partition.Partition
-	for _, number := range s.cfg.Partitions {
-		p := partition.New(s.partitionConfig(number), partition.Deps{
-			NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Offset: s.deps.Offset,
-			Logger: s.deps.Logger, Metrics: metrics,
-		})
-		partitions = append(partitions, p)
-		group.Go(func() error { return p.Run(work) })
-	}
-	group.Go(func() error { return runUsers(work) })
-	group.Go(func() error {
-		for _, p := range partitions {
-			select {
-			case <-p.Ready():
-			case <-work.Done():
-				return nil
-			}
-		}
+	ready := newReadiness(func() {
 		check.Ready()
 		close(s.ready)
-		return nil
 	})
+	group.Go(func() error { return s.runPartitions(work, ready) })
+	group.Go(func() error { return runUsers(work) })
 	return group.Wait()
 }
 
+// streams are those of all partitions, folded here or not: whoever appends first must find them.
 func (s *Service) streams() []journal.Stream {
 	var streams []journal.Stream
-	for _, p := range s.cfg.Partitions {
+	for p := range s.cfg.PartitionCount {
 		streams = append(streams, journal.Stream{
 			Domain: string(event.Billing), Partition: p, Name: event.Billing.Stream(p), Subjects: event.Billing.Subjects(p),
 			KeepForever: true, Replicas: s.cfg.Replicas, MaxBytes: s.cfg.StreamMaxBytes,
