@@ -21,7 +21,7 @@ endef
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(BINARY)-build ## build quire and run it, with its data in ./data
@@ -90,3 +90,17 @@ tools/bin/protoc-gen-go-vtproto: PACKAGE = github.com/planetscale/vtprotobuf/cmd
 tools/bin/%: tools/go.mod
 	@echo "building $*"
 	@cd tools && GOWORK=off $(GO) build -o bin/$* $(PACKAGE)
+
+.PHONY: k8s-check
+k8s-check: ## check the manifests and the stores' configuration (10 minutes the first time)
+	cd deploy && GOWORK=off $(GO) test ./...
+	cd k8s/check && GOWORK=off $(GO) test ./...
+
+K8S_PROGRAMS := k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager sigs.k8s.io/kwok/cmd/kwok
+
+.PHONY: k8s-test
+k8s-test: ## apply the manifests to a real API server (builds it: 15 minutes the first time)
+	cd k8s/check && GOWORK=off $(GO) build -o bin/etcd go.etcd.io/etcd/server/v3
+	cd k8s/check && for program in $(K8S_PROGRAMS); do \
+	  GOWORK=off $(GO) build -o bin/$$(basename $$program) $$program || exit 1; done
+	cd k8s/check && GOWORK=off $(GO) test -count=1 -timeout 30m -tags cluster -run TestCluster -v .

@@ -40,6 +40,7 @@ var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
 	return memory, memory.WriteFile("/k8s/overlays/keda/kustomization.yaml", []byte(`
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
+namespace: quire
 resources: [../production]
 components: [../../components/keda]
 `))

@@ -59,6 +59,9 @@ func (c *checker) decode(o *Object) {
 		for _, message := range c.options.CRDs.validate(o) {
 			c.fault(o, "%s", message)
 		}
+		if nested(o.Fields, "metadata", "namespace") == "" {
+			c.fault(o, "it is in no namespace")
+		}
 		return
 	}
 	strict := serializer.NewCodecFactory(clientscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()

@@ -37,6 +37,7 @@ func plants() []planted {
 		{"bad restart policy", "dev", "Job/mongodb-init", "restartPolicy: OnFailure", "restartPolicy: Always", "restartPolicy"},
 		{"no namespace", "production", "Service/edge", "  namespace: quire\n", "", "no namespace"},
 		// Custom resources.
+		{"no namespace of a scaler", "keda", "ScaledObject/edge", "  namespace: quire\n", "", "no namespace"},
 		{"misspelled trigger", "keda", "ScaledObject/edge", "  triggers:", "  trigger:", "triggers"},
 		{"unknown field of a monitor", "production", "ServiceMonitor/quire", "interval: 15s", "intervall: 15s", "unknown field"},
 		{"alert without expression", "production", "PrometheusRule/quire", "alert: QuireEdgeSlow", "alarm: QuireEdgeSlow", "unknown field"},

@@ -27,7 +27,7 @@ func skaffold(t *testing.T) (document any, text []byte) {
 	return document, asJSON
 }
 
-func schema(t *testing.T) *jsonschema.Schema {
+func skaffoldSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile("testdata/skaffold-v4beta11.json")
 	if err != nil {
@@ -38,12 +38,12 @@ func schema(t *testing.T) *jsonschema.Schema {
 
 func TestSkaffoldKeepsToItsSchema(t *testing.T) {
 	document, _ := skaffold(t)
-	if err := schema(t).Validate(document); err != nil {
+	if err := skaffoldSchema(t).Validate(document); err != nil {
 		t.Error(err)
 	}
 	// The schema finds a fault where there is one.
 	document.(map[string]any)["build"].(map[string]any)["artefacts"] = true
-	if err := schema(t).Validate(document); err == nil {
+	if err := skaffoldSchema(t).Validate(document); err == nil {
 		t.Error("a misspelled field passes")
 	}
 }
