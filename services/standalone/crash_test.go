@@ -215,6 +215,37 @@ func TestADamagedJournalIsRefused(t *testing.T) {
 	if err := os.WriteFile(blocks[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	refuses(t, folder, "damaged", blocks[0], "at byte", "restore the data folder from a backup")
+	if after, err := os.ReadFile(blocks[0]); err != nil || !bytes.Equal(after, data) {
+		t.Error("the damaged file was changed")
+	}
+}
+
+// TestAMissingReadModelIsRefused: users and sessions are nowhere but in billing's.
+func TestAMissingReadModelIsRefused(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	if err := launch(t, folder).end(t, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	view := filepath.Join(folder, "views", "billing.db")
+	if err := os.Rename(view, view+".aside"); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, folder, "damaged", view, "restore the data folder from a backup")
+	if err := os.WriteFile(view, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, folder, "damaged", view, "restore the data folder from a backup")
+	if err := os.Rename(view+".aside", view); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, folder)
+}
+
+// refuses starts quire on the folder, which must fail in one line that says all of message.
+func refuses(t *testing.T, folder string, message ...string) {
+	t.Helper()
 	cmd := exec.Command(binary(t))
 	cmd.Env = environment("QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA="+folder)
 	out, err := cmd.CombinedOutput()
@@ -222,13 +253,10 @@ func TestADamagedJournalIsRefused(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Fatalf("exit %v\n%s", err, out)
 	}
-	for _, want := range []string{"damaged", blocks[0], "at byte", "restore the data folder from a backup"} {
+	for _, want := range message {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the message does not say %q: %s", want, out)
 		}
-	}
-	if after, err := os.ReadFile(blocks[0]); err != nil || !bytes.Equal(after, data) {
-		t.Error("the damaged file was changed")
 	}
 }
 
