@@ -18,6 +18,7 @@ import (
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/members"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/mongo"
@@ -33,6 +34,8 @@ type Service interface {
 // Settings are what a service is made with.
 type Settings struct {
 	PartitionCount int
+	Assigned       <-chan []int // as in document.Config
+	Served         func(partition int, serving bool)
 	Offset         time.Duration
 	Bounds         document.Bounds
 }
@@ -69,18 +72,32 @@ func (p Program) Run(ctx context.Context) error {
 		return errors.Join(err, store.Close())
 	}
 	metrics := telemetry.NewMetrics()
+	member := members.NewLate(nc, members.Config{
+		Service: p.Name, Partitions: env.service.PartitionCount, Replicas: env.service.Bounds.Replicas, Logger: log,
+	})
+	env.service.Assigned, env.service.Served = member.Assigned(), member.Serving
 	service, err := p.New(env.service, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: log, Metrics: metrics})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
 	group := lifecycle.New(log)
+	group.Grace = member.StopTime() + lifecycle.DefaultGrace
 	group.Add("views", lifecycle.Func(store.Run))
 	if env.opsListen != "" {
 		group.Add("operations", operations(env.opsListen, metrics, service, log))
 	}
-	group.Add(p.Name, service)
+	group.Add(p.Name, shared{service, member})
 	return errors.Join(group.Run(ctx), store.Close())
 }
+
+// shared is a service that folds its share of the partitions, and hands it over before it stops.
+type shared struct {
+	Service
+	member *members.Late
+}
+
+// Run implements lifecycle.Component.
+func (s shared) Run(ctx context.Context) error { return s.member.Host(ctx, s.Service.Run) }
 
 type environment struct {
 	service   Settings

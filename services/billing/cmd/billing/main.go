@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"quire.dev/pkg/blob/s3"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/members"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views/mongo"
@@ -76,7 +78,7 @@ func read(environ []string) (*settings, error) {
 	return out, r.Err()
 }
 
-// partitions reads which of them this instance folds: "0-7,12", all where it is unset.
+// partitions reads which of them this instance folds: "0-7,12", its share of all where it is unset.
 func partitions(r *config.Reader, count int) []int {
 	const name = "QUIRE_BILLING_PARTITIONS"
 	text := r.String(name, "")
@@ -131,6 +133,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	member := share(cfg, nc, log)
 	service, err := billing.New(cfg.billing, billing.Deps{
 		NC: nc, Views: store, Blobs: blobs, Offset: cfg.offset, Logger: log, Metrics: metrics, Health: health,
 	})
@@ -144,9 +147,44 @@ func run(ctx context.Context) error {
 		return serveOperators(ctx, cfg.opsListen, telemetry.Handler(metrics, health))
 	}))
 	group.Add("read model", lifecycle.Func(store.Run))
-	group.Add("billing", service)
+	if member == nil {
+		group.Add("billing", service)
+	} else {
+		group.Grace += member.StopTime()
+		group.Add("billing", shared{service, member})
+	}
 	return group.Run(ctx)
 }
+
+// folders of each partition: while one is lost the other answers.
+const folders = 2
+
+// handover is how long a partition that has moved is folded on at most: its next folder reads a snapshot
+// and what the journal holds since.
+const handover = 30 * time.Second
+
+// share makes the settings follow the members of the service. It returns nil where they name the
+// partitions.
+func share(cfg *settings, nc *nats.Conn, log *slog.Logger) *members.Late {
+	if cfg.billing.Partitions != nil {
+		return nil
+	}
+	member := members.NewLate(nc, members.Config{
+		Service: "billing", Partitions: cfg.billing.PartitionCount, Folders: folders, Handover: handover,
+		Replicas: cfg.billing.Replicas, Logger: log,
+	})
+	cfg.billing.Assigned, cfg.billing.Served = member.Assigned(), member.Serving
+	return member
+}
+
+// shared is a service that folds its share of the partitions, and hands it over before it stops.
+type shared struct {
+	*billing.Service
+	member *members.Late
+}
+
+// Run implements lifecycle.Component.
+func (s shared) Run(ctx context.Context) error { return s.member.Host(ctx, s.Service.Run) }
 
 // serveOperators answers /livez, /readyz and /metrics until ctx ends.
 func serveOperators(ctx context.Context, address string, handler http.Handler) error {

@@ -16,7 +16,8 @@ func main() {
 		Collections: lite.Collections(),
 		New: func(settings process.Settings, deps document.Deps) (process.Service, error) {
 			return lite.New(lite.Config{
-				PartitionCount: settings.PartitionCount, Offset: settings.Offset, Bounds: settings.Bounds,
+				PartitionCount: settings.PartitionCount, Assigned: settings.Assigned, Served: settings.Served,
+				Offset: settings.Offset, Bounds: settings.Bounds,
 			}, deps)
 		},
 	}
