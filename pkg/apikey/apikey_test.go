@@ -87,7 +87,8 @@ func TestNetworksAreKeyed(t *testing.T) {
 	if a.Network([]byte{127, 0, 0, 1}) == b.Network([]byte{127, 0, 0, 1}) {
 		t.Error("the hash of a network does not depend on the secret")
 	}
-	if a.NewNonce([]byte("x")) != a.NewNonce([]byte("x")) || a.NewAccountID([]byte("x")) != a.NewAccountID([]byte("x")) {
+	again := secret(t, "0123456789abcdef")
+	if a.NewNonce([]byte("x")) != again.NewNonce([]byte("x")) || a.NewAccountID([]byte("x")) != again.NewAccountID([]byte("x")) {
 		t.Error("a repeated command gets another nonce or account")
 	}
 }

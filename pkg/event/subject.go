@@ -36,7 +36,9 @@ func AccountSubject(partition int) string { return fmt.Sprintf("billing.%d.accou
 func PricesSubject(partition int) string { return fmt.Sprintf("billing.%d.prices", partition) }
 
 // RequestSubject takes a document domain's RequestBatch events.
-func (d Domain) RequestSubject(partition int) string { return fmt.Sprintf("%s.%d.request", d, partition) }
+func (d Domain) RequestSubject(partition int) string {
+	return fmt.Sprintf("%s.%d.request", d, partition)
+}
 
 // Subjects lists what one partition's stream of the domain stores.
 func (d Domain) Subjects(partition int) []string {
@@ -72,7 +74,9 @@ func VerdictSubject(source string) string { return "edge." + source + ".verdict"
 func CommandOutcomeSubject(source string) string { return "edge." + source + ".command" }
 
 // OutcomeSubject carries a domain's OutcomeBatch messages to the source.
-func (d Domain) OutcomeSubject(source string) string { return "edge." + source + ".outcome." + string(d) }
+func (d Domain) OutcomeSubject(source string) string {
+	return "edge." + source + ".outcome." + string(d)
+}
 
 // AnswerSubjects matches every subject that answers the source.
 func AnswerSubjects(source string) string { return "edge." + source + ".>" }

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"quire.dev/pkg/journal"
@@ -44,7 +45,7 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	mustHoldOnce(t, folded, o.ackedIDs())
 	mustRepeatIdentically(t, messages)
 	journaltest.Eventually(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
-	if err := end(); err != context.Canceled {
+	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package journal_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -116,7 +117,7 @@ func TestRestartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	mustHoldOnce(t, folded, acked)
 	mustRepeatIdentically(t, messages)
 	journaltest.Eventually(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
-	if err := end(); err != context.Canceled {
+	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
 }
@@ -173,7 +174,7 @@ func TestFollowResumesAfterTheSequenceItIsGiven(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-done; err != context.Canceled {
+		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Fatalf("follow returned %v", err)
 		}
 	}
@@ -210,7 +211,7 @@ func TestSlowHandlerSlowsTheServerDownAndLosesNothing(t *testing.T) {
 	})
 	close(hold)
 	journaltest.Eventually(t, "all handled", func() bool { return check.seen() == messages+1 })
-	if err := end(); err != context.Canceled {
+	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
 }

@@ -117,7 +117,7 @@ func TestFollowOutlivesItsConsumer(t *testing.T) {
 	}
 	publish(t, nc, testSubject, "b")
 	journaltest.Eventually(t, "the second message", func() bool { return check.seen() == 2 })
-	if err := end(); err != context.Canceled {
+	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestFollowDoesNotMissWhatTheConnectionDrops(t *testing.T) {
 		s.Drop()
 		journaltest.Eventually(t, "connections", func() bool { return nc.IsConnected() && nc.Flush() == nil })
 	}
-	if err := end(); err != context.Canceled {
+	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
 }

@@ -22,8 +22,10 @@ const (
 // Tiers lists the tiers.
 func Tiers() []Tier { return []Tier{Free, Pro, Max, Admin} }
 
-var tierNames = [...]string{Free: "free", Pro: "pro", Max: "max", Admin: "admin"}
-var tierTitles = [...]string{Free: "Free", Pro: "Pro", Max: "Max", Admin: "Admin"}
+var (
+	tierNames  = [...]string{Free: "free", Pro: "pro", Max: "max", Admin: "admin"}
+	tierTitles = [...]string{Free: "Free", Pro: "Pro", Max: "Max", Admin: "Admin"}
+)
 
 // String is the tier's name in the API.
 func (t Tier) String() string {

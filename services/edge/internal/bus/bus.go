@@ -73,9 +73,13 @@ func (c *Config) setDefaults() error {
 		value     *time.Duration
 		otherwise time.Duration
 	}{
-		{&c.AdmitTimeout, 5 * time.Second}, {&c.WriteTimeout, 5 * time.Second}, {&c.ReadTimeout, 3 * time.Second},
-		{&c.QueryTimeout, 10 * time.Second}, {&c.DrainTimeout, 10 * time.Second},
-		{&c.ResendAfter, time.Second}, {&c.RefusalTTL, maxRefusalTTL},
+		{&c.AdmitTimeout, 5 * time.Second},
+		{&c.WriteTimeout, 5 * time.Second},
+		{&c.ReadTimeout, 3 * time.Second},
+		{&c.QueryTimeout, 10 * time.Second},
+		{&c.DrainTimeout, 10 * time.Second},
+		{&c.ResendAfter, time.Second},
+		{&c.RefusalTTL, maxRefusalTTL},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.otherwise

@@ -247,7 +247,7 @@ func TestRegistrationsUnderOneIdempotencyKey(t *testing.T) {
 			}
 		}
 	})
-	if s.proposeAccount(nil, "a@b") == s.proposeAccount(nil, "a@b") {
+	if one, other := s.proposeAccount(nil, "a@b"), s.proposeAccount(nil, "a@b"); one == other {
 		t.Error("without a key two registrations propose one account")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,6 +117,7 @@ func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
 		{"body too large", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n12345678901", "too_large", 413, ""},
 		{"two lengths", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n12", "malformed", 400, ""},
 		{"length and chunks", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed", 400, ""},
+		{"no host", "GET /there HTTP/1.1\r\n\r\n", "malformed", 400, ""},
 		{"header without colon", "GET /there HTTP/1.1\r\nHost: a\r\nAbc\r\n\r\n", "malformed", 400, ""},
 		{"folded header", "GET /there HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", "malformed", 400, ""},
 		{"bad chunk", "POST /there HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", "malformed", 400, ""},
@@ -344,7 +346,7 @@ func TestSlowClientsAreNotWaitedFor(t *testing.T) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(20 * time.Second))
-	if n, err := c.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("an idle connection gave %d bytes, %v", n, err)
 	}
 }
@@ -383,7 +385,6 @@ func TestARunningRequestIsFinishedAtAStop(t *testing.T) {
 			}
 			close(finish)
 		}()
-
 	}) // its end stops the server
 	if err := <-stopped; err != nil {
 		t.Error(err)

@@ -329,7 +329,7 @@ func (s *Server) readText(c *fiber.Ctx, r *draftRules, d *draft) (uint64, error)
 }
 
 // document is the draft as a new document.
-func (d *draft) document(r *draftRules) *event.Document {
+func (d *draft) document() *event.Document {
 	doc := &event.Document{Language: defaultLanguage, Visibility: uint32(event.Unlisted), Tags: d.tags}
 	if d.title != nil {
 		doc.Title = *d.title

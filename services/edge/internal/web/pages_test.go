@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -133,7 +134,7 @@ func TestViewsAreLimitedBySource(t *testing.T) {
 	var e *fault.Error
 	if fault.KindOf(err) != fault.RateLimited || fault.RateLimited.Status() != 429 {
 		t.Errorf("one too many: %v", err)
-	} else if e = err.(*fault.Error); e.RetryAfter < 1 {
+	} else if errors.As(err, &e) && e.RetryAfter < 1 {
 		t.Errorf("Retry-After %d", e.RetryAfter)
 	}
 	if err := l.admit(other, now); err != nil {

@@ -60,7 +60,7 @@ func (s *Server) createText(c *fiber.Ctx, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	doc := d.document(rules)
+	doc := d.document()
 	doc.Id, doc.Owner = s.newItemID(idem), uint64(who.account)
 	if who.anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))

@@ -19,15 +19,6 @@ const timeFormat = "2006-01-02T15:04:05.000Z"
 // formatTime writes Unix milliseconds.
 func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(timeFormat) }
 
-// optionalTime is formatTime, or nil for 0: JSON's null.
-func optionalTime(ms int64) *string {
-	if ms == 0 {
-		return nil
-	}
-	t := formatTime(ms)
-	return &t
-}
-
 // json answers with v in JSON.
 func (s *Server) json(c *fiber.Ctx, status int, v any) error {
 	var out bytes.Buffer

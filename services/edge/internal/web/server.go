@@ -176,7 +176,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			s.log.Warn("requests were still running at the end of the grace period")
 			err = nil
 		}
-		<-served
+		<-served //nolint:errcheck // the listener is closed, as was wanted
 	}
 	wrapped.waiting.Wait()
 	return err
@@ -247,6 +247,10 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) {
 			writeFailure(ctx, fault.New(fault.Internal, internalMessage))
 		}
 	}()
+	if h := &ctx.Request.Header; h.IsHTTP11() && len(h.Host()) == 0 { // RFC 9112, 3.2
+		writeFailure(ctx, fault.New(fault.Malformed, "The Host header is missing."))
+		return
+	}
 	if !knownMethod(ctx.Method()) {
 		ctx.Request.Header.SetMethod(fiber.MethodPatch) // which no route has: 404, or 405 with what is allowed
 	}
