@@ -185,8 +185,12 @@ func TestAdminPathsAskForTheToken(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "free")
 	calls := []struct{ method, path string }{
-		{"POST", "/api/admin/accounts"}, {"GET", "/api/admin/accounts/" + a.id}, {"PUT", "/api/admin/accounts/" + a.id + "/tier"},
-		{"POST", "/api/admin/accounts/" + a.id + "/credits"}, {"GET", "/api/admin/requests/01900000-0000-7000-8000-000000000000"}, {"POST", "/api/admin/audit"},
+		{"POST", "/api/admin/accounts"},
+		{"GET", "/api/admin/accounts/" + a.id},
+		{"PUT", "/api/admin/accounts/" + a.id + "/tier"},
+		{"POST", "/api/admin/accounts/" + a.id + "/credits"},
+		{"GET", "/api/admin/requests/01900000-0000-7000-8000-000000000000"},
+		{"POST", "/api/admin/audit"},
 	}
 	for _, c := range calls {
 		for _, header := range []map[string]string{{}, {"Authorization": "Bearer wrong"}, {"Authorization": testAdminToken}, {"Authorization": "Bearer " + a.key}, {"x-api-key": testAdminToken}} {

@@ -530,7 +530,7 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 		t.Errorf("ascending %v, descending reversed %v", ascending, descending)
 	}
 	for query, want := range map[string]int{
-		"q=Title": 13, "q=title": 13, "q=ther+1": 6, "tag=odd": 12, "tag=even": 13, "tag=od": 0, "visibility=private": 12, "visibility=unlisted": 0,
+		"q=Title": 13, "q=title": 13, "q=other+1": 6, "tag=odd": 12, "tag=even": 13, "tag=od": 0, "visibility=private": 12, "visibility=unlisted": 0,
 		"language=go": 13, "language=go&tag=odd": 0, "tag=more&q=other+3": 1,
 	} {
 		if got := walk(query+"&limit=4", nil); len(got) != want {

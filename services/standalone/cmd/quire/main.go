@@ -105,7 +105,7 @@ func (c *command) parse(flags *flag.FlagSet, args []string, want int) ([]string,
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			_ = c.help(nil, nil) // it can't fail
+			c.printHelp()
 			return nil, flag.ErrHelp
 		}
 		return nil, usageError{err}
@@ -125,6 +125,11 @@ func (c *command) version(_ context.Context, args []string) error {
 }
 
 func (c *command) help(context.Context, []string) error {
+	c.printHelp()
+	return nil
+}
+
+func (c *command) printHelp() {
 	fmt.Fprintln(c.stdout, "Usage: quire [command]")
 	fmt.Fprintln(c.stdout)
 	for _, s := range subcommands() {
@@ -140,5 +145,4 @@ The other commands speak to the quire that runs on QUIRE_DATA, else to QUIRE_PUB
 admin token of QUIRE_ADMIN_TOKEN or of the data folder. Where none runs, audit and explain start one on the data
 folder, on a free port of this machine, and stop it again.
 `)
-	return nil
 }

@@ -76,21 +76,25 @@ func (c *command) whileRunning(ctx context.Context, q *standalone.Quire, use fun
 		return err
 	case <-q.Ready():
 	}
-	used := make(chan error, 1)
+	used := make(chan struct{})
+	var useErr error
 	inner, stopUse := context.WithCancel(ctx)
 	defer stopUse()
-	go func() { used <- use(inner) }()
+	go func() {
+		defer close(used)
+		useErr = use(inner)
+	}()
 	select {
 	case err := <-ended: // it failed, or was told to stop
 		stopUse()
 		<-used
 		return err
-	case err := <-used:
+	case <-used:
 		cancel()
-		if runErr := <-ended; err == nil {
-			err = runErr
+		if err := <-ended; useErr == nil {
+			return err
 		}
-		return err
+		return useErr
 	}
 }
 

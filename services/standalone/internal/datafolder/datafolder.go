@@ -120,8 +120,7 @@ func Open(path string, opts Options) (*Folder, error) {
 		return nil, err
 	}
 	if err := f.open(made, opts); err != nil {
-		f.lock.Close()
-		return nil, err
+		return nil, errors.Join(err, f.lock.Close())
 	}
 	return f, nil
 }

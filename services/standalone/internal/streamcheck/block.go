@@ -55,11 +55,7 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 		return record{}, false
 	}
 	h.Reset()
-	h.Write(head[4:20])
-	h.Write(data[:subject])
-	h.Write(data[from:end])
-	var sum [checksumBytes]byte
-	if !bytes.Equal(h.Sum(sum[:0]), data[end:]) {
+	if !bytes.Equal(sum(h, head[4:20], data[:subject], data[from:end]), data[end:]) {
 		return record{}, false
 	}
 	sequence := binary.LittleEndian.Uint64(head[4:])
@@ -69,6 +65,14 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 		erased:    sequence&erasedBit != 0,
 		tombstone: sequence&tombstoneBit != 0,
 	}, true
+}
+
+// sum is the checksum of the parts, one after the other.
+func sum(h *highwayhash.Digest64, parts ...[]byte) []byte {
+	for _, part := range parts {
+		_, _ = h.Write(part) // a hash takes everything
+	}
+	return h.Sum(nil)
 }
 
 func statedLength(buf []byte) int64 {

@@ -193,13 +193,11 @@ func checkMeta(dir, name string) error {
 	if err != nil {
 		return damaged(file, 0, "the description of journal %s can't be read: %v", name, err)
 	}
-	sum, err := os.ReadFile(filepath.Join(dir, "meta.sum"))
+	want, err := os.ReadFile(filepath.Join(dir, "meta.sum"))
 	if err != nil {
 		return damaged(file, 0, "the checksum of its description can't be read: %v", err)
 	}
-	h := newHash(name)
-	h.Write(meta)
-	if hex.EncodeToString(h.Sum(nil)) != string(sum) {
+	if hex.EncodeToString(sum(newHash(name), meta)) != string(want) {
 		return damaged(file, 0, "the description of journal %s does not match its checksum", name)
 	}
 	var config struct{ Compression string }
@@ -286,10 +284,8 @@ func indexedLast(p *plan) (uint64, bool) {
 	if err != nil || len(data) < 32 {
 		return 0, false
 	}
-	body, sum := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]
-	h := newHash(p.name)
-	h.Write(body)
-	if !bytes.Equal(h.Sum(nil), sum) || body[0] != 11 {
+	body, want := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]
+	if !bytes.Equal(sum(newHash(p.name), body), want) || body[0] != 11 {
 		return 0, false
 	}
 	body = body[2:]
