@@ -31,6 +31,8 @@ func journaled() map[string]event.Message {
 		"ledger_entry":          &event.LedgerEntry{},
 		"statement_answer":      &event.StatementAnswer{},
 		"billing_state":         &event.BillingState{},
+		"domain_state":          &event.DomainState{},
+		"domain_redo":           &event.DomainRedo{},
 	}
 }
 
