@@ -90,7 +90,7 @@ func TestSlowFolderDoesNotDecideOnTheFuture(t *testing.T) {
 
 // TestNothingIsFinalBeforeBillingKnows runs while billing's journal can't be written.
 func TestNothingIsFinalBeforeBillingKnows(t *testing.T) {
-	w := newWorldWithoutBilling(t, fold.Pastes())
+	w := newWorldWithoutBilling(t, fold.Pastes(), 1)
 	running := w.start()
 	e := w.newEdge("edge1")
 	made := create(alice, text("x"))

@@ -39,6 +39,7 @@ type world struct {
 	views    *flakyViews
 	blobs    blob.Store
 	policy   fold.Policy
+	count    int // partitions
 	bounds   document.Bounds
 	offset   time.Duration
 	assigned <-chan []int
@@ -48,32 +49,44 @@ type world struct {
 
 func newWorld(t *testing.T, policy fold.Policy) *world {
 	t.Helper()
-	w := newWorldWithoutBilling(t, policy)
+	return newWorldOf(t, policy, 1)
+}
+
+func newWorldOf(t *testing.T, policy fold.Policy, count int) *world {
+	t.Helper()
+	w := newWorldWithoutBilling(t, policy, count)
 	w.startBilling()
 	return w
 }
 
-// startBilling makes the journal that settlements go to.
+// startBilling makes the journals that settlements go to.
 func (w *world) startBilling() {
 	w.t.Helper()
-	billing := journal.Stream{Domain: "billing", Name: event.Billing.Stream(0), Subjects: event.Billing.Subjects(0), KeepForever: true}
-	if err := journal.Ensure(w.t.Context(), w.nc, []journal.Stream{billing}, 1); err != nil {
+	w.ensure(event.Billing)
+}
+
+func (w *world) ensure(domain event.Domain) {
+	w.t.Helper()
+	var streams []journal.Stream
+	for p := range w.count {
+		streams = append(streams, journal.Stream{
+			Domain: string(domain), Partition: p, Name: domain.Stream(p), Subjects: domain.Subjects(p), KeepForever: domain == event.Billing,
+		})
+	}
+	if err := journal.Ensure(w.t.Context(), w.nc, streams, w.count); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func newWorldWithoutBilling(t *testing.T, policy fold.Policy) *world {
+func newWorldWithoutBilling(t *testing.T, policy fold.Policy, count int) *world {
 	t.Helper()
-	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, log: &logBuffer{}}
+	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, count: count, log: &logBuffer{}}
 	w.nc = w.server.Conn(t)
 	w.bounds = document.Bounds{
 		SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
 		OrphansEvery: 20 * time.Millisecond, PurgeEvery: 20 * time.Millisecond, CommitDelay: time.Millisecond,
 	}
-	domain := journal.Stream{Domain: string(policy.Domain), Name: policy.Domain.Stream(0), Subjects: policy.Domain.Subjects(0)}
-	if err := journal.Ensure(t.Context(), w.nc, []journal.Stream{domain}, 1); err != nil {
-		t.Fatal(err)
-	}
+	w.ensure(policy.Domain)
 	w.views = &flakyViews{Store: w.openViews(filepath.Join(w.folder, "views.db"))}
 	blobs, err := disk.Open(filepath.Join(w.folder, "blobs"))
 	if err != nil {
@@ -125,7 +138,7 @@ func (w *world) await(e *engine) {
 func (w *world) launch(store views.Store) *engine {
 	w.t.Helper()
 	built, err := document.New(
-		document.Config{Policy: w.policy, PartitionCount: 1, Bounds: w.bounds, Offset: w.offset, Assigned: w.assigned, Served: w.served},
+		document.Config{Policy: w.policy, PartitionCount: w.count, Bounds: w.bounds, Offset: w.offset, Assigned: w.assigned, Served: w.served},
 		document.Deps{NC: w.server.Conn(w.t), Views: store, Blobs: w.blobs, Logger: slog.New(slog.NewTextHandler(w.log, nil))},
 	)
 	if err != nil {
@@ -206,7 +219,12 @@ func (e *edge) encode(requests ...*event.Request) []byte {
 // store appends a batch to the journal and waits until it is stored.
 func (e *edge) store(data []byte) {
 	e.w.t.Helper()
-	m, err := e.w.nc.Request(e.w.policy.Domain.RequestSubject(0), data, 10*time.Second)
+	e.storeAt(0, data)
+}
+
+func (e *edge) storeAt(partition int, data []byte) {
+	e.w.t.Helper()
+	m, err := e.w.nc.Request(e.w.policy.Domain.RequestSubject(partition), data, 10*time.Second)
 	if err != nil {
 		e.w.t.Fatalf("store a batch: %v", err)
 	}
@@ -215,9 +233,10 @@ func (e *edge) store(data []byte) {
 	}
 }
 
+// send stores requests on items of one partition.
 func (e *edge) send(requests ...*event.Request) uint64 {
 	e.w.t.Helper()
-	e.store(e.encode(requests...))
+	e.storeAt(event.ItemPartition(requests[0].Item, e.w.count), e.encode(requests...))
 	return e.number
 }
 
@@ -330,7 +349,8 @@ func (w *world) tryRead(request *event.ReadBatch) ([]*event.ReadAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.nc.PublishRequest(w.policy.Domain.ReadSubject(0), inbox, data); err != nil {
+	partition := event.ItemPartition(reads[0].Item, w.count)
+	if err := w.nc.PublishRequest(w.policy.Domain.ReadSubject(partition), inbox, data); err != nil {
 		return nil, err
 	}
 	answers := make([]*event.ReadAnswer, len(reads))
@@ -381,10 +401,19 @@ func (w *world) list(r *event.ListRequest) *event.ListAnswer {
 	return answer
 }
 
-// settled folds the billing journal as billing does: by source and sequence, each batch as a whole.
+// settled folds the billing journals as billing does: by source and sequence, each batch as a whole.
 func (w *world) settled() []*event.Settlement {
 	w.t.Helper()
-	billing := journal.Open(w.nc, event.Billing.Stream(0))
+	var all []*event.Settlement
+	for p := range w.count {
+		all = append(all, w.settledIn(p)...)
+	}
+	return all
+}
+
+func (w *world) settledIn(partition int) []*event.Settlement {
+	w.t.Helper()
+	billing := journal.Open(w.nc, event.Billing.Stream(partition))
 	last, err := billing.LastSequence(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,0 +1,213 @@
+package document_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/document"
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/members"
+)
+
+// sharing is an engine that folds its share, as a process of its own does.
+type sharing struct {
+	w        *world
+	instance string
+	engine   *document.Engine
+	nc       *nats.Conn
+	views    *flakyViews
+	leave    context.CancelFunc
+	ended    chan struct{}
+	err      error // once ended is closed
+
+	mu     sync.Mutex
+	served map[int]bool
+}
+
+func (w *world) share(instance string) *sharing {
+	w.t.Helper()
+	s := &sharing{
+		w: w, instance: instance, nc: w.server.Conn(w.t), views: &flakyViews{Store: w.views.Store},
+		ended: make(chan struct{}), served: map[int]bool{},
+	}
+	log := slog.New(slog.NewTextHandler(w.log, nil)).With("instance", instance)
+	member := members.NewLate(s.nc, members.Config{
+		Service: string(w.policy.Domain), Instance: instance, Partitions: w.count,
+		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Logger: log,
+	})
+	var err error
+	s.engine, err = document.New(
+		document.Config{Policy: w.policy, PartitionCount: w.count, Bounds: w.bounds, Assigned: member.Assigned(), Served: func(p int, serving bool) {
+			s.note(p, serving)
+			member.Serving(p, serving)
+		}},
+		document.Deps{NC: s.nc, Views: s.views, Blobs: w.blobs, Logger: log},
+	)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	s.leave = cancel
+	go func() {
+		defer close(s.ended)
+		s.err = member.Host(ctx, s.engine.Run)
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-s.ended
+	})
+	return s
+}
+
+func (s *sharing) note(partition int, serving bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if serving {
+		s.served[partition] = true
+	} else {
+		delete(s.served, partition)
+	}
+}
+
+func (s *sharing) serves() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.served))
+}
+
+// kill ends it without a word to the others, and with all that is not committed.
+func (s *sharing) kill() {
+	s.w.t.Helper()
+	s.views.set(func() { s.views.fail = true })
+	s.nc.Close()
+	<-s.ended
+	if !errors.Is(s.err, nats.ErrConnectionClosed) {
+		s.w.t.Fatalf("ended with %v", s.err)
+	}
+}
+
+// waitShared waits until each partition is served by its owner among these, and by nobody else.
+func (w *world) waitShared(all ...*sharing) {
+	w.t.Helper()
+	var names []string
+	for _, s := range all {
+		names = append(names, s.instance)
+	}
+	want := map[string][]int{}
+	for p := range w.count {
+		owner := members.Owners(names, p, 1)[0]
+		want[owner] = append(want[owner], p)
+	}
+	journaltest.Eventually(w.t, fmt.Sprintf("partitions are shared as %v", want), func() bool {
+		for _, s := range all {
+			if !slices.Equal(s.serves(), want[s.instance]) || !s.engine.Serving() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// sent are requests that wait for their outcomes.
+type sent map[uint64]*event.Request
+
+func (s sent) add(e *edge, r *event.Request) { s[e.send(r)] = r }
+
+func (s sent) wait(e *edge) {
+	e.w.t.Helper()
+	for number, r := range s {
+		if o := e.wait(number, 1)[0]; o.Status != event.OutcomeStatus_OK {
+			e.w.t.Fatalf("%T of %s: %v", r.Action, r.Item, o)
+		}
+	}
+}
+
+// TestSharedPartitionsAreTakenOver holds that a request is decided once and answered, whoever comes,
+// dies and leaves meanwhile.
+func TestSharedPartitionsAreTakenOver(t *testing.T) {
+	w := newWorldOf(t, fold.Pastes(), 4)
+	// Of four partitions any two of these have two each.
+	a, b := w.share("i-1"), w.share("i-2")
+	w.waitShared(a, b)
+	e := w.newEdge("edge1")
+	const batch = 30
+	made := sent{}
+	create30 := func() {
+		for range batch {
+			made.add(e, create(alice, text("x")))
+		}
+	}
+	create30()
+	made.wait(e)
+
+	create30() // some of them are folded by b and not projected
+	b.kill()
+	create30()
+	w.waitShared(a)
+	made.wait(e)
+
+	c := w.share("i-3")
+	create30()
+	w.waitShared(a, c)
+	made.wait(e)
+
+	c.leave()
+	for left := false; !left; {
+		select {
+		case <-c.ended:
+			left = true
+		default:
+		}
+		d := create(alice, text("x"))
+		made.add(e, d)
+		made.wait(e)
+		w.mustRead(d.Item)
+	}
+	if c.err != nil {
+		t.Fatalf("left with %v", c.err)
+	}
+	w.waitShared(a)
+
+	var requests []*event.Request
+	changed := sent{}
+	for _, r := range made {
+		requests = append(requests, r)
+		changed.add(e, retitle(alice, r.Item, "new"))
+	}
+	changed.wait(e)
+	for _, r := range made {
+		if d := w.get(alice, r.Item).Document; d.GetVersion() != 2 || d.GetTitle() != "new" {
+			t.Errorf("%s is %v after one change", r.Item, d)
+		}
+	}
+	for _, r := range changed {
+		requests = append(requests, r)
+	}
+	w.settlementsOf(requests...) // each once
+}
+
+// mustRead reads as an edge does, which asks again where nobody listens at the moment.
+func (w *world) mustRead(item string) {
+	w.t.Helper()
+	journaltest.Eventually(w.t, "an answer about "+item, func() bool {
+		answers, err := w.tryRead(&event.ReadBatch{NowMs: time.Now().UnixMilli(), Reads: []*event.Read{{Item: item, Requester: alice}}})
+		if errors.Is(err, nats.ErrNoResponders) {
+			return false
+		}
+		if err != nil || answers[0].Status != event.OutcomeStatus_OK {
+			w.t.Fatalf("read %s: %v, %v", item, answers, err)
+		}
+		return true
+	})
+}
