@@ -45,7 +45,7 @@ func (s *session) list(ctx context.Context, payload []byte) ([]byte, error) {
 func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error) {
 	limit := min(max(int(request.Limit), 1), maxListLimit)
 	wanted := newFilter(request)
-	answer := &event.ListAnswer{ScannedCreatedMs: request.AfterCreatedMs, ScannedId: request.AfterId}
+	answer := &event.ListAnswer{ScannedPosition: request.AfterPosition, ScannedId: request.AfterId}
 	if request.Account == 0 {
 		return answer, nil
 	}
@@ -55,8 +55,8 @@ func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.
 		Desc:  !request.Ascending,
 		Limit: min(listPage, s.e.cfg.Bounds.ListScan),
 	}
-	if request.AfterCreatedMs != 0 || request.AfterId != "" {
-		q.After, q.AfterID = []views.Value{views.Int(request.AfterCreatedMs)}, request.AfterId
+	if request.AfterPosition != 0 || request.AfterId != "" {
+		q.After, q.AfterID = []views.Value{views.Int(request.AfterPosition)}, request.AfterId
 	}
 	for scanned := 0; ; {
 		docs, err := s.e.deps.Views.List(ctx, s.names.documents, q)
@@ -78,9 +78,9 @@ func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.
 				answer.Documents = append(answer.Documents, doc)
 			}
 			if matches || len(answer.Documents) < limit {
-				answer.ScannedCreatedMs, answer.ScannedId = doc.CreatedMs, doc.Id
+				answer.ScannedPosition, answer.ScannedId = doc.ListPosition(), doc.Id
 			}
-			q.After, q.AfterID = []views.Value{views.Int(doc.CreatedMs)}, doc.Id
+			q.After, q.AfterID = []views.Value{views.Int(doc.ListPosition())}, doc.Id
 		}
 		if len(docs) < q.Limit {
 			return answer, nil

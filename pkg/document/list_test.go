@@ -101,9 +101,8 @@ func TestPagesAreStable(t *testing.T) {
 				for _, d := range answer.Documents {
 					seen[d.Id]++
 					if last != nil {
-						later := d.CreatedMs > last.CreatedMs || d.CreatedMs == last.CreatedMs && d.Id > last.Id
-						if later != ascending {
-							t.Errorf("%s of %d follows %s of %d", d.Id, d.CreatedMs, last.Id, last.CreatedMs)
+						if later := d.CreatedOrder > last.CreatedOrder; later != ascending {
+							t.Errorf("%s of %d follows %s of %d", d.Id, d.CreatedOrder, last.Id, last.CreatedOrder)
 						}
 					}
 					last = d
@@ -114,7 +113,7 @@ func TestPagesAreStable(t *testing.T) {
 				if !answer.More {
 					break
 				}
-				request.AfterCreatedMs, request.AfterId = answer.ScannedCreatedMs, answer.ScannedId
+				request.AfterPosition, request.AfterId = answer.ScannedPosition, answer.ScannedId
 				if page == 2 { // the last one seen, one that was, and a new one
 					e.do(remove(alice, last.Id), remove(alice, batch[20].Item), create(alice, text("new")))
 					delete(stay, last.Id)

@@ -73,7 +73,7 @@ func (n names) put(partition int, id string, d *event.Document, sequence uint64)
 	p.Doc.Keys = map[string]views.Value{keyPartition: views.Int(int64(partition))}
 	if d.Owner != 0 {
 		p.Doc.Keys[keyAccount] = accountValue(d.Owner)
-		p.Doc.Keys[keyCreated] = views.Int(d.CreatedMs)
+		p.Doc.Keys[keyCreated] = views.Int(d.ListPosition())
 	}
 	if d.ExpiresMs != 0 {
 		p.Doc.Keys[keyExpires] = views.Int(d.ExpiresMs)

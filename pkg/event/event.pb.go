@@ -3449,19 +3449,19 @@ func (x *ReadAnswer) GetUnavailable() bool {
 
 // ListRequest is a request on <domain>.<p>.list: one page of one account's documents in this partition.
 type ListRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	NowMs          int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
-	Account        uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
-	Limit          uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Ascending      bool                   `protobuf:"varint,4,opt,name=ascending,proto3" json:"ascending,omitempty"`
-	AfterCreatedMs int64                  `protobuf:"varint,5,opt,name=after_created_ms,json=afterCreatedMs,proto3" json:"after_created_ms,omitempty"` // position of the last item seen, all partitions; 0 with empty id: from the start
-	AfterId        string                 `protobuf:"bytes,6,opt,name=after_id,json=afterId,proto3" json:"after_id,omitempty"`
-	TitleContains  string                 `protobuf:"bytes,7,opt,name=title_contains,json=titleContains,proto3" json:"title_contains,omitempty"`
-	Tag            string                 `protobuf:"bytes,8,opt,name=tag,proto3" json:"tag,omitempty"`
-	Visibility     *uint32                `protobuf:"varint,9,opt,name=visibility,proto3,oneof" json:"visibility,omitempty"`
-	Language       string                 `protobuf:"bytes,10,opt,name=language,proto3" json:"language,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NowMs         int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Ascending     bool                   `protobuf:"varint,4,opt,name=ascending,proto3" json:"ascending,omitempty"`
+	AfterPosition int64                  `protobuf:"varint,5,opt,name=after_position,json=afterPosition,proto3" json:"after_position,omitempty"` // Document.ListPosition of the last item seen, all partitions; 0 with empty id: from the start
+	AfterId       string                 `protobuf:"bytes,6,opt,name=after_id,json=afterId,proto3" json:"after_id,omitempty"`
+	TitleContains string                 `protobuf:"bytes,7,opt,name=title_contains,json=titleContains,proto3" json:"title_contains,omitempty"`
+	Tag           string                 `protobuf:"bytes,8,opt,name=tag,proto3" json:"tag,omitempty"`
+	Visibility    *uint32                `protobuf:"varint,9,opt,name=visibility,proto3,oneof" json:"visibility,omitempty"`
+	Language      string                 `protobuf:"bytes,10,opt,name=language,proto3" json:"language,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListRequest) Reset() {
@@ -3522,9 +3522,9 @@ func (x *ListRequest) GetAscending() bool {
 	return false
 }
 
-func (x *ListRequest) GetAfterCreatedMs() int64 {
+func (x *ListRequest) GetAfterPosition() int64 {
 	if x != nil {
-		return x.AfterCreatedMs
+		return x.AfterPosition
 	}
 	return 0
 }
@@ -3565,13 +3565,13 @@ func (x *ListRequest) GetLanguage() string {
 }
 
 type ListAnswer struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Documents        []*Document            `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`                                          // without content bytes
-	More             bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`                                                   // there is more after scanned_created_ms, scanned_id
-	ScannedCreatedMs int64                  `protobuf:"varint,3,opt,name=scanned_created_ms,json=scannedCreatedMs,proto3" json:"scanned_created_ms,omitempty"` // how far the scan came
-	ScannedId        string                 `protobuf:"bytes,4,opt,name=scanned_id,json=scannedId,proto3" json:"scanned_id,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Documents       []*Document            `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`                                     // without content bytes
+	More            bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`                                              // there is more after scanned_position, scanned_id
+	ScannedPosition int64                  `protobuf:"varint,3,opt,name=scanned_position,json=scannedPosition,proto3" json:"scanned_position,omitempty"` // how far the scan came
+	ScannedId       string                 `protobuf:"bytes,4,opt,name=scanned_id,json=scannedId,proto3" json:"scanned_id,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListAnswer) Reset() {
@@ -3618,9 +3618,9 @@ func (x *ListAnswer) GetMore() bool {
 	return false
 }
 
-func (x *ListAnswer) GetScannedCreatedMs() int64 {
+func (x *ListAnswer) GetScannedPosition() int64 {
 	if x != nil {
-		return x.ScannedCreatedMs
+		return x.ScannedPosition
 	}
 	return 0
 }
@@ -6724,13 +6724,13 @@ const file_event_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\x0e2\x1d.quire.event.v1.OutcomeStatusR\x06status\x124\n" +
 	"\bdocument\x18\x03 \x01(\v2\x18.quire.event.v1.DocumentR\bdocument\x121\n" +
 	"\aoutcome\x18\x04 \x01(\v2\x17.quire.event.v1.OutcomeR\aoutcome\x12 \n" +
-	"\vunavailable\x18\x05 \x01(\bR\vunavailable\"\xc0\x02\n" +
+	"\vunavailable\x18\x05 \x01(\bR\vunavailable\"\xbd\x02\n" +
 	"\vListRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1c\n" +
-	"\tascending\x18\x04 \x01(\bR\tascending\x12(\n" +
-	"\x10after_created_ms\x18\x05 \x01(\x03R\x0eafterCreatedMs\x12\x19\n" +
+	"\tascending\x18\x04 \x01(\bR\tascending\x12%\n" +
+	"\x0eafter_position\x18\x05 \x01(\x03R\rafterPosition\x12\x19\n" +
 	"\bafter_id\x18\x06 \x01(\tR\aafterId\x12%\n" +
 	"\x0etitle_contains\x18\a \x01(\tR\rtitleContains\x12\x10\n" +
 	"\x03tag\x18\b \x01(\tR\x03tag\x12#\n" +
@@ -6739,12 +6739,12 @@ const file_event_proto_rawDesc = "" +
 	"visibility\x88\x01\x01\x12\x1a\n" +
 	"\blanguage\x18\n" +
 	" \x01(\tR\blanguageB\r\n" +
-	"\v_visibility\"\xa5\x01\n" +
+	"\v_visibility\"\xa2\x01\n" +
 	"\n" +
 	"ListAnswer\x126\n" +
 	"\tdocuments\x18\x01 \x03(\v2\x18.quire.event.v1.DocumentR\tdocuments\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\x12,\n" +
-	"\x12scanned_created_ms\x18\x03 \x01(\x03R\x10scannedCreatedMs\x12\x1d\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12)\n" +
+	"\x10scanned_position\x18\x03 \x01(\x03R\x0fscannedPosition\x12\x1d\n" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +

@@ -2731,8 +2731,8 @@ func (m *ListRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x32
 	}
-	if m.AfterCreatedMs != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AfterCreatedMs))
+	if m.AfterPosition != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AfterPosition))
 		i--
 		dAtA[i] = 0x28
 	}
@@ -2802,8 +2802,8 @@ func (m *ListAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x22
 	}
-	if m.ScannedCreatedMs != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ScannedCreatedMs))
+	if m.ScannedPosition != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ScannedPosition))
 		i--
 		dAtA[i] = 0x18
 	}
@@ -6525,8 +6525,8 @@ func (m *ListRequest) SizeVT() (n int) {
 	if m.Ascending {
 		n += 2
 	}
-	if m.AfterCreatedMs != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.AfterCreatedMs))
+	if m.AfterPosition != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AfterPosition))
 	}
 	l = len(m.AfterId)
 	if l > 0 {
@@ -6566,8 +6566,8 @@ func (m *ListAnswer) SizeVT() (n int) {
 	if m.More {
 		n += 2
 	}
-	if m.ScannedCreatedMs != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.ScannedCreatedMs))
+	if m.ScannedPosition != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ScannedPosition))
 	}
 	l = len(m.ScannedId)
 	if l > 0 {
@@ -14422,9 +14422,9 @@ func (m *ListRequest) UnmarshalVT(dAtA []byte) error {
 			m.Ascending = bool(v != 0)
 		case 5:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field AfterCreatedMs", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field AfterPosition", wireType)
 			}
-			m.AfterCreatedMs = 0
+			m.AfterPosition = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -14434,7 +14434,7 @@ func (m *ListRequest) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.AfterCreatedMs |= int64(b&0x7F) << shift
+				m.AfterPosition |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -14694,9 +14694,9 @@ func (m *ListAnswer) UnmarshalVT(dAtA []byte) error {
 			m.More = bool(v != 0)
 		case 3:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field ScannedCreatedMs", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field ScannedPosition", wireType)
 			}
-			m.ScannedCreatedMs = 0
+			m.ScannedPosition = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -14706,7 +14706,7 @@ func (m *ListAnswer) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.ScannedCreatedMs |= int64(b&0x7F) << shift
+				m.ScannedPosition |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

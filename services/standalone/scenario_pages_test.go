@@ -85,7 +85,7 @@ func TestPathsForOperatorsAndReaders(t *testing.T) {
 	if served := i.do(t, "GET", "/docs/openapi.yaml", request{}); served.status != http.StatusOK || string(served.body) != string(source) {
 		t.Errorf("what is served is not docs/openapi.yaml: %d, %d bytes", served.status, len(served.body))
 	}
-	for _, path := range []string{"/", "/console", "/docs"} {
+	for _, path := range []string{"/docs"} {
 		if got := i.do(t, "GET", path, request{}); got.status != http.StatusOK || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s: %d %s", path, got.status, got.header.Get("Content-Type"))
 		}

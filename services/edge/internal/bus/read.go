@@ -105,7 +105,7 @@ func (p *PendingRead) Wait(ctx context.Context) (*event.ReadAnswer, error) {
 const defaultListLimit = 50
 
 // List asks every partition for one page and merges them in the order of (created, id). NowMs is
-// set here. Where More is set, the next page starts after ScannedCreatedMs and ScannedId; a page
+// set here. Where More is set, the next page starts after ScannedPosition and ScannedId; a page
 // with More may have fewer documents than asked for, when the partitions' scans ended early.
 func (b *Bus) List(ctx context.Context, d event.Domain, q *event.ListRequest) (*event.ListAnswer, error) {
 	if b.reads[d] == nil {
@@ -153,16 +153,16 @@ func (b *Bus) scatter(ctx context.Context, timeout time.Duration, ask func(ctx c
 
 // position is a place in the order of a list.
 type position struct {
-	createdMs int64
-	id        string
+	listed int64 // Document.ListPosition
+	id     string
 }
 
 // compare is positive where p comes after o in ascending order.
 func (p position) compare(o position) int {
-	return cmp.Or(cmp.Compare(p.createdMs, o.createdMs), strings.Compare(p.id, o.id))
+	return cmp.Or(cmp.Compare(p.listed, o.listed), strings.Compare(p.id, o.id))
 }
 
-func positionOf(d *event.Document) position { return position{d.CreatedMs, d.Id} }
+func positionOf(d *event.Document) position { return position{d.ListPosition(), d.Id} }
 
 // mergePages is one page of all partitions. What lies after the place where the scan of any of them
 // ended is left for the next page, since that partition may have something that comes before it.
@@ -177,7 +177,7 @@ func mergePages(pages []*event.ListAnswer, limit int, ascending bool) *event.Lis
 	var horizon position
 	for _, page := range pages {
 		merged.Documents = append(merged.Documents, page.Documents...)
-		scanned := position{page.ScannedCreatedMs, page.ScannedId}
+		scanned := position{page.ScannedPosition, page.ScannedId}
 		if page.More && (!merged.More || after(horizon, scanned)) {
 			merged.More, horizon = true, scanned
 		}
@@ -196,7 +196,7 @@ func mergePages(pages []*event.ListAnswer, limit int, ascending bool) *event.Lis
 		merged.More, horizon = true, positionOf(merged.Documents[limit-1])
 	}
 	if merged.More {
-		merged.ScannedCreatedMs, merged.ScannedId = horizon.createdMs, horizon.id
+		merged.ScannedPosition, merged.ScannedId = horizon.listed, horizon.id
 	}
 	return merged
 }

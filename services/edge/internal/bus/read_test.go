@@ -97,7 +97,7 @@ func listed(docs []*event.Document, q *event.ListRequest, scan int) *event.ListA
 	if !q.Ascending {
 		slices.Reverse(inOrder)
 	}
-	from := position{q.AfterCreatedMs, q.AfterId}
+	from := position{q.AfterPosition, q.AfterId}
 	answer := &event.ListAnswer{}
 	for _, d := range inOrder {
 		c := positionOf(d).compare(from)
@@ -109,7 +109,7 @@ func listed(docs []*event.Document, q *event.ListRequest, scan int) *event.ListA
 			return answer
 		}
 		scan--
-		answer.ScannedCreatedMs, answer.ScannedId = d.CreatedMs, d.Id
+		answer.ScannedPosition, answer.ScannedId = d.ListPosition(), d.Id
 		if q.Tag == "" || slices.Contains(d.Tags, q.Tag) {
 			answer.Documents = append(answer.Documents, d)
 		}
@@ -172,7 +172,7 @@ func allPages(t *testing.T, b *Bus, limit int, ascending bool, tag string) (ids 
 	var after position
 	for range 1000 {
 		page, err := b.List(t.Context(), event.Paste, &event.ListRequest{
-			Limit: uint32(limit), Ascending: ascending, AfterCreatedMs: after.createdMs, AfterId: after.id, Tag: tag,
+			Limit: uint32(limit), Ascending: ascending, AfterPosition: after.listed, AfterId: after.id, Tag: tag,
 		})
 		if err != nil {
 			t.Fatalf("list: %v", err)
@@ -186,7 +186,7 @@ func allPages(t *testing.T, b *Bus, limit int, ascending bool, tag string) (ids 
 		if !page.More {
 			return ids
 		}
-		next := position{page.ScannedCreatedMs, page.ScannedId}
+		next := position{page.ScannedPosition, page.ScannedId}
 		if next == after {
 			t.Fatalf("the scan does not move on from %v", after)
 		}

@@ -66,7 +66,7 @@ func (s *Server) list(c *fiber.Ctx, l *listing) error {
 	}
 	b = append(b, `],"nextCursor":`...)
 	if page.More {
-		b = appendString(b, s.formatCursor(cursorScope(l, &who, q), position{page.ScannedCreatedMs, page.ScannedId}))
+		b = appendString(b, s.formatCursor(cursorScope(l, &who, q), position{page.ScannedPosition, page.ScannedId}))
 	} else {
 		b = append(b, "null"...)
 	}
@@ -120,15 +120,15 @@ func (s *Server) listQuery(c *fiber.Ctx, l *listing, who *caller) (*event.ListRe
 		if !ok {
 			return nil, fault.New(fault.InvalidCursor, "The cursor is not one that this list gave.")
 		}
-		q.AfterCreatedMs, q.AfterId = at.createdMs, at.id
+		q.AfterPosition, q.AfterId = at.listed, at.id
 	}
 	return q, nil
 }
 
 // position is where in a list a page ended.
 type position struct {
-	createdMs int64
-	id        string
+	listed int64 // Document.ListPosition
+	id     string
 }
 
 // cursorScope is what a cursor is good for: the list, the account and the order. Filters may change.
@@ -142,8 +142,8 @@ func cursorScope(l *listing, who *caller, q *event.ListRequest) string {
 
 // formatCursor makes an opaque cursor: the position, and a MAC of it and its scope.
 func (s *Server) formatCursor(scope string, at position) string {
-	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.createdMs)), at.id...)
-	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.createdMs)
+	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.listed)), at.id...)
+	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.listed)
 }
 
 // parseCursor reads what formatCursor made for the same scope.
@@ -154,5 +154,5 @@ func (s *Server) parseCursor(scope, text string) (position, bool) {
 		return position{}, false
 	}
 	at := position{int64(binary.BigEndian.Uint64(raw)), string(raw[8:])}
-	return at, s.secret.CheckLink(scope+at.id, at.createdMs, signature)
+	return at, s.secret.CheckLink(scope+at.id, at.listed, signature)
 }
