@@ -36,6 +36,7 @@ type stack struct {
 	nc     *nats.Conn
 	views  *switched
 	blobs  *switchedBlobs
+	count  int // partitions
 
 	number   uint64
 	commands uint64
@@ -91,7 +92,7 @@ func newStack(t testing.TB) *stack {
 			t.Error(err)
 		}
 	})
-	s := &stack{t: t, views: &switched{Store: store}, blobs: &switchedBlobs{Store: blobs}}
+	s := &stack{t: t, views: &switched{Store: store}, blobs: &switchedBlobs{Store: blobs}, count: 1}
 	s.journal(journaltest.Start(t))
 	return s
 }
@@ -200,11 +201,20 @@ func (s *stack) publish(subject string, m event.Message) {
 	}
 }
 
-// usage publishes a batch of an edge and waits for its verdicts.
+// partition is where an account is.
+func (s *stack) partition(id uint64) int { return event.AccountPartition(event.AccountID(id), s.count) }
+
+// usage publishes a batch of an edge, about accounts of one partition, and waits for its verdicts.
 func (s *stack) usage(admissions []*event.Admission, settlements []*event.Settlement) *event.VerdictBatch {
 	s.t.Helper()
 	s.number++
-	s.publish(event.UsageSubject(0), &event.UsageBatch{
+	id := uint64(0)
+	if len(admissions) > 0 {
+		id = admissions[0].Account
+	} else if len(settlements) > 0 {
+		id = settlements[0].Account
+	}
+	s.publish(event.UsageSubject(s.partition(id)), &event.UsageBatch{
 		Source: "test", Number: s.number, StampMs: time.Now().UnixMilli(), Admissions: admissions, Settlements: settlements,
 	})
 	for {
@@ -226,7 +236,7 @@ func decode(t testing.TB, data []byte, m event.Message) {
 func (s *stack) command(c *event.Command) *event.CommandOutcome {
 	s.t.Helper()
 	s.commands++
-	s.publish(event.AccountSubject(0), &event.CommandBatch{
+	s.publish(event.AccountSubject(s.partition(c.Account)), &event.CommandBatch{
 		Source: "test", Number: s.commands, StampMs: time.Now().UnixMilli(), Commands: []*event.Command{c},
 	})
 	for {
@@ -282,13 +292,18 @@ func (s *stack) serve(id uint64, key plan.QuotaKey, n int) []*event.Admission {
 
 func (s *stack) query(q *event.Query) *event.QueryAnswer {
 	s.t.Helper()
+	return s.queryAt(s.partition(q.Account), q)
+}
+
+func (s *stack) queryAt(partition int, q *event.Query) *event.QueryAnswer {
+	s.t.Helper()
 	payload, err := event.Encode(q)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
-	data, err := rpc.Call(ctx, s.nc, event.QuerySubject(0), payload)
+	data, err := rpc.Call(ctx, s.nc, event.QuerySubject(partition), payload)
 	if err != nil {
 		s.t.Fatalf("query: %v", err)
 	}
@@ -336,7 +351,12 @@ func (s *stack) ledger(id uint64, page uint32) []*event.LedgerEntry {
 
 func (s *stack) audit() *event.AuditAnswer {
 	s.t.Helper()
-	a := s.query(&event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
+	return s.auditAt(0)
+}
+
+func (s *stack) auditAt(partition int) *event.AuditAnswer {
+	s.t.Helper()
+	a := s.queryAt(partition, &event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
 	if a.Status != event.QueryStatus_QUERY_OK {
 		s.t.Fatalf("audit: %v", a.Status)
 	}

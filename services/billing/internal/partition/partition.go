@@ -120,7 +120,16 @@ func (p *Partition) Run(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	go func() { projected <- p.projection.Run(projecting) }()
 	caughtUp := make(chan struct{})
-	group.Go(func() error { return p.follow(work, caughtUp) })
+	// So does the follower outlive the queries that were taken, which wait for what is acknowledged.
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFollowing()
+	group.Go(func() error {
+		err := p.follow(following, caughtUp)
+		if work.Err() != nil {
+			return nil // it was stopping, and what is folded stands
+		}
+		return err
+	})
 	group.Go(func() error {
 		select {
 		case err := <-projected:
@@ -131,6 +140,7 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 	})
 	group.Go(func() error {
+		defer stopFollowing()
 		select {
 		case <-caughtUp:
 			return p.serve(work)

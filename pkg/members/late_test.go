@@ -1,0 +1,89 @@
+package members_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/members"
+)
+
+// host runs a late member whose work passes on what it is assigned.
+func host(t *testing.T, late *members.Late) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, done := make(chan []int, 100), make(chan error, 1)
+	go func() {
+		done <- late.Host(ctx, func(ctx context.Context) error {
+			for {
+				select {
+				case set := <-late.Assigned():
+					for _, p := range set {
+						late.Serving(p, true)
+					}
+					out <- set
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})
+	}()
+	t.Cleanup(cancel)
+	return out, cancel, done
+}
+
+// TestALateMemberJoinsWhenAServerIsThere: until then it can be made, and stopped.
+func TestALateMemberJoinsWhenAServerIsThere(t *testing.T) {
+	server, cfg := journaltest.Start(t), quick(1)
+	nc := server.Conn(t, nats.MaxReconnects(-1))
+	server.Stop()
+	_, stop, ended := host(t, members.NewLate(nc, cfg))
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatalf("stopped before a server was there: %v", err)
+	}
+	first, second := members.NewLate(nc, cfg), members.NewLate(nc, cfg)
+	sets, _, _ := host(t, first)
+	server.Restart(t)
+	if set := <-sets; len(set) != cfg.Partitions {
+		t.Fatalf("alone it has %v", set)
+	}
+	others, leave, left := host(t, second)
+	var mine, its []int
+	journaltest.Eventually(t, "the partitions are shared", func() bool {
+		for {
+			select {
+			case mine = <-sets:
+			case its = <-others:
+			default:
+				return len(mine) > 0 && len(mine)+len(its) == cfg.Partitions && !slices.ContainsFunc(mine, func(p int) bool { return slices.Contains(its, p) })
+			}
+		}
+	})
+	leave()
+	if err := <-left; err != nil {
+		t.Fatalf("left with %v", err)
+	}
+	journaltest.Eventually(t, "all partitions are the first one's again", func() bool {
+		select {
+		case mine = <-sets:
+		default:
+		}
+		return len(mine) == cfg.Partitions
+	})
+}
+
+func TestALateMemberOfAnotherPartitionCountIsRefused(t *testing.T) {
+	server, cfg := journaltest.Start(t), quick(1)
+	sets, _, _ := host(t, members.NewLate(server.Conn(t), cfg))
+	<-sets
+	cfg.Partitions++
+	_, _, ended := host(t, members.NewLate(server.Conn(t), cfg))
+	if err := <-ended; !errors.Is(err, members.ErrPartitions) {
+		t.Fatalf("ended with %v", err)
+	}
+}

@@ -1,0 +1,276 @@
+package billing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/members"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/billing"
+)
+
+// sharing is a service that folds its share, as a process of its own does.
+type sharing struct {
+	s        *stack
+	instance string
+	folders  int
+	service  *billing.Service
+	nc       *nats.Conn
+	views    *switched
+	blobs    *switchedBlobs
+	leave    context.CancelFunc
+	ended    chan struct{}
+	err      error // once ended is closed
+
+	mu     sync.Mutex
+	served map[int]bool
+}
+
+func (s *stack) share(instance string, folders int) *sharing {
+	s.t.Helper()
+	h := &sharing{
+		s: s, instance: instance, folders: folders, nc: s.server.Conn(s.t), views: &switched{Store: s.views.Store},
+		blobs: &switchedBlobs{Store: s.blobs.Store}, ended: make(chan struct{}), served: map[int]bool{},
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{s.t}, nil)).With("instance", instance)
+	member := members.NewLate(h.nc, members.Config{
+		Service: "billing", Instance: instance, Partitions: s.count, Folders: folders,
+		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: 30 * time.Second, Logger: log,
+	})
+	cfg := billing.Config{PartitionCount: s.count, SnapshotMessages: 20, Assigned: member.Assigned(), Served: func(p int, serving bool) {
+		h.note(p, serving)
+		member.Serving(p, serving)
+	}}
+	var err error
+	h.service, err = billing.New(cfg, billing.Deps{NC: h.nc, Views: h.views, Blobs: h.blobs, Logger: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	h.leave = cancel
+	go func() {
+		defer close(h.ended)
+		h.err = member.Host(ctx, h.service.Run)
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		<-h.ended
+	})
+	return h
+}
+
+func (h *sharing) note(partition int, serving bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if serving {
+		h.served[partition] = true
+	} else {
+		delete(h.served, partition)
+	}
+}
+
+func (h *sharing) serves() []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.served))
+}
+
+// kill ends it without a word to the others, and with all that is not written.
+func (h *sharing) kill() {
+	h.s.t.Helper()
+	h.views.down.Store(true)
+	h.blobs.down.Store(true)
+	h.nc.Close()
+	<-h.ended
+	if !errors.Is(h.err, nats.ErrConnectionClosed) {
+		h.s.t.Fatalf("ended with %v", h.err)
+	}
+}
+
+// waitShared waits until each partition is served by its owners among these, and by nobody else.
+func (s *stack) waitShared(all ...*sharing) {
+	s.t.Helper()
+	var names []string
+	for _, h := range all {
+		names = append(names, h.instance)
+	}
+	want := map[string][]int{}
+	for p := range s.count {
+		for _, owner := range members.Owners(names, p, all[0].folders) {
+			want[owner] = append(want[owner], p)
+		}
+	}
+	journaltest.Eventually(s.t, fmt.Sprintf("partitions are shared as %v", want), func() bool {
+		for _, h := range all {
+			select {
+			case <-h.service.Ready():
+			default:
+				return false
+			}
+			if !slices.Equal(h.serves(), want[h.instance]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// accounts makes one of each partition, whose next uploads cost credits.
+func (s *stack) accounts() []uint64 {
+	s.t.Helper()
+	ids := make([]uint64, s.count)
+	for id, missing := uint64(1), s.count; missing > 0; id++ {
+		if p := s.partition(id); ids[p] == 0 {
+			ids[p] = id
+			missing--
+			s.account(id, plan.Pro)
+			s.grant(id, 10_000_000)
+			s.serve(id, plan.FilesUpload, 100)
+		}
+	}
+	return ids
+}
+
+// begin publishes one admission of each account and waits for nothing.
+func (s *stack) begin(ids []uint64) map[uint64]*event.Admission {
+	s.t.Helper()
+	begun := map[uint64]*event.Admission{}
+	for _, id := range ids {
+		s.number++
+		begun[s.number] = admission(id, plan.FilesUpload)
+		s.publish(event.UsageSubject(s.partition(id)), &event.UsageBatch{
+			Source: "test", Number: s.number, StampMs: time.Now().UnixMilli(), Admissions: []*event.Admission{begun[s.number]},
+		})
+	}
+	if err := s.nc.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+	return begun
+}
+
+// finish waits for the verdicts and settles.
+func (s *stack) finish(begun map[uint64]*event.Admission) {
+	s.t.Helper()
+	admitted := map[uint64]bool{}
+	for len(admitted) < len(begun) {
+		b := &event.VerdictBatch{}
+		decode(s.t, s.next(event.VerdictSubject("test")), b)
+		if begun[b.Number] == nil {
+			continue
+		}
+		if v := b.Verdicts[0]; v.Decision != event.Decision_ADMITTED {
+			s.t.Fatalf("batch %d: %v", b.Number, v)
+		}
+		admitted[b.Number] = true
+	}
+	for _, a := range begun {
+		s.usage(nil, []*event.Settlement{{RequestId: a.RequestId, Result: event.Result_SERVED, Account: a.Account, QuotaKey: a.QuotaKey}})
+	}
+}
+
+// mustHaveCharged holds that each account has paid for so many uploads, each once.
+func (s *stack) mustHaveCharged(ids []uint64, charges int) {
+	s.t.Helper()
+	for p, id := range ids {
+		u := s.usageOf(id)
+		if used := u.Usage[plan.FilesUpload-1].Used; used != uint64(100+charges) || u.BalanceMicros != uint64(10_000_000-5_000*charges) {
+			s.t.Errorf("partition %d after %d charges: %v", p, charges, u)
+		}
+		if n := len(s.ledger(id, 50)); n != charges+1 {
+			s.t.Errorf("partition %d: %d ledger entries after %d charges and a grant", p, n, charges)
+		}
+		if a := s.auditAt(p); !a.Match {
+			s.t.Errorf("audit %v", a)
+		}
+	}
+}
+
+// leaveUnderLoad ends an instance in the orderly way while requests go on, of which none may fail.
+func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
+	s.t.Helper()
+	h.leave()
+	for {
+		for _, id := range ids {
+			s.serve(id, plan.FilesUpload, 1)
+			s.usageOf(id)
+		}
+		charges++
+		select {
+		case <-h.ended:
+			if h.err != nil {
+				s.t.Fatalf("left with %v", h.err)
+			}
+			return charges
+		default:
+		}
+	}
+}
+
+// TestSharedPartitionsAreTakenOver holds that nothing is lost or doubled, whoever comes, dies and leaves.
+func TestSharedPartitionsAreTakenOver(t *testing.T) {
+	s := newStack(t)
+	s.count = 4
+	// Of four partitions any two of these have two each.
+	a, b := s.share("i-1", 1), s.share("i-2", 1)
+	s.waitShared(a, b)
+	ids := s.accounts()
+	s.finish(s.begin(ids))
+	begun := s.begin(ids)
+	b.kill()
+	maps.Copy(begun, s.begin(ids))
+	s.finish(begun)
+	s.waitShared(a)
+	charges := 3
+	s.mustHaveCharged(ids, charges)
+
+	c := s.share("i-3", 1)
+	s.waitShared(a, c)
+	charges += s.leaveUnderLoad(a, ids)
+	s.waitShared(c)
+	s.mustHaveCharged(ids, charges)
+}
+
+// TestATwinAnswersWhenTheOtherIsKilled: with two folders a partition, nobody waits for a kill to be found.
+func TestATwinAnswersWhenTheOtherIsKilled(t *testing.T) {
+	s := newStack(t)
+	s.count = 4
+	a, b, c := s.share("i-1", 2), s.share("i-2", 2), s.share("i-3", 2)
+	s.waitShared(a, b, c)
+	ids := s.accounts()
+	begun := s.begin(ids)
+	b.kill()
+	s.finish(begun)
+	s.waitShared(a, c)
+	charges := 1 + s.leaveUnderLoad(c, ids)
+	s.waitShared(a)
+	s.mustHaveCharged(ids, charges)
+}
+
+func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
+	s := newStack(t)
+	assigned := make(chan []int, 1)
+	assigned <- nil
+	service, r := s.launch(billing.Config{PartitionCount: 4, Assigned: assigned}, 0)
+	<-service.Ready()
+	journaltest.Eventually(t, "it is ready for operators too", func() bool { return len(r.health.Failing()) == 0 })
+	assigned <- []int{9, 2, -1} // those that are not there are left out
+	s.count = 4
+	for id := uint64(1); ; id++ {
+		if s.partition(id) == 2 {
+			s.account(id, plan.Free)
+			break
+		}
+	}
+	r.stop()
+}
