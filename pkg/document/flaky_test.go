@@ -16,6 +16,7 @@ type flakyViews struct {
 	mu     sync.Mutex
 	fail   bool
 	hang   chan struct{} // closed: go on
+	hung   chan struct{} // where it is set: told of each load that hangs
 	lose   int           // commits that happen, and report that they may not have
 	redone []string      // parts of messages too large for one commit
 	crash  bool          // fail from when the checkpoint has moved past such a message
@@ -45,6 +46,15 @@ func (f *flakyViews) check(ctx context.Context) error {
 }
 
 func (f *flakyViews) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
+	f.mu.Lock()
+	hung := f.hung
+	f.mu.Unlock()
+	if hung != nil {
+		select {
+		case hung <- struct{}{}:
+		default:
+		}
+	}
 	if err := f.check(ctx); err != nil {
 		return nil, err
 	}

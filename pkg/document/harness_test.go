@@ -170,6 +170,7 @@ type edge struct {
 	mu       sync.Mutex
 	answers  map[[2]uint64]*event.Outcome // by number and index
 	repeated int
+	sequence uint64 // highest of an answer
 }
 
 func (w *world) newEdge(source string) *edge {
@@ -183,6 +184,7 @@ func (w *world) newEdge(source string) *edge {
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		e.sequence = max(e.sequence, batch.Sequence)
 		for _, o := range batch.Outcomes {
 			key := [2]uint64{batch.Number, uint64(o.Index)}
 			first := e.answers[key]

@@ -23,7 +23,8 @@ const CodeUnavailable = "unavailable"
 type reader struct {
 	s       *session
 	queue   chan *readJob
-	buffers sync.Pool // of *[]byte
+	closing chan struct{} // closed when nothing more comes
+	buffers sync.Pool     // of *[]byte
 }
 
 // readJob is what is left of a batch.
@@ -34,7 +35,7 @@ type readJob struct {
 }
 
 func (s *session) newReader() *reader {
-	r := &reader{s: s, queue: make(chan *readJob, s.e.cfg.Bounds.ReadQueue)}
+	r := &reader{s: s, queue: make(chan *readJob, s.e.cfg.Bounds.ReadQueue), closing: make(chan struct{})}
 	r.buffers.New = func() any { return new([]byte) }
 	return r
 }
@@ -132,16 +133,17 @@ func idempotencyID(b []byte) (id event.IdempotencyID, ok bool) {
 	return event.IdempotencyID(b), true
 }
 
-// work answers jobs until ctx ends and the queue is empty.
+// work answers jobs until closing is closed and the queue is empty; those that ctx does not last for
+// are refused.
 func (r *reader) work(ctx context.Context) {
 	for {
 		select {
 		case job := <-r.queue:
 			r.do(ctx, job)
-		case <-ctx.Done():
+		case <-r.closing:
 			select {
 			case job := <-r.queue:
-				r.refuse(job)
+				r.do(ctx, job)
 			default:
 				return
 			}

@@ -14,20 +14,26 @@ import (
 // is answered by one.
 const folders = "folders"
 
-// drainReads bounds how long a session that ends still answers.
+// drainReads bounds how long a session that ends still answers, after each of its subscriptions.
 const drainReads = time.Second
 
 // serve answers reads and lists, and sweeps, until ctx ends. It begins once the fold has caught up, so
-// that what was acknowledged before is seen.
-func (s *session) serve(ctx context.Context) error {
+// that what was acknowledged before is seen. The reads that were taken are answered then, as far as
+// session, within which ctx is, goes on.
+func (s *session) serve(ctx, session context.Context) error {
 	domain := s.e.cfg.Policy.Domain
 	reader := s.newReader()
+	reading, stopReading := context.WithCancel(session)
 	var workers sync.WaitGroup
-	defer workers.Wait()
-	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	defer func() {
+		close(reader.closing) // nothing more comes
+		timer := time.AfterFunc(drainReads, stopReading)
+		workers.Wait()
+		timer.Stop()
+		stopReading()
+	}()
 	for range s.e.cfg.Bounds.ReadWorkers {
-		workers.Go(func() { reader.work(stopped) })
+		workers.Go(func() { reader.work(reading) })
 	}
 	reads, err := rpc.ServeBatch(s.e.deps.NC, domain.ReadSubject(s.partition), folders, reader.receive, rpc.WithLogger(s.log))
 	if err != nil {

@@ -72,7 +72,15 @@ func (s *session) run(ctx context.Context, retry *backoff) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	// When ctx ends, the reads that were taken are answered first: they wait for the fold and the
+	// projection, which therefore end after them. When something fails, all end at once.
+	stopping := ctx
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, ctx := errgroup.WithContext(base)
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	defer context.AfterFunc(stopping, stopServing)()
 	s.group = group
 	if s.sweeps, err = s.newSweepAppender(); err != nil {
 		return err
@@ -89,9 +97,10 @@ func (s *session) run(ctx context.Context, retry *backoff) error {
 	group.Go(func() error { return s.project(ctx) })
 	group.Go(func() error { return s.deleteBlobs(ctx) })
 	group.Go(func() error {
+		defer stop()
 		select {
 		case <-s.caughtUp:
-		case <-ctx.Done():
+		case <-serving.Done():
 			return nil
 		}
 		defer func(begun time.Time) {
@@ -100,7 +109,7 @@ func (s *session) run(ctx context.Context, retry *backoff) error {
 				retry.reset()
 			}
 		}(time.Now())
-		return s.serve(ctx)
+		return s.serve(serving, ctx)
 	})
 	group.Go(func() error {
 		return s.journal.Follow(ctx, checkpoint, s.handle, journal.FollowOptions{CaughtUp: func() { s.once.Do(func() { close(s.caughtUp) }) }})

@@ -162,6 +162,7 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	w.waitShared(a, c)
 	made.wait(e)
 
+	var requests []*event.Request
 	c.leave()
 	for left := false; !left; {
 		select {
@@ -170,16 +171,16 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 		default:
 		}
 		d := create(alice, text("x"))
-		made.add(e, d)
-		made.wait(e)
-		w.mustRead(d.Item)
+		e := w.newEdge("edge-" + d.Item) // which knows of this partition only
+		e.want(event.OutcomeStatus_OK, d)
+		requests = append(requests, d)
+		w.mustRead(d.Item, e.known())
 	}
 	if c.err != nil {
 		t.Fatalf("left with %v", c.err)
 	}
 	w.waitShared(a)
 
-	var requests []*event.Request
 	changed := sent{}
 	for _, r := range made {
 		requests = append(requests, r)
@@ -197,17 +198,70 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	w.settlementsOf(requests...) // each once
 }
 
+// known is up to where the edge knows the journal to be folded.
+func (e *edge) known() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sequence
+}
+
 // mustRead reads as an edge does, which asks again where nobody listens at the moment.
-func (w *world) mustRead(item string) {
+func (w *world) mustRead(item string, after uint64) {
 	w.t.Helper()
 	journaltest.Eventually(w.t, "an answer about "+item, func() bool {
-		answers, err := w.tryRead(&event.ReadBatch{NowMs: time.Now().UnixMilli(), Reads: []*event.Read{{Item: item, Requester: alice}}})
+		answers, err := w.tryRead(&event.ReadBatch{NowMs: time.Now().UnixMilli(), Reads: []*event.Read{{Item: item, Requester: alice}}, AfterSequence: after})
 		if errors.Is(err, nats.ErrNoResponders) {
 			return false
 		}
-		if err != nil || answers[0].Status != event.OutcomeStatus_OK {
+		if err != nil || answers[0].Unavailable || answers[0].Status != event.OutcomeStatus_OK {
 			w.t.Fatalf("read %s: %v, %v", item, answers, err)
 		}
 		return true
 	})
+}
+
+// TestAStopAnswersTheReadsItHasTaken though they wait for the read model.
+func TestAStopAnswersTheReadsItHasTaken(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	first := w.start()
+	made := create(alice, text("x"))
+	w.newEdge("edge1").want(event.OutcomeStatus_OK, made)
+	w.projected()
+	w.stop(first)
+
+	served := make(chan bool, 10)
+	w.served = func(_ int, serving bool) { served <- serving }
+	second := w.start() // which has nothing in memory
+	<-served
+	hang := make(chan struct{})
+	w.views.set(func() { w.views.hang, w.views.hung = hang, make(chan struct{}, 100) })
+	inbox := w.nc.NewInbox()
+	sub, err := w.nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := event.Encode(&event.ReadBatch{NowMs: time.Now().UnixMilli(), Reads: []*event.Read{{Item: made.Item, Requester: alice}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.nc.PublishRequest(w.policy.Domain.ReadSubject(0), inbox, data); err != nil {
+		t.Fatal(err)
+	}
+	<-w.views.hung
+	second.cancel()
+	if <-served {
+		t.Fatal("it serves while it stops")
+	}
+	close(hang)
+	m, err := sub.NextMsg(20 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &event.ReadAnswerBatch{}
+	if err := event.Decode(m.Data, batch); err != nil {
+		t.Fatal(err)
+	}
+	if a := batch.Answers[0]; a.Unavailable || a.Status != event.OutcomeStatus_OK || a.Document == nil {
+		t.Errorf("answered with %v", a)
+	}
 }
