@@ -35,7 +35,7 @@ func writerPragmas(synchronous string) []string {
 		busyTimeout,
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = " + synchronous,
-		"PRAGMA cache_size = -32768",           // KiB
+		"PRAGMA cache_size = -16384",           // KiB
 		"PRAGMA journal_size_limit = 67108864", // bytes
 		"PRAGMA wal_autocheckpoint = 4000",     // pages
 		"PRAGMA cell_size_check = ON",          // damage shows early
@@ -43,7 +43,7 @@ func writerPragmas(synchronous string) []string {
 	}
 }
 
-var readerPragmas = []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -8192"}
+var readerPragmas = []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -2048"}
 
 func connect(path string, pragmas []string) (*conn, error) {
 	return connectMode(path, "rwc", pragmas)
