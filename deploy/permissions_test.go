@@ -20,8 +20,10 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	if read(t, "nats/users.conf") != natsconf.Write(partitions) {
 		t.Error("nats/users.conf is not what natsconf writes: make -C deploy users")
 	}
-	for _, name := range []string{"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js",
-		"minio/init.sh", "minio/policy.json"} {
+	for _, name := range []string{
+		"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js",
+		"minio/init.sh", "minio/policy.json",
+	} {
 		if read(t, name) != read(t, "../k8s/components/"+name) {
 			t.Errorf("k8s/components/%s differs from the one here: make -C deploy copies", name)
 		}
@@ -214,8 +216,10 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS",
 			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
 		}
-		subscribe := []string{">", "billing.>", "billing.0.usage", "billing.*.usage", "paste.0.request", "lite.0.request",
-			"file.0.request", "$SYS.>", "_INBOX.>", "$JS.API.>", "$JS.EVENT.>", "edge.>"}
+		subscribe := []string{
+			">", "billing.>", "billing.0.usage", "billing.*.usage", "paste.0.request", "lite.0.request",
+			"file.0.request", "$SYS.>", "_INBOX.>", "$JS.API.>", "$JS.EVENT.>", "edge.>",
+		}
 		for _, other := range everybody {
 			if other != service {
 				subscribe = append(subscribe, natsconf.InboxPrefix(other)+".>")
@@ -260,10 +264,14 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 // allowed is what of the list above is a service's own work.
 func allowed(service string) []string {
 	return map[string][]string{
-		"edge": {"billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
-			"billing.0.query", "paste.0.read"},
-		"billing": {"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command",
-			"$JS.API.INFO"},
+		"edge": {
+			"billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
+			"billing.0.query", "paste.0.read",
+		},
+		"billing": {
+			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command",
+			"$JS.API.INFO",
+		},
 		"paste": {"paste.0.request", "edge.source1.outcome.paste", "$JS.API.INFO"},
 		"lite":  {"lite.0.request", "edge.source1.outcome.lite", "$JS.API.INFO"},
 		"file":  {"file.0.request", "edge.source1.outcome.file", "$JS.API.INFO"},
@@ -320,8 +328,10 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 	if refused := c.settled(t); len(refused) > 0 {
 		t.Errorf("the operator was refused: %s", refused)
 	}
-	for _, subject := range []string{"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0",
-		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0"} {
+	for _, subject := range []string{
+		"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0",
+		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
+	} {
 		if err := c.Publish(subject, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}

@@ -105,8 +105,10 @@ func drawRequest(t *rapid.T, versions int, serial int) *event.Request {
 	r := &event.Request{RequestId: fmt.Appendf(nil, "%016d", serial), Item: theItem, Account: account}
 	switch rapid.IntRange(0, 9).Draw(t, "action") {
 	case 0, 1, 2:
-		d := &event.Document{Owner: account, Title: fmt.Sprint("made ", serial), Visibility: uint32(event.Unlisted),
-			BurnAfterRead: rapid.Bool().Draw(t, "burns"), Content: &event.Content{Inline: fmt.Appendf(nil, "content %d", serial)}}
+		d := &event.Document{
+			Owner: account, Title: fmt.Sprint("made ", serial), Visibility: uint32(event.Unlisted),
+			BurnAfterRead: rapid.Bool().Draw(t, "burns"), Content: &event.Content{Inline: fmt.Appendf(nil, "content %d", serial)},
+		}
 		if account == 0 {
 			d.ManageTokenHash = []byte("token")
 		} else if rapid.Bool().Draw(t, "private") {

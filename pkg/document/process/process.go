@@ -179,7 +179,7 @@ func operations(listen string, metrics *telemetry.Metrics, service Service, log 
 				stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 				defer cancel()
 				err := server.Shutdown(stop)
-				<-failed
+				<-failed //nolint:errcheck // it is http.ErrServerClosed
 				return err
 			case <-tick.C:
 			}

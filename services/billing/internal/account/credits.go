@@ -45,15 +45,18 @@ func (h expiryHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.account.id, b.account.id), cmp.Compare(a.id, b.id)) < 0
 }
+
 func (h expiryHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heap, h[j].heap = i, j
 }
+
 func (h *expiryHeap) Push(x any) {
 	g := x.(*grant)
 	g.heap = len(*h)
 	*h = append(*h, g)
 }
+
 func (h *expiryHeap) Pop() any {
 	last := len(*h) - 1
 	g := (*h)[last]
