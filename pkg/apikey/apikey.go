@@ -13,7 +13,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"strings"
+	"sync"
 
 	"quire.dev/pkg/event"
 )
@@ -26,7 +28,7 @@ const MinSecretBytes = 16
 
 // Secret derives and checks everything that is signed. It is safe for concurrent use.
 type Secret struct {
-	key, manage, network, link, nonce, session, account []byte
+	key, manage, network, link, nonce, session, account *signer
 }
 
 // NewSecret derives the sub-keys of a master secret of at least MinSecretBytes bytes.
@@ -34,7 +36,8 @@ func NewSecret(master []byte) (*Secret, error) {
 	if len(master) < MinSecretBytes {
 		return nil, fmt.Errorf("secret of %d bytes: at least %d are needed", len(master), MinSecretBytes)
 	}
-	derive := func(use string) []byte { return mac(master, []byte("quire "+use)) }
+	root := newSigner(master)
+	derive := func(use string) *signer { return newSigner(root.mac([]byte("quire " + use))) }
 	return &Secret{
 		key: derive("api key"), manage: derive("manage token"), network: derive("network"), link: derive("signed link"),
 		nonce: derive("key nonce"), session: derive("session"), account: derive("account"),
@@ -61,12 +64,12 @@ const (
 // NewNonce is the nonce of the key that the command with this id makes. The same id gives the same
 // nonce, so a repeated command shows the same key.
 func (s *Secret) NewNonce(command []byte) uint64 {
-	return binary.BigEndian.Uint64(mac(s.nonce, command))
+	return binary.BigEndian.Uint64(s.nonce.mac(command))
 }
 
 // NewAccountID is the account that the command with this idempotency id creates, always the same one.
 func (s *Secret) NewAccountID(idempotency []byte) event.AccountID {
-	return event.AccountID(binary.BigEndian.Uint64(mac(s.account, idempotency)) | 1)
+	return event.AccountID(binary.BigEndian.Uint64(s.account.mac(idempotency)) | 1)
 }
 
 // Fingerprint is all that is stored of the key. It does not depend on the version, which billing decides.
@@ -125,12 +128,12 @@ func (s *Secret) keyMAC(k Key) []byte {
 	binary.BigEndian.PutUint64(b[:8], k.Nonce)
 	binary.BigEndian.PutUint64(b[8:16], uint64(k.Account))
 	binary.BigEndian.PutUint32(b[16:], k.Version)
-	return mac(s.key, b[:])
+	return s.key.mac(b[:])
 }
 
 // ManageToken is the management token of a keyless document; the document keeps only its HashToken.
 func (s *Secret) ManageToken(item string) string {
-	return "mt_" + base64.RawURLEncoding.EncodeToString(mac(s.manage, []byte(item))[:20])
+	return "mt_" + base64.RawURLEncoding.EncodeToString(s.manage.mac([]byte(item))[:20])
 }
 
 // HashToken is what is stored of a management or session token.
@@ -142,7 +145,7 @@ func HashToken(token string) []byte {
 // Network is the pseudo-account of a source: 4 bytes of an IPv4 address, or the first 8 of an IPv6 one.
 // It is a keyed hash, so the journal never holds an address.
 func (s *Secret) Network(network []byte) event.AccountID {
-	return event.AccountID(binary.BigEndian.Uint64(mac(s.network, network)) | 1)
+	return event.AccountID(binary.BigEndian.Uint64(s.network.mac(network)) | 1)
 }
 
 // SignLink signs a path that is good until the given Unix second.
@@ -157,13 +160,13 @@ func (s *Secret) CheckLink(path string, expiresUnix int64, signature string) boo
 }
 
 func (s *Secret) linkMAC(path string, expiresUnix int64) []byte {
-	return mac(s.link, binary.BigEndian.AppendUint64([]byte(path+"\x00"), uint64(expiresUnix)))
+	return s.link.mac(binary.BigEndian.AppendUint64([]byte(path+"\x00"), uint64(expiresUnix)))
 }
 
 // SignSession turns a random session id into the cookie's value.
 func (s *Secret) SignSession(id []byte) string {
 	encode := base64.RawURLEncoding.EncodeToString
-	return encode(id) + "." + encode(mac(s.session, id)[:16])
+	return encode(id) + "." + encode(s.session.mac(id)[:16])
 }
 
 // ParseSession checks a cookie's value and returns the session id.
@@ -171,14 +174,27 @@ func (s *Secret) ParseSession(cookie string) ([]byte, error) {
 	idText, macText, ok := strings.Cut(cookie, ".")
 	id, err1 := base64.RawURLEncoding.DecodeString(idText)
 	given, err2 := base64.RawURLEncoding.DecodeString(macText)
-	if !ok || err1 != nil || err2 != nil || !hmac.Equal(given, mac(s.session, id)[:16]) {
+	if !ok || err1 != nil || err2 != nil || !hmac.Equal(given, s.session.mac(id)[:16]) {
 		return nil, ErrInvalid
 	}
 	return id, nil
 }
 
-func mac(key, data []byte) []byte {
-	h := hmac.New(sha256.New, key)
+// signer is an HMAC-SHA256 key. It keeps keyed hashes for reuse: to key one anew costs as much as to
+// use it, and every request has a key that is checked. It is safe for concurrent use.
+type signer struct {
+	hashes sync.Pool
+}
+
+func newSigner(key []byte) *signer {
+	return &signer{hashes: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
+func (s *signer) mac(data []byte) []byte {
+	h := s.hashes.Get().(hash.Hash)
+	h.Reset()
 	h.Write(data)
-	return h.Sum(nil)
+	sum := h.Sum(nil)
+	s.hashes.Put(h)
+	return sum
 }

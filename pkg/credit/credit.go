@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -19,11 +20,17 @@ var ErrSyntax = errors.New("not an amount of credits: a decimal number with at m
 
 // String is the amount with six places: "0.000500".
 func (m Micros) String() string {
-	sign, v := "", uint64(m)
+	var buf [24]byte // the least Micros takes 21
+	out, v := buf[:0], uint64(m)
 	if m < 0 {
-		sign, v = "-", -v
+		out, v = append(out, '-'), -v
 	}
-	return fmt.Sprintf("%s%d.%06d", sign, v/uint64(One), v%uint64(One))
+	out = strconv.AppendUint(out, v/uint64(One), 10)
+	// A one before the six places keeps their leading zeros; the point takes its place.
+	point := len(out)
+	out = strconv.AppendUint(out, uint64(One)+v%uint64(One), 10)
+	out[point] = '.'
+	return string(out)
 }
 
 // Parse reads a decimal number of at most six places, with an optional sign. It never rounds.

@@ -2,6 +2,7 @@ package credit_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -17,6 +18,17 @@ func TestParseReadsWhatStringWrites(t *testing.T) {
 			t.Fatalf("%d is %q, read as %d, %v", int64(m), m, int64(back), err)
 		}
 	})
+}
+
+func TestStringHasSixPlaces(t *testing.T) {
+	for m, want := range map[credit.Micros]string{
+		0: "0.000000", 1: "0.000001", -1: "-0.000001", 500: "0.000500", 999_999: "0.999999", 1_000_000: "1.000000",
+		-12_345_678: "-12.345678", math.MaxInt64: "9223372036854.775807", math.MinInt64: "-9223372036854.775808",
+	} {
+		if got := m.String(); got != want {
+			t.Errorf("%d is %q, want %q", int64(m), got, want)
+		}
+	}
 }
 
 func TestParse(t *testing.T) {
