@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"strconv"
 
@@ -50,7 +51,7 @@ func (s *Server) dropBlob(key string) {
 	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
 	defer cancel()
 	if err := s.blobs.Delete(ctx, key); err != nil {
-		s.log.Warn("could not delete an unused blob", "key", key, "error", err)
+		s.log.Warn("could not delete an unused blob", "blob", key, "error", err)
 	}
 }
 
@@ -68,7 +69,33 @@ func (s *Server) openContent(ctx context.Context, content *event.Content, offset
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("open content: %w", err))
 	}
+	if size := int64(content.SizeBytes); offset == 0 && (length < 0 || length == size) {
+		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}, nil
+	}
 	return r, nil
+}
+
+// errDamaged is what a reader of a blob gets in place of its end, where that is not what was stored.
+var errDamaged = errors.New("the stored content is damaged")
+
+// checkedReader reads a whole blob and holds back its end unless all of it is what was stored: the
+// client sees an answer that was cut off, never a whole one that is wrong.
+type checkedReader struct {
+	io.ReadCloser
+	hash hash.Hash
+	left int64 // bytes until the end
+	want []byte
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.hash.Write(p[:n])
+	c.left -= int64(n)
+	ended := c.left <= 0 || errors.Is(err, io.EOF)
+	if ended && (c.left != 0 || !bytes.Equal(c.hash.Sum(nil), c.want)) {
+		return 0, errDamaged
+	}
+	return n, err
 }
 
 // loadContent reads all of a content into memory.

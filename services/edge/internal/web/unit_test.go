@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -470,6 +471,29 @@ func TestPasswordHashes(t *testing.T) {
 	for _, bad := range []string{"", "x", "$argon2id$v=19$m=9999999,t=2,p=1$AAAA$AAAA", "$argon2i$v=19$m=19456,t=2,p=1$AAAA$AAAA", "$argon2id$v=19$m=19456,t=2,p=1$AAAA$"} {
 		if ok, err := s.checkPassword(t.Context(), []byte(bad), "p"); ok || err == nil {
 			t.Errorf("%q was taken for a hash", bad)
+		}
+	}
+}
+
+func TestDamagedContentNeverEndsWell(t *testing.T) {
+	content := []byte(strings.Repeat("content ", 20_000))
+	sum := sha256.Sum256(content)
+	damaged := bytes.Clone(content)
+	damaged[len(damaged)/2] ^= 1
+	for name, c := range map[string]struct {
+		stored []byte
+		whole  bool
+	}{
+		"as stored": {content, true}, "a changed bit": {damaged, false},
+		"cut short": {content[:len(content)-1], false}, "longer": {append(bytes.Clone(content), 'x'), false},
+	} {
+		r := &checkedReader{ReadCloser: io.NopCloser(bytes.NewReader(c.stored)), hash: sha256.New(), left: int64(len(content)), want: sum[:]}
+		got, err := io.ReadAll(r)
+		if c.whole && (err != nil || !bytes.Equal(got, content)) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if !c.whole && (!errors.Is(err, errDamaged) || len(got) >= len(content)) {
+			t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(content), err)
 		}
 	}
 }
