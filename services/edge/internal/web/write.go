@@ -115,14 +115,19 @@ func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, e
 	return &written{outcome: o, remaining: o.Remaining}, nil
 }
 
+// quotaNowWait is how long an answer that is ready waits for its rate-limit headers.
+const quotaNowWait = time.Second
+
 // setQuotaNow writes the rate-limit headers of a call that is not admitted, since it was answered
 // before. They are left out where billing can't be asked: the answer does not depend on them.
 func (s *Server) setQuotaNow(c *fiber.Ctx, w *writing) {
 	if w.who.anonymous {
 		return
 	}
+	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
+	defer cancel()
 	query := &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}}
-	answer, err := s.bus.Query(s.ctx, w.who.account, query)
+	answer, err := s.bus.Query(ctx, w.who.account, query)
 	if err != nil || answer.GetUsage() == nil {
 		return
 	}
