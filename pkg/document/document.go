@@ -194,49 +194,23 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	source := e.cfg.Assigned
 	if source == nil {
-		static := make(chan []int, 1)
-		static <- e.cfg.Partitions
-		close(static)
-		source = static
+		source = members.Static(e.cfg.Partitions)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	sets := make(chan []int)
-	var forwarding sync.WaitGroup
-	defer forwarding.Wait()
-	defer cancel()
-	forwarding.Go(func() { e.forward(ctx, source, sets) })
-	return members.Supervise(ctx, sets, members.Work{
-		Start:  e.serve,
-		Fatal:  func(err error) bool { return !errors.Is(err, members.ErrEnded) },
-		Logger: e.deps.Logger,
+	return members.Supervise(ctx, source, members.Work{
+		Start:      e.serve,
+		Fatal:      func(err error) bool { return !errors.Is(err, members.ErrEnded) },
+		Partitions: e.cfg.PartitionCount,
+		Assigned:   e.assign,
+		Logger:     e.deps.Logger,
 	})
 }
 
-// forward notes each set before any of its partitions begins, or Ready would be closed by the first of
-// them. It leaves none out: what was taken away for a moment has to be served anew.
-func (e *Engine) forward(ctx context.Context, source <-chan []int, sets chan<- []int) {
-	defer close(sets)
-	for {
-		var set []int
-		var more bool
-		select {
-		case set, more = <-source:
-		case <-ctx.Done():
-		}
-		if !more {
-			return
-		}
-		set = slices.DeleteFunc(slices.Clone(set), func(p int) bool { return p < 0 || p >= e.cfg.PartitionCount })
-		e.mu.Lock()
-		e.wanted, e.assigned = set, true
-		e.noteReady()
-		e.mu.Unlock()
-		select {
-		case sets <- set:
-		case <-ctx.Done():
-			return
-		}
-	}
+// assign notes a set before any of its partitions begins, or Ready would be closed by the first of them.
+func (e *Engine) assign(set []int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted, e.assigned = set, true
+	e.noteReady()
 }
 
 // Ready is closed as soon as every partition has caught up with its journal for the first time; at once

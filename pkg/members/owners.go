@@ -44,14 +44,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Static is the source of a process that is alone: all partitions, for good.
-func Static(partitions int) <-chan []int {
-	all := make([]int, partitions)
-	for p := range all {
-		all[p] = p
-	}
+// Static is the source of a process that is alone: these partitions, for good.
+func Static(partitions []int) <-chan []int {
 	assigned := make(chan []int, 1)
-	assigned <- all
+	assigned <- partitions
 	close(assigned)
 	return assigned
 }

@@ -21,6 +21,11 @@ type Work struct {
 	// Fatal tells the failures after which going on would be wrong; Supervise then stops all and
 	// returns. nil: none; all others are tried again.
 	Fatal func(error) bool
+	// Partitions, where it is not 0, is how many there are: others that a set names are left out.
+	Partitions int
+	// Assigned is told each set before any of its partitions begins, and must not block; nil: nobody.
+	// None is left out: what was taken away for a moment begins anew.
+	Assigned func(set []int)
 
 	FirstPause time.Duration // before a failed partition is started again, doubled each time; 100 ms
 	MostPause  time.Duration // at most, and how long it has to work for the pause to begin anew; 10 s
@@ -83,7 +88,7 @@ func (s *supervisor) run(ctx context.Context, assigned <-chan []int) error {
 				assigned = nil
 				continue
 			}
-			s.wanted = partitions
+			s.assign(partitions)
 		case e := <-s.ended:
 			delete(s.running, e.partition)
 			if e.fatal != nil {
@@ -91,6 +96,16 @@ func (s *supervisor) run(ctx context.Context, assigned <-chan []int) error {
 			}
 		}
 		s.adjust(ctx)
+	}
+}
+
+func (s *supervisor) assign(set []int) {
+	if n := s.work.Partitions; n > 0 {
+		set = slices.DeleteFunc(slices.Clone(set), func(p int) bool { return p < 0 || p >= n })
+	}
+	s.wanted = set
+	if s.work.Assigned != nil {
+		s.work.Assigned(set)
 	}
 }
 

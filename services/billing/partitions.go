@@ -3,7 +3,6 @@ package billing
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,47 +19,16 @@ const (
 func (s *Service) runPartitions(ctx context.Context, ready *readiness) error {
 	source := s.cfg.Assigned
 	if source == nil {
-		static := make(chan []int, 1)
-		static <- s.cfg.Partitions
-		close(static)
-		source = static
+		source = members.Static(s.cfg.Partitions)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	sets := make(chan []int)
-	var forwarding sync.WaitGroup
-	defer forwarding.Wait()
-	defer cancel()
-	forwarding.Go(func() { s.forward(ctx, ready, source, sets) })
 	metrics := partition.NewMetrics(s.deps.Metrics)
-	return members.Supervise(ctx, sets, members.Work{
-		Start:  func(ctx context.Context, number int) error { return s.fold(ctx, number, metrics, ready) },
-		Fatal:  func(err error) bool { return !errors.Is(err, members.ErrEnded) },
-		Logger: s.deps.Logger,
+	return members.Supervise(ctx, source, members.Work{
+		Start:      func(ctx context.Context, number int) error { return s.fold(ctx, number, metrics, ready) },
+		Fatal:      func(err error) bool { return !errors.Is(err, members.ErrEnded) },
+		Partitions: s.cfg.PartitionCount,
+		Assigned:   ready.assign, // before any begins, or the first to be ready would do for all
+		Logger:     s.deps.Logger,
 	})
-}
-
-// forward notes each set before any of its partitions begins, or the first to be ready would do for all.
-// It leaves none out: what was taken away for a moment has to be told of anew.
-func (s *Service) forward(ctx context.Context, ready *readiness, source <-chan []int, sets chan<- []int) {
-	defer close(sets)
-	for {
-		var set []int
-		var more bool
-		select {
-		case set, more = <-source:
-		case <-ctx.Done():
-		}
-		if !more {
-			return
-		}
-		set = slices.DeleteFunc(slices.Clone(set), func(p int) bool { return p < 0 || p >= s.cfg.PartitionCount })
-		ready.assign(set)
-		select {
-		case sets <- set:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // fold works on one partition until ctx ends, and tells when it answers and when it is about to stop:
