@@ -2,55 +2,26 @@
 package file
 
 import (
-	"context"
-	"time"
-
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
 )
 
-// Config is what one instance folds.
-type Config struct {
-	Partitions []int        // all of them where it is nil
-	Assigned   <-chan []int // in place of Partitions: each set replaces the one before
-	// Served, if set, is told which partitions are served, as in document.Config.
-	Served         func(partition int, serving bool)
-	PartitionCount int             // of every domain
-	Offset         time.Duration   // QUIRE_CLOCK_OFFSET, 0 outside development
-	Bounds         document.Bounds // zero fields take their defaults
-}
+// Config is what one instance folds. Its Policy is New's to set.
+type Config = document.Config
 
 // Deps is what the service works with; it stays the caller's. Views has to be opened with Collections.
 type Deps = document.Deps
 
+// Service folds and serves files.
+type Service = document.Engine
+
 // Collections are those of the read model that hold files.
 func Collections() []views.Collection { return document.Collections(event.File) }
 
-// Service folds and serves files.
-type Service struct {
-	engine *document.Engine
-}
-
 // New checks the configuration. Nothing is contacted before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
-	engine, err := document.New(document.Config{
-		Policy: fold.Files(), Partitions: cfg.Partitions, Assigned: cfg.Assigned, Served: cfg.Served,
-		PartitionCount: cfg.PartitionCount, Offset: cfg.Offset, Bounds: cfg.Bounds,
-	}, deps)
-	if err != nil {
-		return nil, err
-	}
-	return &Service{engine: engine}, nil
+	cfg.Policy = fold.Files()
+	return document.New(cfg, deps)
 }
-
-// Run serves until ctx ends, then returns nil. An error says that going on would be wrong: the journal
-// is another one than the read model was made from, or could lose messages.
-func (s *Service) Run(ctx context.Context) error { return s.engine.Run(ctx) }
-
-// Ready is closed as soon as all partitions have caught up with their journals for the first time.
-func (s *Service) Ready() <-chan struct{} { return s.engine.Ready() }
-
-// Serving tells whether all partitions are served now.
-func (s *Service) Serving() bool { return s.engine.Serving() }
