@@ -386,18 +386,7 @@ func (s *Server) logout(c *fiber.Ctx) error {
 }
 
 func (s *Server) profile(c *fiber.Ctx) error {
-	who, err := s.keyOrSession(c)
-	if err != nil {
-		return err
-	}
-	if err := noQuery(c); err != nil {
-		return err
-	}
-	u, err := s.usage(c, who.account, who.keyed())
-	if err != nil {
-		return err
-	}
-	email, err := s.emailOf(who.account)
+	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
 	}

@@ -159,17 +159,21 @@ func (m *metered) setVoided() {
 
 // setQuota writes the IETF draft's headers; an unlimited key has none.
 func (m *metered) setQuota(limit, remaining int64, resetSeconds uint32) {
+	setQuota(m.c, m.admission.Key, limit, remaining, int64(resetSeconds))
+}
+
+func setQuota(c *fiber.Ctx, key plan.QuotaKey, limit, remaining, resetSeconds int64) {
 	if limit == plan.Unlimited {
 		return
 	}
 	var buf [96]byte
-	b := quotaItem(buf[:0], m.admission.Key)
+	b := quotaItem(buf[:0], key)
 	b = appendInt(append(b, ";q="...), limit)
-	m.c.Response().Header.SetCanonical([]byte(headerRateLimitPolicy), b)
-	b = quotaItem(buf[:0], m.admission.Key)
+	c.Response().Header.SetCanonical([]byte(headerRateLimitPolicy), b)
+	b = quotaItem(buf[:0], key)
 	b = appendInt(append(b, ";r="...), remaining)
-	b = appendInt(append(b, ";t="...), int64(resetSeconds))
-	m.c.Response().Header.SetCanonical([]byte(headerRateLimit), b)
+	b = appendInt(append(b, ";t="...), resetSeconds)
+	c.Response().Header.SetCanonical([]byte(headerRateLimit), b)
 }
 
 func quotaItem(dst []byte, key plan.QuotaKey) []byte {

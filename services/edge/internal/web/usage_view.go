@@ -126,20 +126,26 @@ func (s *Server) usage(c *fiber.Ctx, account event.AccountID, check *caller) (*e
 	return a.GetUsage(), nil
 }
 
-// devUsage answers GET /api/users/user/dev-usage, for a key or a session.
-func (s *Server) devUsage(c *fiber.Ctx) error {
+// ownUsage is the usage and email of the account that asks, by its key or session.
+func (s *Server) ownUsage(c *fiber.Ctx) (*event.UsageAnswer, string, error) {
 	who, err := s.keyOrSession(c)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if err := noQuery(c); err != nil {
-		return err
+		return nil, "", err
 	}
 	u, err := s.usage(c, who.account, who.keyed())
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	email, err := s.emailOf(who.account)
+	return u, email, err
+}
+
+// devUsage answers GET /api/users/user/dev-usage, for a key or a session.
+func (s *Server) devUsage(c *fiber.Ctx) error {
+	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
 	}

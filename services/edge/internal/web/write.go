@@ -135,7 +135,7 @@ func (s *Server) setQuotaNow(c *fiber.Ctx, w *writing) {
 	for _, u := range usage.Usage {
 		if plan.QuotaKey(u.QuotaKey) == w.key {
 			reset := max(0, usage.PeriodEndMs-s.now().UnixMilli()) / 1000
-			s.meter(c, &w.who, w.key).setQuota(u.Limit, u.Remaining, uint32(reset))
+			setQuota(c, w.key, u.Limit, u.Remaining, reset)
 		}
 	}
 }
