@@ -3,7 +3,7 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-MODULES := pkg $(wildcard services/*) bench
+MODULES := pkg $(wildcard services/*) cluster bench
 BINARY  := bin/quire
 
 export CGO_ENABLED := 0
