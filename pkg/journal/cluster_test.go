@@ -3,10 +3,14 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/rpc"
 )
 
 func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
@@ -47,5 +51,83 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	journaltest.Eventually(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
+	}
+}
+
+// TestFollowGoesOnWhenItsServerIsCutOff: no packet says that a server is cut off; the connection finds it
+// out, and the follower goes on at another server.
+func TestFollowGoesOnWhenItsServerIsCutOff(t *testing.T) {
+	c := journaltest.StartCluster(t, 3)
+	nc := c.Conn(t)
+	replicated := billing(0)
+	replicated.Replicas = 3
+	ensure(t, nc, replicated)
+	var urls []string
+	proxies := map[string]*journaltest.Proxy{}
+	for i := range 3 {
+		p := journaltest.StartProxy(t, strings.TrimPrefix(c.Node(i).URL(), "nats://"))
+		proxies[p.URL()] = p
+		urls = append(urls, p.URL())
+	}
+	far, err := rpc.Connect(strings.Join(urls, ","), "billing", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(far.Close)
+	if err := rpc.WaitConnected(t.Context(), far); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan uint64, 100)
+	end := follow(t, journal.Open(far, "BILLING_0"), 0, func(_ context.Context, m journal.Message) error {
+		seen <- m.Sequence
+		return nil
+	})
+	mustSee := func(want uint64) {
+		t.Helper()
+		select {
+		case got := <-seen:
+			if got != want {
+				t.Fatalf("message %d, want %d", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("message %d never came", want)
+		}
+	}
+	publish(t, nc, testSubject, "a", "b")
+	mustSee(1)
+	mustSee(2)
+	left := far.ConnectedUrl()
+	proxies[left].Cut()
+	publish(t, nc, testSubject, "c", "d")
+	mustSee(3)
+	mustSee(4)
+	if now := far.ConnectedUrl(); now == left {
+		t.Errorf("still connected to %s", now)
+	}
+	if err := end(); !errors.Is(err, context.Canceled) {
+		t.Fatalf("follow returned %v", err)
+	}
+}
+
+// TestWithoutAServerAQuestionIsUnavailable: who asks must be able to tell it from what waiting won't cure.
+func TestWithoutAServerAQuestionIsUnavailable(t *testing.T) {
+	s := journaltest.Start(t, journaltest.WithListener())
+	nc, err := rpc.Connect(s.URL(), "billing", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	ensure(t, nc, billing(0))
+	s.Stop()
+	if _, err := journal.Open(nc, "BILLING_0").State(t.Context()); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("state: %v, want %v", err, journal.ErrUnavailable)
+	}
+	// To make sure of a stream waits for the server.
+	journaltest.Eventually(t, "the connection is lost", func() bool { return !nc.IsConnected() })
+	ensured := make(chan error, 1)
+	go func() { ensured <- journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 1) }()
+	s.Restart(t)
+	if err := <-ensured; err != nil {
+		t.Errorf("ensure: %v", err)
 	}
 }

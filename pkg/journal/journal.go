@@ -47,7 +47,8 @@ var (
 	// ErrTooLarge says that an item, or its batch, exceeds what the server
 	// takes in one message; it was not stored.
 	ErrTooLarge = errors.New("message is too large")
-	// ErrUnavailable says that no server took the batch; it was not stored.
+	// ErrUnavailable says that no server took the batch, which was not stored, or
+	// that none answered a question; later one may.
 	ErrUnavailable = errors.New("journal is unavailable")
 	// ErrForgotten says that the bytes of a batch are no longer kept.
 	ErrForgotten = errors.New("batch is no longer kept")
@@ -61,6 +62,8 @@ const (
 
 	codeStreamNotFound  = 10059
 	codeMessageNotFound = 10037
+
+	codeServiceUnavailable = 503 // as in HTTP
 )
 
 // Journal reads one stream. It is safe for concurrent use and holds nothing
@@ -201,6 +204,9 @@ func (j *Journal) refused(what string, e *apiError) error {
 	case codeMessageNotFound:
 		return fmt.Errorf("%s %s: %w", what, j.stream, ErrNoMessage)
 	}
+	if e.Code == codeServiceUnavailable { // no leader, or no quorum
+		return fmt.Errorf("%s %s: %w: %w", what, j.stream, ErrUnavailable, e)
+	}
 	return fmt.Errorf("%s %s: %w", what, j.stream, e)
 }
 
@@ -217,10 +223,25 @@ func (j *Journal) ask(ctx context.Context, api string, request, answer any) erro
 	defer cancel()
 	m, err := j.nc.RequestWithContext(ctx, apiPrefix+api, body)
 	if err != nil {
+		if unreached(err) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
 		return fmt.Errorf("ask %s: %w", api, err)
 	}
 	if err := json.Unmarshal(m.Data, answer); err != nil {
 		return fmt.Errorf("decode answer to %s: %w", api, err)
 	}
 	return nil
+}
+
+// unreached tells the errors of a question that no server has answered.
+func unreached(err error) bool {
+	for _, known := range []error{
+		nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }

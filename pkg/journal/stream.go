@@ -79,14 +79,13 @@ func notReady(err error) bool {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api):
-		return api.Code == 503 || api.ErrorCode == codeNoPeers
+		return api.Code == codeServiceUnavailable || api.ErrorCode == codeNoPeers
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return true
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return false
 	}
-	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrDisconnected)
+	return unreached(err)
 }
 
 func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions int) error {

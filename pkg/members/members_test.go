@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/members"
+	"quire.dev/pkg/rpc"
 )
 
 // TestAJoinerTakesItsShareWithoutAHole: whoever folded a partition goes on until the joiner serves it,
@@ -181,6 +183,39 @@ func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 }
 
 // TestADeletedKeyIsAnnouncedAgain before a heartbeat.
+// TestAMemberWhoseServerIsCutOffMoves: no packet tells it, or the others. Its partitions are taken over,
+// and it has its share again once it is connected elsewhere.
+func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
+	cluster := journaltest.StartCluster(t, 3)
+	var urls []string
+	proxies := map[string]*journaltest.Proxy{}
+	for i := range 3 {
+		p := journaltest.StartProxy(t, strings.TrimPrefix(cluster.Node(i).URL(), "nats://"))
+		proxies[p.URL()] = p
+		urls = append(urls, p.URL())
+	}
+	far, err := rpc.Connect(strings.Join(urls, ","), "billing", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(far.Close)
+	if err := rpc.WaitConnected(t.Context(), far); err != nil {
+		t.Fatal(err)
+	}
+	cfg, cover := quick(1), newCoverage()
+	cfg.Replicas = 3
+	a := join(t, cluster.Conn(t), cfg, cover)
+	b := join(t, far, cfg, cover)
+	waitShared(t, cfg, a, b)
+	left := far.ConnectedUrl()
+	proxies[left].Cut()
+	journaltest.Eventually(t, "it is missed", func() bool { return slices.Equal(a.Live(), []string{a.Instance()}) })
+	waitShared(t, cfg, a, b)
+	if now := far.ConnectedUrl(); now == left {
+		t.Errorf("still connected to %s", now)
+	}
+}
+
 func TestADeletedKeyIsAnnouncedAgain(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)

@@ -12,13 +12,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"quire.dev/pkg/blob/s3"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/members"
+	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/mongo"
@@ -57,10 +56,9 @@ func (p Program) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(env.natsURL, nats.Name("quire "+p.Name), nats.CustomInboxPrefix("_INBOX_"+p.Name),
-		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	nc, err := rpc.Connect(env.natsURL, p.Name, log)
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+		return err
 	}
 	defer nc.Close()
 	store, err := mongo.Open(ctx, mongo.Config{URI: env.mongoURL, Database: env.database, Collections: p.Collections, Logger: log})

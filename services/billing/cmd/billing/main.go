@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views/mongo"
 	"quire.dev/services/billing"
@@ -118,10 +119,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	metrics, health := telemetry.NewMetrics(), telemetry.NewHealth()
-	nc, err := nats.Connect(cfg.natsURL, nats.Name("quire billing"), nats.CustomInboxPrefix("_INBOX_billing"), nats.MaxReconnects(-1),
-		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))
+	nc, err := rpc.Connect(cfg.natsURL, "billing", log)
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+		return err
 	}
 	defer nc.Close()
 	store, err := mongo.Open(ctx, mongo.Config{URI: cfg.mongoURL, Database: cfg.database, Collections: billing.Collections(), Logger: log})

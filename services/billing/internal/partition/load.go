@@ -32,7 +32,12 @@ func (p *Partition) load(ctx context.Context) error {
 
 // temporary tells errors that a part which is down makes from those that stay.
 func temporary(err error) bool {
-	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+	for _, known := range []error{views.ErrUnavailable, blob.ErrUnavailable, journal.ErrUnavailable, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Partition) loadOnce(ctx context.Context) error {

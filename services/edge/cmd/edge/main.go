@@ -3,16 +3,14 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob/s3"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge"
 )
@@ -77,12 +75,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(cfg.natsURL, nats.Name("quire edge"), nats.CustomInboxPrefix("_INBOX_edge"),
-		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	nc, err := rpc.Connect(cfg.natsURL, "edge", log)
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+		return err
 	}
 	defer nc.Close()
+	if err := rpc.WaitConnected(ctx, nc); err != nil { // the server says how large a message may be
+		return err
+	}
 	blobs, err := s3.Open(ctx, s3.Config{URL: cfg.s3URL})
 	if err != nil {
 		return err

@@ -1,0 +1,99 @@
+package journaltest
+
+import (
+	"net"
+	"sync"
+	"testing"
+)
+
+// Proxy stands before a server and can be cut off from it: packets are then
+// lost in both directions, and nobody is told.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	cut      chan struct{} // closed once packets are lost
+	over     chan struct{} // closed at the end of the test
+	all      sync.WaitGroup
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+// StartProxy listens for connections to target, host:port, until the test ends.
+func StartProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	p := &Proxy{listener: listener, target: target, cut: make(chan struct{}), over: make(chan struct{})}
+	p.all.Go(p.accept)
+	t.Cleanup(p.stop)
+	return p
+}
+
+// URL is where clients connect to.
+func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
+
+// Cut loses all packets from now on, of connections that are made later too. It
+// is called once.
+func (p *Proxy) Cut() { close(p.cut) }
+
+func (p *Proxy) stop() {
+	close(p.over)
+	p.listener.Close()
+	p.mu.Lock()
+	for _, c := range p.open {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.all.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.open = append(p.open, client, server)
+		p.mu.Unlock()
+		select {
+		case <-p.over: // stop may have missed them
+			client.Close()
+			server.Close()
+			return
+		default:
+		}
+		p.all.Go(func() { p.pass(client, server) })
+		p.all.Go(func() { p.pass(server, client) })
+	}
+}
+
+// pass copies until it is cut off; then it neither reads nor closes.
+func (p *Proxy) pass(from, to net.Conn) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		select {
+		case <-p.cut:
+			<-p.over
+			return
+		default:
+		}
+		if err != nil {
+			to.Close()
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			from.Close()
+			return
+		}
+	}
+}
