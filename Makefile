@@ -32,12 +32,34 @@ $(BINARY)-build:
 	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BINARY) ./services/standalone/cmd/quire
 
 .PHONY: build
-build: $(BINARY)-build ## build quire and the services into bin/
+build: $(BINARY)-build services-build ## build quire and the services into bin/
+	@ls -lh bin
+
+.PHONY: services-build
+services-build:
 	@for main in $(wildcard services/*/cmd/*); do \
 	  name=$$(basename $$main); [ $$name = quire ] || \
 	  $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quire-$$name ./$$main || exit 1; \
 	done
-	@ls -lh bin
+
+# The stores of a cluster on one machine, each of its own module at a pinned version. MinIO takes minutes the first time.
+bin/nats-server: cluster/go.mod
+	@echo "building nats-server"
+	@cd cluster && GOWORK=off $(GO) build -trimpath -o ../$@ github.com/nats-io/nats-server/v2
+bin/ferretdb: $(wildcard cluster/tools/ferretdb/*)
+	@echo "building ferretdb"
+	@cd cluster/tools/ferretdb && GOWORK=off $(GO) build -trimpath -o ../../../$@ .
+bin/minio: cluster/tools/minio/go.mod
+	@echo "building minio, which takes some minutes"
+	@cd cluster/tools/minio && GOWORK=off $(GO) build -trimpath -o ../../../$@ github.com/minio/minio
+
+.PHONY: cluster-programs
+cluster-programs: bin/nats-server bin/ferretdb bin/minio services-build
+
+.PHONY: cluster
+cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster
+	@$(GO) build -trimpath -o bin/quire-cluster ./cluster/cmd/cluster
+	@exec bin/quire-cluster
 
 .PHONY: test
 test: ## run all tests

@@ -90,7 +90,7 @@ func TestServicesDoTheirWork(t *testing.T) {
 		}
 	}
 	// Answers to batches go to the edge's own subjects.
-	answers, err := owner["edge"].SubscribeSync("edge.source1.>")
+	answers, err := owner["edge"].SubscribeSync("edge.source1.0.>")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +102,8 @@ func TestServicesDoTheirWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for subject, service := range map[string]string{
-		"edge.source1.verdict": "billing", "edge.source1.command": "billing", "edge.source1.outcome.paste": "paste",
-		"edge.source1.outcome.lite": "lite", "edge.source1.outcome.file": "file",
+		"edge.source1.0.verdict": "billing", "edge.source1.0.command": "billing", "edge.source1.0.outcome.paste": "paste",
+		"edge.source1.0.outcome.lite": "lite", "edge.source1.0.outcome.file": "file",
 	} {
 		if err := owner[service].Publish(subject, nil); err != nil {
 			t.Fatal(err)
@@ -209,9 +209,9 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 	streams := map[string]string{"billing": "BILLING_0", "paste": "PASTE_0", "lite": "LITE_0", "file": "FILE_0"}
 	for _, service := range everybody {
 		publish := []string{
-			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command",
-			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.outcome.paste", "edge.source1.outcome.lite",
-			"edge.source1.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
+			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.0.outcome.paste", "edge.source1.0.outcome.lite",
+			"edge.source1.0.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
 			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS",
 			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
@@ -269,12 +269,12 @@ func allowed(service string) []string {
 			"billing.0.query", "paste.0.read",
 		},
 		"billing": {
-			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.verdict", "edge.source1.command",
+			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
 			"$JS.API.INFO",
 		},
-		"paste": {"paste.0.request", "edge.source1.outcome.paste", "$JS.API.INFO"},
-		"lite":  {"lite.0.request", "edge.source1.outcome.lite", "$JS.API.INFO"},
-		"file":  {"file.0.request", "edge.source1.outcome.file", "$JS.API.INFO"},
+		"paste": {"paste.0.request", "edge.source1.0.outcome.paste", "$JS.API.INFO"},
+		"lite":  {"lite.0.request", "edge.source1.0.outcome.lite", "$JS.API.INFO"},
+		"file":  {"file.0.request", "edge.source1.0.outcome.file", "$JS.API.INFO"},
 	}[service]
 }
 

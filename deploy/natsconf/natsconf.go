@@ -28,7 +28,7 @@ type permissions struct{ publish, subscribe []string }
 func edge() permissions {
 	p := permissions{
 		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.users"},
-		// Answers go to edge.<source>.…, and a source is drawn anew at each start.
+		// Answers go to edge.<source>.…; a source is <edge>.<partition>, and an edge draws its name anew at each start.
 		subscribe: []string{InboxPrefix("edge") + ".>", "edge.*.>", "billing.announce"},
 	}
 	for _, domain := range []string{"paste", "lite", "file"} {
@@ -41,7 +41,7 @@ func billing(partitions int) permissions {
 	return permissions{
 		publish: append([]string{
 			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce",
-			"edge.*.verdict", "edge.*.command", InboxPrefix("edge") + ".>",
+			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>",
 		}, append(members("billing"), journal("BILLING", partitions)...)...),
 		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users"},
 	}
@@ -50,7 +50,7 @@ func billing(partitions int) permissions {
 func document(domain string, partitions int) permissions {
 	stream := strings.ToUpper(domain)
 	publish := append([]string{
-		domain + ".*.request", "billing.*.usage", "edge.*.outcome." + domain, InboxPrefix("edge") + ".>",
+		domain + ".*.request", "billing.*.usage", "edge.*.*.outcome." + domain, InboxPrefix("edge") + ".>",
 	}, append(members(domain), journal(stream, partitions)...)...)
 	for p := range partitions {
 		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,27 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/pkg/admin"
 	"quire.dev/services/standalone"
 )
-
-// client calls the admin API.
-type client struct {
-	base, token string
-}
-
-type newAccount struct {
-	Email string `json:"email"`
-	Tier  string `json:"tier"`
-}
-
-type createdAccount struct {
-	Account struct {
-		ID    string `json:"id"`
-		Email string `json:"email"`
-		Tier  string `json:"tier"`
-	} `json:"account"`
-	APIKey string `json:"apiKey"`
-}
 
 type audit struct {
 	Match      bool `json:"match"`
@@ -49,65 +30,7 @@ type audit struct {
 	} `json:"partitions"`
 }
 
-const (
-	callTimeout  = 30 * time.Second
-	auditTimeout = 6 * time.Hour // it reads everything from the first event
-	maxAnswer    = 16 << 20
-)
-
-// call sends body, if any, and decodes the answer into out.
-func (c client) call(ctx context.Context, method, path string, header http.Header, body, out any) error {
-	var payload io.Reader
-	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		payload = bytes.NewReader(data)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.base, "/")+path, payload)
-	if err != nil {
-		return err
-	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("call quire: %w", err)
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("call quire: %w", err)
-	}
-	if response.StatusCode/100 != 2 {
-		var failure struct{ Reason, Code string }
-		if json.Unmarshal(data, &failure) == nil && failure.Reason != "" {
-			return fmt.Errorf("%s (%d %s)", failure.Reason, response.StatusCode, failure.Code)
-		}
-		return fmt.Errorf("%s answered %s", c.base, response.Status)
-	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("%s answered something else than quire would: %w", c.base, err)
-	}
-	return nil
-}
-
-func (c client) createAccount(ctx context.Context, account newAccount, idempotencyKey string) (createdAccount, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	header := http.Header{}
-	if idempotencyKey != "" {
-		header.Set("Idempotency-Key", idempotencyKey)
-	}
-	var created createdAccount
-	return created, c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
-}
+const auditTimeout = 6 * time.Hour // it reads everything from the first event
 
 func (c *command) account(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] != "create" {
@@ -130,7 +53,7 @@ func (c *command) account(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	created, err := api.createAccount(ctx, newAccount{Email: *email, Tier: *tier}, "")
+	created, err := api.CreateAccount(ctx, admin.NewAccount{Email: *email, Tier: *tier}, "")
 	if err != nil {
 		return fmt.Errorf("create account: %w", err)
 	}
@@ -144,11 +67,11 @@ func (c *command) audit(ctx context.Context, args []string) error {
 		return err
 	}
 	var result audit
-	err := c.withServer(ctx, func(ctx context.Context, api client) error {
+	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
 		defer c.waiting("auditing")()
-		return api.call(ctx, http.MethodPost, "/api/admin/audit", nil, nil, &result)
+		return api.Call(ctx, http.MethodPost, "/api/admin/audit", nil, &result)
 	})
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -174,11 +97,11 @@ func (c *command) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	var answer json.RawMessage
-	err = c.withServer(ctx, func(ctx context.Context, api client) error {
+	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
 		defer c.waiting("explaining")()
-		return api.call(ctx, http.MethodGet, "/api/admin/requests/"+url.PathEscape(rest[0]), nil, nil, &answer)
+		return api.Call(ctx, http.MethodGet, "/api/admin/requests/"+url.PathEscape(rest[0]), nil, &answer)
 	})
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
@@ -195,10 +118,10 @@ func (c *command) explain(ctx context.Context, args []string) error {
 var errNotRunning = errors.New("no quire is running")
 
 // running finds the running quire: on the data folder, else where the settings say.
-func (c *command) running(cfg standalone.Config) (client, error) {
+func (c *command) running(cfg standalone.Config) (admin.Client, error) {
 	base, token, err := standalone.FindRunning(cfg)
 	if err != nil {
-		return client{}, err
+		return admin.Client{}, err
 	}
 	if base == "" {
 		switch {
@@ -207,13 +130,13 @@ func (c *command) running(cfg standalone.Config) (client, error) {
 		case c.isSet("QUIRE_LISTEN"):
 			base = listenURL(cfg.Listen)
 		default:
-			return client{}, fmt.Errorf("%w on %s: start it with quire up, or set QUIRE_DATA or QUIRE_PUBLIC_URL", errNotRunning, cfg.Data)
+			return admin.Client{}, fmt.Errorf("%w on %s: start it with quire up, or set QUIRE_DATA or QUIRE_PUBLIC_URL", errNotRunning, cfg.Data)
 		}
 	}
 	if token == "" {
-		return client{}, fmt.Errorf("set QUIRE_ADMIN_TOKEN: %s has no admin token for %s", cfg.Data, base)
+		return admin.Client{}, fmt.Errorf("set QUIRE_ADMIN_TOKEN: %s has no admin token for %s", cfg.Data, base)
 	}
-	return client{base: base, token: token}, nil
+	return admin.Client{Base: base, Token: token}, nil
 }
 
 func (c *command) isSet(name string) bool {
@@ -233,7 +156,7 @@ func listenURL(address string) string {
 }
 
 // withServer calls use with the running quire, or with one that is started on the data folder for it.
-func (c *command) withServer(ctx context.Context, use func(context.Context, client) error) error {
+func (c *command) withServer(ctx context.Context, use func(context.Context, admin.Client) error) error {
 	cfg, log, err := c.settings()
 	if err != nil {
 		return err
@@ -258,7 +181,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, clie
 		return err
 	}
 	return c.whileRunning(ctx, q, func(ctx context.Context) error {
-		return use(ctx, client{base: q.URL(), token: q.Folder().AdminToken})
+		return use(ctx, admin.Client{Base: q.URL(), Token: q.Folder().AdminToken})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"quire.dev/pkg/admin"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/standalone"
 )
@@ -107,21 +108,10 @@ func (c *command) greet(ctx context.Context, q *standalone.Quire) error {
 		fmt.Fprintf(c.stdout, "admin token: in %s\nmore accounts: quire account create --email <address> --tier pro\n", q.AdminTokenPlace())
 		return nil
 	}
-	api := client{base: q.URL(), token: folder.AdminToken}
-	account, err := api.createAccount(ctx, newAccount{Email: "owner@quire.localhost", Tier: "pro"}, "first-account")
-	if err != nil {
-		return fmt.Errorf("make the first account: %w", err)
+	api := admin.Client{Base: q.URL(), Token: folder.AdminToken}
+	if err := api.Welcome(ctx, c.stdout, q.AdminTokenPlace()); err != nil {
+		return err
 	}
-	fmt.Fprintf(c.stdout, `admin token: %s
-             (kept in %s)
-API key:     %s
-             (Pro account %s, shown only this once)
-
-Try it:
-
-curl -sS '%s/api/dev/pastes/create' -H 'x-api-key: %s' -H 'content-type: application/json' -d '{"title":"Hello","content":"Hello, Quire!","visibility":"public"}'
-
-`, folder.AdminToken, q.AdminTokenPlace(), account.APIKey, account.Account.Email, q.URL(), account.APIKey)
 	return folder.Welcome()
 }
 

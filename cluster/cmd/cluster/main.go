@@ -1,0 +1,107 @@
+// Command cluster runs a whole Quire as many processes on this machine until it is told to stop. `make cluster` calls
+// it from the root of the project.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"quire.dev/cluster"
+	"quire.dev/pkg/admin"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// startLimit is how long everything may take to be ready; a long journal is folded in this time.
+const startLimit = 5 * time.Minute
+
+func run(ctx context.Context) error {
+	root := flag.String("root", ".", "of the project")
+	dir := flag.String("dir", "data/cluster", "data, configuration and logs")
+	listen := flag.String("listen", "127.0.0.1:8080,127.0.0.1:8081", "addresses of the edges")
+	partitions := flag.Int("partitions", 4, "of each journal, fixed by the first start")
+	instances := flag.Int("instances", 2, "of each service but the edge")
+	flag.Parse()
+	edges := strings.Split(*listen, ",")
+	mongo := os.Getenv("QUIRE_MONGO_URL")
+	if mongo == "" {
+		fmt.Println("QUIRE_MONGO_URL is not set: FerretDB 1.24.2 over SQLite stands in for MongoDB, with an index on _id that " +
+			"it lacks.\nIt is slow, and gives fewer guarantees: docs/mongodb.md")
+	}
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c, err := cluster.Start(starting, cluster.Options{
+		Root: *root, Dir: *dir, Partitions: *partitions, Instances: *instances, Edges: len(edges), Listen: edges, MongoURL: mongo,
+		Settings: map[string]string{"QUIRE_PUBLIC_URL": "http://" + edges[0]},
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	err = greet(ctx, c, *dir)
+	if err == nil {
+		err = watch(ctx, c)
+	}
+	fmt.Println("stopping")
+	return errors.Join(err, c.Close())
+}
+
+// greet says where everything is, and on the first start makes an account.
+func greet(ctx context.Context, c *cluster.Cluster, dir string) error {
+	fmt.Printf("quire listens on %s\n", strings.Join(c.Edges(), " and "))
+	for _, p := range c.Processes("") {
+		where := p.URL()
+		if p.Ops() != "" {
+			where = strings.TrimSpace(where + "  operators: " + p.Ops())
+		}
+		fmt.Printf("  %-10s pid %-7d %s\n", p.Name(), p.PID(), where)
+	}
+	state := filepath.Join(dir, "cluster.json")
+	fmt.Printf("data folder: %s (logs in %s)\n", dir, filepath.Join(dir, "log"))
+	welcomed := filepath.Join(dir, "welcomed")
+	if _, err := os.Stat(welcomed); err == nil {
+		fmt.Printf("admin token: in %s\n", state)
+		return nil
+	}
+	api := admin.Client{Base: c.Edges()[0], Token: c.AdminToken()}
+	if err := api.Welcome(ctx, os.Stdout, state); err != nil {
+		return err
+	}
+	return os.WriteFile(welcomed, nil, 0o600)
+}
+
+// watch says when a process ends that was not told to, and returns when ctx ends.
+func watch(ctx context.Context, c *cluster.Cluster) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	gone := map[string]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, p := range c.Processes("") {
+			if !p.Running() && !gone[p.Name()] {
+				gone[p.Name()] = true
+				fmt.Printf("%s has ended; the others go on. Its log: %s\n", p.Name(), p.Log())
+			}
+		}
+	}
+}
