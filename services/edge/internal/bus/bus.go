@@ -37,7 +37,8 @@ type Config struct {
 
 	AdmitTimeout time.Duration // for a verdict, a void, a command; 5 s
 	WriteTimeout time.Duration // for the outcome of a write; 5 s
-	ReadTimeout  time.Duration // for a read and for a list; 3 s
+	ReadTimeout  time.Duration // for the answer to a read and to a list; 3 s
+	AwayTimeout  time.Duration // for a read and a list whose partition nobody answers for, while it is taken over; 8 s
 	QueryTimeout time.Duration // for a query, an explain and a user request; 10 s
 	DrainTimeout time.Duration // for what still waits when Run's context ends; 10 s
 	ResendAfter  time.Duration // a batch unanswered for so long is published again; 1 s
@@ -76,6 +77,7 @@ func (c *Config) setDefaults() error {
 		{&c.AdmitTimeout, 5 * time.Second},
 		{&c.WriteTimeout, 5 * time.Second},
 		{&c.ReadTimeout, 3 * time.Second},
+		{&c.AwayTimeout, 8 * time.Second},
 		{&c.QueryTimeout, 10 * time.Second},
 		{&c.DrainTimeout, 10 * time.Second},
 		{&c.ResendAfter, time.Second},
@@ -85,6 +87,7 @@ func (c *Config) setDefaults() error {
 			*d.value = d.otherwise
 		}
 	}
+	c.AwayTimeout = max(c.AwayTimeout, c.ReadTimeout)
 	c.RefusalTTL = min(c.RefusalTTL, maxRefusalTTL)
 	if c.MaxWaiting <= 0 {
 		c.MaxWaiting = 32768

@@ -25,7 +25,7 @@ func (b *Bus) query(ctx context.Context, partition int, q *event.Query) (*event.
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	data, err := rpc.Call(ctx, b.nc, event.QuerySubject(partition), payload)
+	data, err := b.ask(ctx, event.QuerySubject(partition), payload, b.cfg.QueryTimeout)
 	if err != nil {
 		return nil, callFault(err, false)
 	}

@@ -64,8 +64,12 @@ func (b *Bus) closeReaders() error {
 
 // PendingRead is a read under way.
 type PendingRead struct {
-	call rpc.Future[*event.ReadAnswer]
-	err  error
+	err     error
+	bus     *Bus
+	reader  *rpc.Batcher[*event.Read, *event.ReadAnswer]
+	read    *event.Read
+	call    rpc.Future[*event.ReadAnswer]
+	started time.Time
 }
 
 var errUnavailableModel = errors.New("the read model did not answer")
@@ -82,23 +86,40 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	if r.Item == "" {
 		key = r.IdempotencyId
 	}
-	return &PendingRead{call: readers[event.Partition(key, b.cfg.Partitions)].Start(r)}
+	reader := readers[event.Partition(key, b.cfg.Partitions)]
+	return &PendingRead{bus: b, reader: reader, read: r, call: reader.Start(r), started: time.Now()}
 }
 
 // Wait returns the answer. It is called at most once, and may be left out when nobody wants the
-// answer any more. A read changes nothing, so that all its failures are Unavailable.
+// answer any more. A read changes nothing, not even what burns by being shown, so that it is asked
+// again while its partition changes hands, and all its failures are Unavailable.
 func (p *PendingRead) Wait(ctx context.Context) (*event.ReadAnswer, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	answer, err := p.call.Wait(ctx)
-	switch {
-	case err != nil:
+	answer, err := p.wait(ctx)
+	if err == nil {
+		return answer, nil
+	}
+	again := p.bus.newAgain(p.started)
+	ctx, cancel := context.WithDeadline(ctx, again.last)
+	defer cancel()
+	for err != nil && again.wait(ctx, err) {
+		p.call = p.reader.Start(p.read)
+		answer, err = p.wait(ctx)
+	}
+	if err != nil {
 		return nil, callFault(err, false)
-	case answer.Unavailable:
-		return nil, unavailable(errUnavailableModel)
 	}
 	return answer, nil
+}
+
+func (p *PendingRead) wait(ctx context.Context) (*event.ReadAnswer, error) {
+	answer, err := p.call.Wait(ctx)
+	if err == nil && answer.Unavailable {
+		err = errUnavailableModel
+	}
+	return answer, err
 }
 
 // defaultListLimit is the page of the HTTP contract.
@@ -120,8 +141,8 @@ func (b *Bus) List(ctx context.Context, d event.Domain, q *event.ListRequest) (*
 		return nil, unavailable(err)
 	}
 	pages := make([]*event.ListAnswer, b.cfg.Partitions)
-	err = b.scatter(ctx, b.cfg.ReadTimeout, func(ctx context.Context, p int) error {
-		data, err := rpc.Call(ctx, b.nc, d.ListSubject(p), payload)
+	err = b.scatter(ctx, b.cfg.AwayTimeout, func(ctx context.Context, p int) error {
+		data, err := b.ask(ctx, d.ListSubject(p), payload, b.cfg.ReadTimeout)
 		if err != nil {
 			return callFault(err, false)
 		}

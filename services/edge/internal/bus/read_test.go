@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/fault"
+	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 )
 
@@ -82,12 +85,122 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 
 func TestReadThatNobodyAnswersIsUnavailable(t *testing.T) {
 	w := newBareWorld(t, 1)
-	b := w.bus(t, func(c *Config) { c.ReadTimeout = 100 * time.Millisecond })
+	b := w.bus(t, func(c *Config) { c.ReadTimeout, c.AwayTimeout = 50*time.Millisecond, 200*time.Millisecond })
 	if _, err := b.StartRead(event.File, &event.Read{Item: "x"}).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("read: %v, want unavailable", err)
 	}
 	if _, err := b.List(t.Context(), event.File, &event.ListRequest{}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("list: %v, want unavailable", err)
+	}
+}
+
+// handing answers reads and lists of one document, the first so many times that it can't.
+func (w *world) handing(t *testing.T, refuse int64) (asked *atomic.Int64) {
+	t.Helper()
+	asked = new(atomic.Int64)
+	w.serve(t, event.Paste.ReadSubject(0), func(payload []byte) (event.Message, error) {
+		var batch event.ReadBatch
+		if err := event.Decode(payload, &batch); err != nil {
+			return nil, err
+		}
+		switch n := asked.Add(1); {
+		case n > refuse:
+		case n%2 == 0:
+			return nil, &rpc.Error{Code: codeUnavailable, Message: "it is behind"}
+		default:
+			return &event.ReadAnswerBatch{Answers: []*event.ReadAnswer{{Unavailable: true}}}, nil
+		}
+		return &event.ReadAnswerBatch{Answers: []*event.ReadAnswer{{Document: &event.Document{Id: batch.Reads[0].Item}}}}, nil
+	})
+	w.serve(t, event.Paste.ListSubject(0), func([]byte) (event.Message, error) {
+		if asked.Add(1) <= refuse {
+			return nil, &rpc.Error{Code: codeUnavailable, Message: "it is behind"}
+		}
+		return &event.ListAnswer{Documents: []*event.Document{{Id: "x"}}}, nil
+	})
+	w.serve(t, event.QuerySubject(0), func([]byte) (event.Message, error) {
+		if asked.Add(1) <= refuse {
+			return nil, &rpc.Error{Code: codeUnavailable, Message: "no leader"}
+		}
+		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK}, nil
+	})
+	return asked
+}
+
+// TestReadIsAskedAgainWhileItsPartitionChangesHands: an instance that can't any more, or not yet, says so.
+func TestReadIsAskedAgainWhileItsPartitionChangesHands(t *testing.T) {
+	w := newBareWorld(t, 1)
+	asked := w.handing(t, 3)
+	b := w.bus(t, func(c *Config) { c.ReadTimeout = time.Minute })
+	a, err := b.StartRead(event.Paste, &event.Read{Item: "x"}).Wait(t.Context())
+	if err != nil || a.Document.GetId() != "x" {
+		t.Errorf("read: %v, %v", a, err)
+	}
+	asked.Store(0)
+	if page, err := b.List(t.Context(), event.Paste, &event.ListRequest{}); err != nil || len(page.Documents) != 1 {
+		t.Errorf("list: %v, %v", page, err)
+	}
+	asked.Store(0)
+	if _, err := b.Query(t.Context(), 1, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}}); err != nil {
+		t.Errorf("query: %v", err)
+	}
+}
+
+// TestReadThatIsRefusedToTheEndIsUnavailable: who answers that it can't for long has lost its store.
+func TestReadThatIsRefusedToTheEndIsUnavailable(t *testing.T) {
+	w := newBareWorld(t, 1)
+	asked := w.handing(t, math.MaxInt64)
+	b := w.bus(t, func(c *Config) {
+		c.ReadTimeout, c.AwayTimeout, c.QueryTimeout = 200*time.Millisecond, time.Hour, time.Hour
+	})
+	if _, err := b.StartRead(event.Paste, &event.Read{Item: "x"}).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("read: %v, want unavailable", err)
+	}
+	if n := asked.Load(); n < 2 {
+		t.Errorf("asked %d times", n)
+	}
+	if _, err := b.List(t.Context(), event.Paste, &event.ListRequest{}); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("list: %v, want unavailable", err)
+	}
+	if _, err := b.Query(t.Context(), 1, &event.Query{}); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("query: %v, want unavailable", err)
+	}
+}
+
+// TestReadWaitsForAPartitionToBeTakenOver: while nobody answers for it, longer than for an answer.
+func TestReadWaitsForAPartitionToBeTakenOver(t *testing.T) {
+	w := newBareWorld(t, 1)
+	const answer = 50 * time.Millisecond
+	b := w.bus(t, func(c *Config) { c.ReadTimeout, c.AwayTimeout = answer, time.Minute })
+	began := time.Now()
+	pending := b.StartRead(event.Paste, &event.Read{Item: "x"})
+	listed := make(chan error, 1)
+	go func() {
+		_, err := b.List(t.Context(), event.Paste, &event.ListRequest{})
+		listed <- err
+	}()
+	journaltest.Eventually(t, "the wait is longer than for an answer", func() bool { return time.Since(began) > 4*answer })
+	w.handing(t, 0)
+	if a, err := pending.Wait(t.Context()); err != nil || a.Document.GetId() != "x" {
+		t.Errorf("read: %v, %v", a, err)
+	}
+	if err := <-listed; err != nil {
+		t.Errorf("list: %v", err)
+	}
+}
+
+func TestReadEndsWithItsCaller(t *testing.T) {
+	w := newBareWorld(t, 1)
+	asked := w.handing(t, math.MaxInt64)
+	b := w.bus(t, func(c *Config) { c.ReadTimeout = time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	pending := b.StartRead(event.Paste, &event.Read{Item: "x"})
+	go func() {
+		journaltest.Eventually(t, "it is asked again", func() bool { return asked.Load() > 1 })
+		cancel()
+	}()
+	if _, err := pending.Wait(ctx); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("read: %v, want unavailable", err)
 	}
 }
 
