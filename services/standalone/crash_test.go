@@ -3,14 +3,12 @@ package standalone
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"quire.dev/cluster/load"
 )
 
 var (
@@ -118,14 +118,6 @@ func (c *child) end(t testing.TB, signal syscall.Signal) error {
 	}
 }
 
-func (c *child) account(t testing.TB, tier string) (id, key string) {
-	t.Helper()
-	i := &instance{base: c.base, client: &http.Client{Timeout: time.Minute}}
-	a := i.account(t, tier)
-	i.client.CloseIdleConnections()
-	return a.id, a.key
-}
-
 // TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and starts it again on the
 // same folder. Whatever was answered is there, nothing is counted that was not asked for, and the audit
 // matches.
@@ -139,26 +131,21 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	t.Logf("seed %d: again with -args -crash.seed=%d", seed, seed)
 	folder := filepath.Join(t.TempDir(), "data")
 	c := launch(t, folder)
-	id, key := c.account(t, "admin")
-	l := newLoad(key)
+	l := newCrowd(t, c.base, 24)
 	for round := range *crashRounds {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); l.run(ctx, c.base, 24) }()
-		begun := l.creates.acked.Load()
-		eventually(t, "the load has begun", func() error { return atLeast(&l.creates.acked, begun+20) })
+		stop := running(t, l)
+		more(t, "the load has begun", l, 20)
 		timer := time.NewTimer(time.Duration(random.Int64N(int64(1500 * time.Millisecond))))
 		<-timer.C
 		_ = c.end(t, syscall.SIGKILL) // "signal: killed"
-		cancel()
-		<-done
+		stop()
 		c = launch(t, folder)
-		if err := errors.Join(l.verify(c.base, testAdminToken, id), auditMatches(c.base, testAdminToken)); err != nil {
+		l.Move(c.base)
+		if err := check(t, l); err != nil {
 			t.Fatalf("after kill %d (seed %d): %v\n%s", round+1, seed, err, c.stderr)
 		}
 	}
-	t.Logf("%d creations, %d reads, %d deletions acknowledged; %d unknown", l.creates.acked.Load(), l.reads.acked.Load(), l.deletes.acked.Load(),
-		l.creates.unknown.Load()+l.reads.unknown.Load()+l.deletes.unknown.Load())
+	t.Logf("what clients saw:\n%s", l.Gaps())
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("orderly stop: %v\n%s", err, c.stderr)
 	}
@@ -169,22 +156,19 @@ func TestStopsInOrderUnderLoad(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	c := launch(t, folder)
-	id, key := c.account(t, "admin")
-	l := newLoad(key)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); l.run(ctx, c.base, 16) }()
-	eventually(t, "the load has begun", func() error { return atLeast(&l.creates.acked, 100) })
+	l := newCrowd(t, c.base, 16)
+	stop := running(t, l)
+	more(t, "the load has begun", l, 100)
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("it ends with %v\n%s", err, c.stderr)
 	}
-	cancel()
-	<-done
+	stop()
 	if _, err := os.Stat(filepath.Join(folder, "CLEAN")); err != nil {
 		t.Errorf("the stop was not an orderly one: %v", err)
 	}
 	c = launch(t, folder)
-	if err := errors.Join(l.verify(c.base, testAdminToken, id), auditMatches(c.base, testAdminToken)); err != nil {
+	l.Move(c.base)
+	if err := check(t, l); err != nil {
 		t.Error(err)
 	}
 }
@@ -194,15 +178,11 @@ func TestADamagedJournalIsRefused(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	c := launch(t, folder)
-	_, key := c.account(t, "admin")
-	l := newLoad(key)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); l.run(ctx, c.base, 4) }()
-	eventually(t, "some load", func() error { return atLeast(&l.creates.acked, 100) })
+	l := newCrowd(t, c.base, 4, load.Crowd)
+	stop := running(t, l)
+	more(t, "some load", l, 100)
 	_ = c.end(t, syscall.SIGKILL)
-	cancel()
-	<-done
+	stop()
 	blocks, err := filepath.Glob(filepath.Join(folder, "nats", "jetstream", "*", "streams", "BILLING_0", "msgs", "1.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatalf("blocks %v, %v", blocks, err)
@@ -276,8 +256,7 @@ func TestTenThousandIdleConnectionsStayBelow400MB(t *testing.T) {
 		}
 	}
 	c := launch(t, filepath.Join(t.TempDir(), "data"))
-	id, key := c.account(t, "admin")
-	l := newLoad(key)
+	l := newCrowd(t, c.base, 16)
 	conns := make([]net.Conn, 0, idleConnections)
 	defer func() {
 		for _, conn := range conns {
@@ -302,18 +281,15 @@ func TestTenThousandIdleConnectionsStayBelow400MB(t *testing.T) {
 			t.Fatalf("connection %d: %v %.60q", n, err, buf[:got])
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); l.run(ctx, c.base, 16) }()
-	eventually(t, "others are served", func() error { return atLeast(&l.creates.acked, 2000) })
-	cancel()
-	<-done
+	stop := running(t, l)
+	more(t, "others are served", l, 2000)
+	stop()
 	peak := resident(t, c.cmd.Process.Pid)
 	t.Logf("peak resident memory %d MB", peak>>20)
 	if peak > 400<<20 {
 		t.Errorf("peak resident memory is %d MB, at most 400 are allowed", peak>>20)
 	}
-	if err := l.verify(c.base, testAdminToken, id); err != nil {
+	if err := l.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

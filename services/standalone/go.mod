@@ -8,6 +8,7 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	golang.org/x/sys v0.49.0
+	quire.dev/cluster v0.0.0
 	quire.dev/pkg v0.0.0
 	quire.dev/services/billing v0.0.0
 	quire.dev/services/edge v0.0.0
@@ -80,6 +81,8 @@ require (
 )
 
 replace quire.dev/pkg => ../../pkg
+
+replace quire.dev/cluster => ../../cluster
 
 replace quire.dev/services/edge => ../edge
 

@@ -17,45 +17,36 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"quire.dev/cluster/load"
 	"quire.dev/pkg/views"
 )
 
 // underLoad has a crowd of clients at work while fault happens.
-func underLoad(t *testing.T, i *instance, a account, fault func(l *load)) *load {
+func underLoad(t *testing.T, i *instance, fault func(l *load.Load)) *load.Load {
 	t.Helper()
-	l := newLoad(a.key)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); l.run(ctx, i.base, 16) }()
-	defer func() { cancel(); <-done }()
-	eventually(t, "the load has begun", func() error { return atLeast(&l.creates.acked, 50) })
+	l := newCrowd(t, i.base, 16)
+	stop := running(t, l)
+	defer stop()
+	more(t, "the load has begun", l, 50)
 	fault(l)
-	more := l.creates.acked.Load() + 50
-	eventually(t, "the load goes on after the fault", func() error { return atLeast(&l.creates.acked, more) })
+	more(t, "the load goes on after the fault", l, 50)
 	return l
-}
-
-func atLeast(n *atomic.Int64, want int64) error {
-	if got := n.Load(); got < want {
-		return fmt.Errorf("%d, want %d", got, want)
-	}
-	return nil
 }
 
 func TestTheJournalServerGoesAwayAndComesBack(t *testing.T) {
 	t.Parallel()
 	i := start(t)
-	a := i.account(t, "admin")
-	l := underLoad(t, i, a, func(l *load) {
+	l := underLoad(t, i, func(l *load.Load) {
 		for range 3 {
-			before := l.creates.acked.Load()
 			if err := i.q.journal.Restart(t.Context()); err != nil {
 				t.Error(err)
 			}
-			eventually(t, "creations go on", func() error { return atLeast(&l.creates.acked, before+20) })
+			more(t, "writes go on", l, 20)
 		}
 	})
-	l.check(t, i, a)
+	if err := check(t, l); err != nil {
+		t.Error(err)
+	}
 }
 
 // faultyViews is a read model that can be made to fail or to hang.
@@ -127,7 +118,7 @@ func TestAReadModelThatFailsOrHangsLosesNothing(t *testing.T) {
 			t.Cleanup(release)
 			a := i.account(t, "admin")
 			before := a.quick(t, object{"content": "from before"})
-			l := underLoad(t, i, a, func(l *load) {
+			l := underLoad(t, i, func(*load.Load) {
 				state.Store(mode)
 				// The other services go on as if nothing was.
 				id := a.paste(t, nil)
@@ -146,9 +137,9 @@ func TestAReadModelThatFailsOrHangsLosesNothing(t *testing.T) {
 				return nil
 			})
 			a.do(t, "GET", "/api/dev/paste-lite/get/"+before, nil).ok(t, http.StatusOK)
-			l.reads.acked.Add(1)
-			l.creates.acked.Add(1)
-			l.check(t, i, a)
+			if err := check(t, l); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

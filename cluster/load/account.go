@@ -1,0 +1,151 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// account is one that New made, and what its calls may have cost it.
+type account struct {
+	name, id, key string
+
+	mu      sync.Mutex
+	tallies map[string]*tally // by quota key
+}
+
+// tally bounds how many calls may be counted under a quota key.
+type tally struct {
+	acked       atomic.Int64 // answered with 2xx: they are counted
+	unknown     atomic.Int64 // they may be
+	unavailable atomic.Int64 // answered with 503: they are not, but are worth a mention
+	// void says that calls without an answer are not counted once their holds are closed, since they can
+	// only have failed.
+	void bool
+}
+
+// meter counts an answer. Without an answer that says what became of a call, it may have been counted.
+func (a *account) meter(quotaKey string, ans *answer) {
+	t := a.tally(quotaKey)
+	switch ans.outcome() {
+	case ackedOutcome:
+		t.acked.Add(1)
+	case unknownOutcome:
+		t.unknown.Add(1)
+	case unavailableOutcome:
+		t.unavailable.Add(1)
+	case refusedOutcome:
+		if ans.status >= http.StatusInternalServerError {
+			t.unknown.Add(1)
+		}
+	}
+}
+
+func (a *account) tally(quotaKey string) *tally {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.tallies[quotaKey]
+	if t == nil {
+		t = &tally{}
+		a.tallies[quotaKey] = t
+	}
+	return t
+}
+
+// newAccount makes an account by the admin API.
+func (l *Load) newAccount(ctx context.Context, tier string) (*account, error) {
+	number := l.next()
+	body := fmt.Appendf(nil, `{"email":"load-%s-%d@example.org","tier":%q}`, l.run, number, tier)
+	a, err := l.sure(ctx, call{
+		kind: Admin, method: http.MethodPost, path: "/api/admin/accounts", body: body, contentType: typeJSON,
+		admin: true, idempotency: l.newKey(), home: int(number),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var made struct {
+		Account struct{ ID string }
+		APIKey  string
+	}
+	if err := json.Unmarshal(a.body, &made); err != nil || made.Account.ID == "" || made.APIKey == "" {
+		return nil, fmt.Errorf("load: no account in %s", a)
+	}
+	return &account{id: made.Account.ID, key: made.APIKey, tallies: map[string]*tally{}}, nil
+}
+
+// makeAnchor makes a quick paste that stays as it is.
+func (l *Load) makeAnchor(ctx context.Context, a *account) (string, error) {
+	made, err := l.sure(ctx, call{
+		kind: Lite, method: http.MethodPost, path: "/api/dev/paste-lite/create", body: []byte(`{"content":"an anchor"}`),
+		contentType: typeJSON, key: a.key, idempotency: l.newKey(),
+	}, nil)
+	if err != nil {
+		return "", err
+	}
+	a.tally("pasteLite.create").acked.Add(1)
+	return made.id(), nil
+}
+
+// usage is what of an account's month is checked.
+type usage struct {
+	base   int
+	Period struct{ Start string }
+	Usage  map[string]struct {
+		Used, Overage, Limit int64
+		CreditsSpent         string
+	}
+	Credits struct{ Balance, SpentThisPeriod string }
+}
+
+func (l *Load) usage(ctx context.Context, id string, base int) (*usage, error) {
+	a, err := l.patient(ctx, call{kind: Admin, method: http.MethodGet, path: "/api/admin/accounts/" + id, admin: true, home: base, only: true})
+	if err != nil {
+		return nil, err
+	}
+	u := &usage{base: base}
+	if err := json.Unmarshal(a.body, u); err != nil {
+		return nil, fmt.Errorf("usage in %s: %w", a, err)
+	}
+	return u, nil
+}
+
+// check holds the usage to the tallies. A quota key without a tally must be at 0.
+func (a *account) check(u *usage, settled bool, f *findings) {
+	for _, quotaKey := range slices.Sorted(maps.Keys(u.Usage)) {
+		t := a.tally(quotaKey)
+		used, low, high := u.Usage[quotaKey].Used, t.acked.Load(), t.acked.Load()+t.unknown.Load()
+		if t.void && settled {
+			high = low
+		}
+		if used < low || used > high {
+			f.note("wrong counts", "%s of %s account %s through base %d: %d calls were acknowledged, %d had no answer (and %d were 503, which is not counted), so that %d to %d are to be counted and %d are",
+				quotaKey, a.name, a.id, u.base, low, t.unknown.Load(), t.unavailable.Load(), low, high, used)
+		}
+	}
+}
+
+// micros reads an amount of credits as the contract writes it, with six places, in millionths.
+func micros(text string) (int64, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	v, err := strconv.ParseInt(whole+fraction, 10, 64)
+	if err != nil || len(fraction) != 6 || whole == "" {
+		return 0, fmt.Errorf("%q is no amount of credits", text)
+	}
+	return v, nil
+}
+
+// formatMicros writes what micros reads.
+func formatMicros(v int64) string {
+	sign := ""
+	if v < 0 {
+		sign, v = "-", -v
+	}
+	return fmt.Sprintf("%s%d.%06d", sign, v/1_000_000, v%1_000_000)
+}

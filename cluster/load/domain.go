@@ -1,0 +1,261 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// domain is a kind of document.
+type domain struct {
+	kind       Kind
+	path       string // of its endpoints
+	quota      string // how its quota keys begin
+	makes      string // the endpoint that makes one
+	small      int    // bytes of a content, about
+	large      int    // of one in largeEvery
+	largeEvery int64
+}
+
+// domains are the three of the contract. More than 64 KiB becomes a blob.
+func domains() (lite, paste, file *domain) {
+	lite = &domain{kind: Lite, path: "/api/dev/paste-lite/", quota: "pasteLite.", makes: "create", large: 70 << 10, largeEvery: 32}
+	paste = &domain{kind: Paste, path: "/api/dev/pastes/", quota: "pastes.", makes: "create", small: 2 << 10, large: 100 << 10, largeEvery: 16}
+	file = &domain{kind: File, path: "/api/dev/files/", quota: "files.", makes: "upload", small: 4 << 10, large: 200 << 10, largeEvery: 8}
+	return lite, paste, file
+}
+
+// creation is the call that makes a document with the content of the number.
+func (d *domain) creation(key string, number int64, home int) call {
+	c := call{kind: d.kind, method: http.MethodPost, path: d.path + d.makes, key: key, home: home}
+	if d.kind == File {
+		c.path += fmt.Sprintf("?name=%d.bin", number)
+		c.body, c.contentType = d.content(number), typeBytes
+		return c
+	}
+	c.body, c.contentType = d.textBody(number), typeJSON
+	return c
+}
+
+func (d *domain) textBody(number int64) []byte {
+	body, err := json.Marshal(map[string]string{"content": string(d.content(number))})
+	if err != nil {
+		panic(err) // a map of strings
+	}
+	return body
+}
+
+// reading is the call that reads a document's content.
+func (d *domain) reading(key, id string, home int) call {
+	c := call{kind: Read, method: http.MethodGet, path: d.path + "get/" + id, key: key, home: home}
+	if d.kind == File {
+		c.path += "?download=1"
+	}
+	return c
+}
+
+// read is the content in the answer to a reading.
+func (d *domain) read(a *answer) []byte {
+	if d.kind == File {
+		return a.body
+	}
+	var body struct{ Paste struct{ Content string } }
+	_ = json.Unmarshal(a.body, &body) // what is no JSON is the wrong content
+	return []byte(body.Paste.Content)
+}
+
+// shop is one account's documents of one domain.
+type shop struct {
+	l *Load
+	*domain
+	owner *account
+	shelf shelf
+}
+
+// create makes a document, and remembers it if it was acknowledged.
+func (s *shop) create(ctx context.Context, w *client) {
+	number := s.l.next()
+	a := s.l.send(ctx, s.creation(s.owner.key, number, w.home))
+	s.owner.meter(s.quota+s.makes, a)
+	switch a.outcome() {
+	case ackedOutcome:
+		if id := a.id(); id == "" {
+			s.l.strange.note("answers that should not be", "no id in %s", a)
+		} else {
+			s.shelf.put(w.random, id, number)
+		}
+	case refusedOutcome:
+		s.refused(ctx, a)
+	default:
+	}
+}
+
+// refused takes a refusal that is not expected, other than for too many failures: of the crowd, some read
+// what others have just deleted.
+func (s *shop) refused(ctx context.Context, a *answer) {
+	if a.overFailed() {
+		pause(ctx, failPause)
+		return
+	}
+	s.l.strange.note("answers that should not be", "%s", a)
+}
+
+// get reads some document, which must have its content.
+func (s *shop) get(ctx context.Context, w *client) {
+	if live, now := s.shelf.any(w.random); live != nil {
+		s.fetch(ctx, live, now, w.home)
+	}
+}
+
+func (s *shop) fetch(ctx context.Context, live, now *item, home int) {
+	a := s.l.send(ctx, s.reading(s.owner.key, now.id, home))
+	s.owner.meter(s.quota+"get", a)
+	if o := a.outcome(); o != ackedOutcome && o != refusedOutcome {
+		return
+	}
+	right := a.outcome() == ackedOutcome && now.fits(s.domain, s.read(a))
+	switch {
+	case right:
+		s.shelf.found(s.domain, live, s.read(a))
+	case a.overFailed():
+		pause(ctx, failPause)
+	case !s.shelf.unchanged(live, now): // somebody was faster
+	case a.status == http.StatusNotFound:
+		s.l.strange.note("lost", "%s, which was acknowledged: %s", now.id, a)
+	case a.outcome() == ackedOutcome:
+		s.l.strange.note("wrong content", "%s is to be %.60q: %s", now.id, s.content(now.number), a)
+	default:
+		s.l.strange.note("answers that should not be", "%s", a)
+	}
+}
+
+// update changes some document, and reads it through another base at once.
+func (s *shop) update(ctx context.Context, w *client) {
+	i := s.shelf.lease(w.random, false)
+	if i == nil {
+		return
+	}
+	number := s.l.next()
+	a := s.l.send(ctx, call{
+		kind: s.kind, method: http.MethodPut, path: s.path + "update/" + i.id, key: s.owner.key,
+		body: s.textBody(number), contentType: typeJSON, home: w.home,
+	})
+	s.owner.meter(s.quota+"update", a)
+	switch a.outcome() {
+	case ackedOutcome:
+		s.shelf.changed(i, number, 0)
+		s.readBack(ctx, i, w.home+1)
+	case unknownOutcome:
+		s.shelf.changed(i, i.number, number)
+	case refusedOutcome:
+		other := int64(0)
+		if a.status >= http.StatusInternalServerError {
+			other = number
+		}
+		s.shelf.changed(i, i.number, other)
+		s.refused(ctx, a)
+	case unavailableOutcome:
+		s.shelf.changed(i, i.number, 0)
+	}
+}
+
+func (s *shop) readBack(ctx context.Context, i *item, home int) {
+	s.shelf.mu.Lock()
+	now := *i
+	s.shelf.mu.Unlock()
+	s.fetch(ctx, i, &now, home)
+}
+
+// remove deletes some document.
+func (s *shop) remove(ctx context.Context, w *client) {
+	i := s.shelf.lease(w.random, true)
+	if i == nil {
+		return
+	}
+	a := s.l.send(ctx, call{kind: s.kind, method: http.MethodDelete, path: s.path + "delete/" + i.id, key: s.owner.key, home: w.home})
+	s.owner.meter(s.quota+"delete", a)
+	switch a.outcome() {
+	case ackedOutcome:
+		s.shelf.forget(i, true)
+	case unknownOutcome:
+		s.shelf.forget(i, false)
+	case unavailableOutcome:
+		s.shelf.changed(i, i.number, i.other)
+	case refusedOutcome:
+		s.refused(ctx, a)
+		if a.status >= http.StatusInternalServerError {
+			s.shelf.forget(i, false)
+			return
+		}
+		s.shelf.changed(i, i.number, i.other)
+	}
+}
+
+// crowd is the work without Idempotency-Keys.
+type crowd struct {
+	l                 *Load
+	owner             *account
+	lite, paste, file *shop
+}
+
+func (l *Load) newCrowd(ctx context.Context) (*crowd, error) {
+	owner, err := l.newAccount(ctx, "admin")
+	if err != nil {
+		return nil, err
+	}
+	owner.name = "the crowd's"
+	lite, paste, file := domains()
+	return &crowd{
+		l: l, owner: owner, lite: &shop{l: l, domain: lite, owner: owner},
+		paste: &shop{l: l, domain: paste, owner: owner}, file: &shop{l: l, domain: file, owner: owner},
+	}, nil
+}
+
+func (c *crowd) shops() []*shop { return []*shop{c.lite, c.paste, c.file} }
+
+func (c *crowd) stepLite(ctx context.Context, w *client, n int) {
+	switch {
+	case n%4 == 1:
+		c.lite.get(ctx, w)
+	case n%16 == 3:
+		c.lite.remove(ctx, w)
+	case n%16 == 7:
+		c.lite.update(ctx, w)
+	default:
+		c.lite.create(ctx, w)
+	}
+}
+
+func (c *crowd) stepPaste(ctx context.Context, w *client, n int) {
+	switch n % 8 {
+	case 0, 4:
+		c.paste.create(ctx, w)
+	case 2, 5:
+		c.paste.update(ctx, w)
+	case 7:
+		c.paste.remove(ctx, w)
+	default:
+		c.paste.get(ctx, w)
+	}
+	pause(ctx, slow(w.random))
+}
+
+func (c *crowd) stepFile(ctx context.Context, w *client, n int) {
+	switch n % 8 {
+	case 0, 4:
+		c.file.create(ctx, w)
+	case 7:
+		c.file.remove(ctx, w)
+	default:
+		c.file.get(ctx, w)
+	}
+	pause(ctx, slow(w.random))
+}
+
+// slow is how long a client of the rarer kinds waits between two calls.
+func slow(random *rand.Rand) time.Duration {
+	return 5*time.Millisecond + time.Duration(random.Int64N(int64(10*time.Millisecond)))
+}
