@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http/httptest"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -109,30 +110,38 @@ func (s *stack) journal(server *journaltest.Server) {
 
 // running is a service that was started.
 type running struct {
-	t      testing.TB
-	cancel context.CancelFunc
-	done   chan error
-	health *telemetry.Health
+	t       testing.TB
+	cancel  context.CancelFunc
+	done    chan error
+	health  *telemetry.Health
+	metrics *telemetry.Metrics
 }
 
 func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Service, *running) {
 	s.t.Helper()
-	health := telemetry.NewHealth()
+	health, metrics := telemetry.NewHealth(), telemetry.NewMetrics()
 	service, err := billing.New(cfg, billing.Deps{
-		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: telemetry.NewMetrics(), Health: health,
+		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics, Health: health,
 		Logger: slog.New(slog.NewTextHandler(testWriter{s.t}, nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{t: s.t, cancel: cancel, done: make(chan error, 1), health: health}
+	r := &running{t: s.t, cancel: cancel, done: make(chan error, 1), health: health, metrics: metrics}
 	go func() { r.done <- service.Run(ctx) }()
 	s.t.Cleanup(func() {
 		cancel()
 		r.done <- <-r.done
 	})
 	return service, r
+}
+
+// exposed is what operators read of it.
+func (r *running) exposed() string {
+	answer := httptest.NewRecorder()
+	telemetry.Handler(r.metrics, r.health).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	return answer.Body.String()
 }
 
 // testWriter shows the services' log with the test that fails.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -271,6 +272,26 @@ func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
 			s.account(id, plan.Free)
 			break
 		}
+	}
+	r.stop()
+}
+
+// TestNothingIsShownOfAPartitionThatMovedAway: what was last seen of it would stand there for ever.
+func TestNothingIsShownOfAPartitionThatMovedAway(t *testing.T) {
+	s := newStack(t)
+	assigned := make(chan []int, 1)
+	_, r := s.launch(billing.Config{PartitionCount: 4, Assigned: assigned}, 0)
+	for _, set := range [][]int{{0, 1, 2}, {2, 3}, nil} {
+		assigned <- set
+		journaltest.Eventually(t, fmt.Sprintf("sizes of partitions %v are shown", set), func() bool {
+			exposed := r.exposed()
+			for p := range 4 {
+				if strings.Contains(exposed, fmt.Sprintf("partition=\"%d\"", p)) != slices.Contains(set, p) {
+					return false
+				}
+			}
+			return true
+		})
 	}
 	r.stop()
 }

@@ -57,4 +57,10 @@ func (p *Partition) observe() {
 	}
 }
 
+// forget removes what is shown of a partition that is not folded here any more: its last sizes would
+// stand there for ever, as those of a fold that has stopped.
+func (m *Metrics) forget(partition int) {
+	m.state.DeletePartialMatch(prometheus.Labels{"partition": strconv.Itoa(partition)})
+}
+
 func timeOf(id event.RequestID) time.Time { return time.UnixMilli(id.UnixMilli()) }

@@ -20,6 +20,7 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
 	last, pause := p.deps.Clock(), time.Duration(0)
+	defer p.deps.Metrics.forget(p.cfg.Partition)
 	for {
 		select {
 		case <-ticker.C:
