@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,13 +21,28 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	if read(t, "nats/users.conf") != natsconf.Write(partitions) {
 		t.Error("nats/users.conf is not what natsconf writes: make -C deploy users")
 	}
+	copies := map[string]string{}
 	for _, name := range []string{
 		"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js",
 		"minio/init.sh", "minio/policy.json",
 	} {
-		if read(t, name) != read(t, "../k8s/components/"+name) {
-			t.Errorf("k8s/components/%s differs from the one here: make -C deploy copies", name)
+		copies[name] = "../k8s/components/" + name
+	}
+	dashboards, err := filepath.Glob("grafana/*.json")
+	if err != nil || len(dashboards) == 0 {
+		t.Fatalf("dashboards: %v, %v", dashboards, err)
+	}
+	for _, name := range dashboards {
+		copies[name] = "../k8s/components/monitoring/" + name
+	}
+	for name, copied := range copies {
+		if read(t, name) != read(t, copied) {
+			t.Errorf("%s differs from the one here: make -C deploy copies", copied)
 		}
+	}
+	copied, err := filepath.Glob("../k8s/components/monitoring/grafana/*")
+	if err != nil || len(copied) != len(dashboards) {
+		t.Errorf("%d copies of %d dashboards: %v", len(copied), len(dashboards), err)
 	}
 }
 

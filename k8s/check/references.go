@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -186,10 +187,13 @@ func value(port *intstr.IntOrString) string {
 // ownMetric finds the metrics of this project in an expression.
 var ownMetric = regexp.MustCompile(`\bquire_[a-z0-9_]+`)
 
-// monitoring: ServiceMonitors find services, and alerts speak of metrics and pages that there are.
+// monitoring: ServiceMonitors find services, and alerts and dashboards speak of metrics, jobs and pages that there are.
 func (c *checker) monitoring() {
+	dashboards := 0
 	for _, o := range c.objects {
 		switch o.Kind {
+		case "ConfigMap":
+			dashboards += c.dashboards(o)
 		case "ServiceMonitor":
 			c.serviceMonitor(o)
 		case "PrometheusRule":
@@ -197,6 +201,42 @@ func (c *checker) monitoring() {
 		case "ScaledObject":
 			for _, name := range ownMetric.FindAllString(string(o.YAML), -1) {
 				c.metric(o, name)
+			}
+		}
+	}
+	for _, o := range c.objects {
+		if o.Kind == "PrometheusRule" && dashboards == 0 {
+			c.fault(o, "no ConfigMap has dashboards beside it")
+		}
+	}
+}
+
+// dashboards gives their number in a ConfigMap that Grafana's sidecar picks up.
+func (c *checker) dashboards(o *Object) int {
+	settings, ok := o.Typed.(*corev1.ConfigMap)
+	if !ok || settings.Labels["grafana_dashboard"] != "1" {
+		return 0
+	}
+	for file, text := range settings.Data {
+		if !json.Valid([]byte(text)) {
+			c.fault(o, "%s is no JSON", file)
+		}
+		for _, name := range ownMetric.FindAllString(text, -1) {
+			c.metric(o, name)
+		}
+		c.jobs(o, file, strings.ReplaceAll(text, `\"`, `"`))
+	}
+	return len(settings.Data)
+}
+
+var jobMatcher = regexp.MustCompile(`job=~?"([^"$]+)"`)
+
+// jobs that an expression speaks of are services.
+func (c *checker) jobs(o *Object, where, expression string) {
+	for _, match := range jobMatcher.FindAllStringSubmatch(expression, -1) {
+		for name := range strings.SplitSeq(match[1], "|") {
+			if c.find("Service", name) == nil {
+				c.fault(o, "%s speaks of the job %q, which is no service", where, name)
 			}
 		}
 	}
@@ -258,23 +298,12 @@ func (c *checker) rules(o *Object) {
 		c.fault(o, "%v", err)
 		return
 	}
-	jobs := map[string]bool{}
-	for _, s := range typed[*corev1.Service](c) {
-		jobs[s.Name] = true
-	}
-	job := regexp.MustCompile(`job=~?"([^"]+)"`)
 	for _, group := range rule.Spec.Groups {
 		for _, r := range group.Rules {
 			for _, name := range ownMetric.FindAllString(r.Expr, -1) {
 				c.metric(o, name)
 			}
-			for _, match := range job.FindAllStringSubmatch(r.Expr, -1) {
-				for name := range strings.SplitSeq(match[1], "|") {
-					if !jobs[name] {
-						c.fault(o, "%s speaks of the job %q, which is no service", r.Alert, name)
-					}
-				}
-			}
+			c.jobs(o, r.Alert, r.Expr)
 			if !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
 				c.fault(o, "%s has the severity %q", r.Alert, r.Labels["severity"])
 			}

@@ -1,37 +1,50 @@
-// Package promql_test holds the expressions of alerts and scalers to Prometheus' own parser.
+// Package promql_test holds the expressions of alerts, scalers and dashboards to Prometheus' own parser and to what the
+// services show.
 package promql_test
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
+
+	"quire.dev/k8s/check/promql"
 )
 
-func expressions(t *testing.T) map[string]string {
+const root = "../../.."
+
+// expression of an alert or a scaler, and what speaks of its labels.
+type expression struct{ expr, summary string }
+
+func expressions(t *testing.T) map[string]expression {
 	t.Helper()
-	found := map[string]string{}
+	found := map[string]expression{}
 	var rule struct {
 		Spec struct {
 			Groups []struct {
-				Rules []struct{ Alert, Expr string }
+				Rules []struct {
+					Alert, Expr string
+					Annotations struct{ Summary string }
+				}
 			}
 		}
 	}
-	if err := yaml.Unmarshal(read(t, "monitoring/alerts.yaml"), &rule); err != nil {
+	if err := yaml.Unmarshal(read(t, "k8s/components/monitoring/alerts.yaml"), &rule); err != nil {
 		t.Fatal(err)
 	}
 	for _, group := range rule.Spec.Groups {
 		for _, r := range group.Rules {
-			if found[r.Alert] != "" {
+			if found[r.Alert].expr != "" {
 				t.Errorf("two alerts are called %s", r.Alert)
 			}
-			found[r.Alert] = r.Expr
+			found[r.Alert] = expression{r.Expr, r.Annotations.Summary}
 		}
 	}
-	for text := range strings.SplitSeq(string(read(t, "keda/scaledobjects.yaml")), "---\n") {
+	for text := range strings.SplitSeq(string(read(t, "k8s/components/keda/scaledobjects.yaml")), "---\n") {
 		var object struct {
 			Metadata struct{ Name string }
 			Spec     struct {
@@ -43,36 +56,194 @@ func expressions(t *testing.T) map[string]string {
 		}
 		for _, trigger := range object.Spec.Triggers {
 			if trigger.Metadata.Query != "" {
-				found["scaler of "+object.Metadata.Name] = trigger.Metadata.Query
+				found["scaler of "+object.Metadata.Name] = expression{expr: trigger.Metadata.Query}
 			}
 		}
+	}
+	if len(found) < 25 {
+		t.Fatalf("only %d expressions are found", len(found))
 	}
 	return found
 }
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	text, err := os.ReadFile("../../components/" + path)
+	text, err := os.ReadFile(filepath.Join(root, path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func TestExpressionsParse(t *testing.T) {
-	found := expressions(t)
-	if len(found) < 25 {
-		t.Errorf("only %d expressions are found", len(found))
+func dashboards(t *testing.T) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(root + "/deploy/grafana/*.json")
+	if err != nil || len(paths) < 5 {
+		t.Fatalf("dashboards: %v, %v", paths, err)
 	}
-	p := parser.NewParser(parser.Options{})
-	for name, expression := range found {
+	found := map[string][]byte{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimSuffix(filepath.Base(path), ".json")] = text
+	}
+	return found
+}
+
+// checker knows what the sources register, the runtime's metrics and those of Kubernetes. It gives the first, too.
+func checker(t *testing.T) (*promql.Checker, promql.Metrics) {
+	t.Helper()
+	own, err := promql.Registered(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := promql.Runtime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := promql.NewChecker(own, runtime, promql.Kubernetes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, own
+}
+
+func TestRegisteredMetricsAreFound(t *testing.T) {
+	_, own := checker(t)
+	for name, want := range map[string]promql.Metric{
+		"quire_edge_request_seconds":          {Kind: promql.Histogram},
+		"quire_edge_answers_total":            {Kind: promql.Counter, Labels: []string{"class"}},
+		"quire_bus_answer_seconds":            {Kind: promql.Histogram, Labels: []string{"kind"}},
+		"quire_billing_state":                 {Kind: promql.Gauge, Labels: []string{"partition", "of"}},
+		"quire_billing_snapshot_hold_seconds": {Kind: promql.Histogram},
+		"quire_paste_failures_total":          {Kind: promql.Counter, Labels: []string{"call"}},
+		"quire_lite_unprojected_bytes":        {Kind: promql.Gauge},
+		"quire_file_commits_total":            {Kind: promql.Counter},
+	} {
+		if got := own[name]; got.Kind != want.Kind || !slices.Equal(got.Labels, want.Labels) {
+			t.Errorf("%s is a %s by %v, want %+v", name, got.Kind, got.Labels, want)
+		}
+	}
+}
+
+var summaryLabel = regexp.MustCompile(`\$labels\.(\w+)`)
+
+func TestAlertsAndScalersAreSound(t *testing.T) {
+	c, _ := checker(t)
+	for name, e := range expressions(t) {
 		t.Run(name, func(t *testing.T) {
-			if _, err := p.ParseExpr(expression); err != nil {
-				t.Errorf("%s: %v", expression, err)
+			faults, results, named := c.Check(e.expr)
+			for _, fault := range faults {
+				t.Errorf("%s: %s", e.expr, fault)
 			}
-			if _, err := p.ParseExpr(strings.Replace(expression, "(", "((", 1)); err == nil && strings.Contains(expression, "(") {
-				t.Error("a broken expression passes")
+			if len(named) == 0 {
+				t.Errorf("%s names no metric", e.expr)
+			}
+			for _, label := range summaryLabel.FindAllStringSubmatch(e.summary, -1) {
+				if !slices.Contains(results, label[1]) {
+					t.Errorf("%s: the summary's label %q is not there", e.expr, label[1])
+				}
 			}
 		})
+	}
+}
+
+func TestDashboardsAreSound(t *testing.T) {
+	c, own := checker(t)
+	shown, uids := map[string]bool{}, map[string]string{}
+	for name, text := range dashboards(t) {
+		d, faults, named := c.CheckDashboard(text)
+		for _, fault := range faults {
+			t.Errorf("%s: %s", name, fault)
+		}
+		if d.UID != name || uids[d.UID] != "" {
+			t.Errorf("%s has the uid %q, also of %q", name, d.UID, uids[d.UID])
+		}
+		uids[d.UID] = name
+		for _, metric := range named {
+			shown[metric] = true
+		}
+	}
+	for name, metric := range own {
+		if !shown[name] && !(metric.Kind == promql.Histogram && shown[name+"_bucket"]) && !shown[name+"_sum"] {
+			t.Errorf("no dashboard shows %s", name)
+		}
+	}
+}
+
+// TestPlantedFaultsAreFound: a check that finds nothing in anything would pass on sound dashboards too.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	c, _ := checker(t)
+	texts := dashboards(t)
+	for _, plant := range []struct{ name, dashboard, old, replacement, found string }{
+		{"broken expression", "quire-edge", "sum by (class) (rate(", "sum by (class) ((rate(", "unclosed left parenthesis"},
+		{"misspelled metric", "quire-edge", "quire_edge_answers_total", "quire_edge_answer_total", "no service shows"},
+		{"metric of another service", "quire-documents", "quire_paste_outcomes_total", "quire_billing_outcomes_total", "no service shows"},
+		{"histogram without its parts", "quire-edge", "quire_bus_answer_seconds_bucket", "quire_bus_answer_seconds", "no service shows"},
+		{"misspelled label", "quire-edge", `class=\"5xx\"`, `status=\"5xx\"`, `no label "status"`},
+		{"value that is never shown", "quire-billing", `of=\"open_holds\"`, `of=\"holds\"`, `never shown with of "holds"`},
+		{"decision that is never shown", "quire-edge", `decision!=\"admitted\"`, `decision!=\"allowed\"`, `never shown with decision "allowed"`},
+		{"grouping by nothing", "quire-documents", "sum by (call)", "sum by (kind)", `grouping by the label "kind"`},
+		{"label gone by the grouping", "quire-edge", `{{class}}`, `{{pod}}`, `legend's label "pod"`},
+		{"quantile without le", "quire-edge", "sum by (le, kind) (rate(quire_bus_answer_seconds_bucket", "sum by (kind) (rate(quire_bus_answer_seconds_bucket", "needs the label le"},
+		{"rate of a gauge", "quire-billing", "deriv(quire_billing_state", "rate(quire_billing_state", "which is a gauge"},
+		{"slope of a counter", "quire-edge", "(rate(quire_bus_batches_total", "(deriv(quire_bus_batches_total", "which is a counter"},
+		{"matching by nothing", "quire-billing", "and changes(", "and on (tenant) changes(", `matching by the label "tenant"`},
+		{"unknown variable", "quire-journals", `namespace=~\"$namespace\"`, `namespace=~\"$cluster\"`, "no variable $cluster"},
+		{"variable of no label", "quire-capacity", "paste|lite|file\\\"}, namespace)", "paste|lite|file\\\"}, cluster)", `no label "cluster"`},
+		{"datasource of somebody", "quire-capacity", "${datasource}", "P1809F7CD0C75ACF3", "another datasource"},
+		{"old schema", "quire-edge", `"schemaVersion": 41`, `"schemaVersion": 16`, "schema version"},
+		{"panels on each other", "quire-edge", `"y": 4`, `"y": 3`, "lies on"},
+		{"panel of no unit", "quire-edge", `"unit": "reqps"`, `"unit": ""`, "or a unit"},
+		{"no JSON", "quire-edge", `"uid": "quire-edge",`, `"uid": "quire-edge"`, "invalid character"},
+	} {
+		t.Run(plant.name, func(t *testing.T) {
+			text := string(texts[plant.dashboard])
+			if !strings.Contains(text, plant.old) {
+				t.Fatalf("%s no longer says %s", plant.dashboard, plant.old)
+			}
+			_, faults, _ := c.CheckDashboard([]byte(strings.ReplaceAll(text, plant.old, plant.replacement)))
+			if !strings.Contains(strings.Join(faults, "\n"), plant.found) {
+				t.Errorf("not found; found instead: %v", faults)
+			}
+		})
+	}
+}
+
+// TestMetricsThatCanNotBeReadAreFaults: one that is passed over would be one that no dashboard can be held to.
+func TestMetricsThatCanNotBeReadAreFaults(t *testing.T) {
+	const ok = `prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quire_a_total"}, []string{"kind"})`
+	for name, c := range map[string]struct {
+		call string
+		read bool
+	}{
+		"as it should be":     {ok, true},
+		"name in a variable":  {strings.Replace(ok, `"quire_a_total"`, "name", 1), false},
+		"label in a variable": {strings.Replace(ok, `"kind"`, "kind", 1), false},
+		"no labels":           {strings.Replace(ok, `, []string{"kind"}`, "", 1), false},
+		"desc from elsewhere": {`m.Counter(describe("a_total"))`, false},
+		"twice":               {ok + "; " + ok, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir+"/pkg/event/e.proto", "enum E {\n  A = 0;\n}\n")
+			write(t, dir+"/services/s/s.go", "package s\n\nfunc f() { "+c.call+" }\n")
+			found, err := promql.Registered(dir)
+			if (err == nil) != c.read || c.read && len(found) != 1 {
+				t.Errorf("%v, %v", found, err)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
