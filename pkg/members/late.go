@@ -22,6 +22,17 @@ func NewLate(nc *nats.Conn, cfg Config) *Late {
 	return &Late{nc: nc, cfg: cfg.withDefaults(), out: make(chan []int)}
 }
 
+// Instance is as that of a Member.
+func (l *Late) Instance() string { return l.cfg.Instance }
+
+// Live is as that of a Member; none before it has joined. Safe for concurrent use.
+func (l *Late) Live() []string {
+	if m := l.member.Load(); m != nil {
+		return m.Live()
+	}
+	return nil
+}
+
 // Assigned is as that of a Member.
 func (l *Late) Assigned() <-chan []int { return l.out }
 

@@ -143,3 +143,59 @@ func failure(m *nats.Msg) error {
 func noResponders(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header != nil && m.Header.Get("Status") == "503"
 }
+
+// CallOnce is Call without another attempt where nobody answers to the subject.
+func CallOnce(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
+		defer cancel()
+	}
+	return attempt(ctx, nc, subject, payload)
+}
+
+// Gather sends one request to all who serve subject, each under a queue of its
+// own, and returns the answers that come until ctx ends, or DefaultTimeout
+// where it has no deadline: who is not heard by then is left out, and so is who
+// answers with an error. Errors: ErrUnavailable where nobody answers to the
+// subject, or there is no connection, ErrTooLarge, ErrClosed.
+func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) (answers [][]byte, err error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
+		defer cancel()
+	}
+	if !nc.IsConnected() && !nc.IsClosed() {
+		return nil, fmt.Errorf("ask all of %s: %w: %w", subject, ErrUnavailable, nats.ErrDisconnected)
+	}
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("ask all of %s: %w: %w", subject, ErrClosed, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only where the connection is closed
+	deadline, _ := ctx.Deadline()
+	request := &nats.Msg{Subject: subject, Reply: inbox, Data: payload, Header: timeoutIn(time.Until(deadline))}
+	if err := nc.PublishMsg(request); err != nil {
+		kind := ErrUnavailable
+		if errors.Is(err, nats.ErrMaxPayload) {
+			kind = ErrTooLarge
+		}
+		return nil, fmt.Errorf("ask all of %s: %w: %w", subject, kind, err)
+	}
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case ctx.Err() != nil && len(answers) == 0:
+			return nil, fmt.Errorf("ask all of %s: %w: nobody was heard in time", subject, ErrUnavailable)
+		case ctx.Err() != nil:
+			return answers, nil
+		case errors.Is(err, nats.ErrNoResponders), err == nil && noResponders(m):
+			return nil, fmt.Errorf("ask all of %s: %w", subject, ErrUnavailable)
+		case err != nil:
+			return nil, fmt.Errorf("ask all of %s: %w: %w", subject, ErrClosed, err)
+		case failure(m) == nil:
+			answers = append(answers, m.Data)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -246,5 +247,56 @@ func TestServersOfOneQueueShareTheCalls(t *testing.T) {
 	}
 	if a, b := counts[0].Load(), counts[1].Load(); a+b != 200 || a == 0 || b == 0 {
 		t.Fatalf("%d and %d calls", a, b)
+	}
+}
+
+func TestGatherHearsAllWhoAnswer(t *testing.T) {
+	s := journaltest.Start(t)
+	nc := s.Conn(t)
+	if _, err := rpc.Gather(t.Context(), nc, callSubject, nil); !errors.Is(err, rpc.ErrUnavailable) {
+		t.Errorf("nobody there: %v, want %v", err, rpc.ErrUnavailable)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		server, err := rpc.Serve(nc, callSubject, name, 1, func(context.Context, []byte) ([]byte, error) {
+			if name == "b" {
+				return nil, errors.New("broken")
+			}
+			return []byte(name), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = server.Drain(context.Background()) })
+	}
+	asking := s.Conn(t)
+	journaltest.Eventually(t, "all but the one who failed are heard", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		answers, err := rpc.Gather(ctx, asking, callSubject, nil)
+		if err != nil && !errors.Is(err, rpc.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, answer := range answers {
+			names = append(names, string(answer))
+		}
+		slices.Sort(names)
+		return slices.Equal(names, []string{"a", "c"})
+	})
+	asking.Close()
+	if _, err := rpc.Gather(t.Context(), asking, callSubject, nil); !errors.Is(err, rpc.ErrClosed) {
+		t.Errorf("closed: %v, want %v", err, rpc.ErrClosed)
+	}
+}
+
+func TestCallOnceAsksOnce(t *testing.T) {
+	s := journaltest.Start(t)
+	nc := s.Conn(t)
+	if _, err := rpc.CallOnce(t.Context(), nc, callSubject, nil); !errors.Is(err, rpc.ErrUnavailable) {
+		t.Errorf("nobody there: %v, want %v", err, rpc.ErrUnavailable)
+	}
+	serveCalls(t, nc, 1, upper)
+	if answer, err := rpc.CallOnce(t.Context(), nc, callSubject, []byte("a")); err != nil || string(answer) != "A" {
+		t.Errorf("answer %q, %v", answer, err)
 	}
 }

@@ -4,9 +4,13 @@ package billing
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,6 +34,11 @@ type Config struct {
 	Partitions     []int // all of them where it is nil
 	PartitionCount int   // of every domain; 1
 
+	// Instance names this process among those that fold the same partitions: letters, digits, - and _;
+	// drawn at random. Live, if set, names all of them that are alive, and must not block.
+	Instance string
+	Live     func() []string
+
 	// Assigned, if set, tells Run which partitions to fold, in place of Partitions: each set it gives
 	// replaces the one before. Run folds none until the first.
 	Assigned <-chan []int
@@ -52,11 +61,17 @@ type Config struct {
 	Progress func(what string, done, total uint64)
 }
 
+// instanceName is what can be in a token of a subject.
+var instanceName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
 // Validate reports all faults at once.
 func (c Config) Validate() error {
 	var errs []error
 	if c.PartitionCount < 0 {
 		errs = append(errs, fmt.Errorf("%d partitions", c.PartitionCount))
+	}
+	if c.Instance != "" && !instanceName.MatchString(c.Instance) {
+		errs = append(errs, fmt.Errorf("instance %q is not 1 to 64 letters, digits, - and _", c.Instance))
 	}
 	seen := map[int]bool{}
 	for _, p := range c.Partitions {
@@ -101,6 +116,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = 20 * time.Second
+	}
+	if c.Instance == "" {
+		c.Instance = strings.ToLower(rand.Text()[:12])
+	}
+	if c.Live == nil {
+		c.Live = func() []string { return nil }
 	}
 	if c.Served == nil {
 		c.Served = func(int, bool) {}
@@ -181,11 +202,16 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer stopUsers()
-	group, work := errgroup.WithContext(ctx)
 	ready := newReadiness(func() {
 		check.Ready()
 		close(s.ready)
 	})
+	stopInstance, err := s.serveInstance(ready)
+	if err != nil {
+		return err
+	}
+	defer stopInstance()
+	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.runPartitions(work, ready) })
 	group.Go(func() error { return runUsers(work) })
 	return group.Wait()
@@ -205,7 +231,7 @@ func (s *Service) streams() []journal.Stream {
 
 func (s *Service) partitionConfig(number int) partition.Config {
 	return partition.Config{
-		Partition: number, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
+		Partition: number, Instance: s.cfg.Instance, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 	}
 }
@@ -218,14 +244,32 @@ func (s *Service) serveUsers() (stop func(), run func(context.Context) error, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve users: %w", err)
 	}
-	stop = func() {
+	return s.drain(server, "user requests were cut off"), u.Run, nil
+}
+
+// serveInstance answers what this instance is, beside all the others, until stop is called.
+func (s *Service) serveInstance(ready *readiness) (stop func(), err error) {
+	answer := func(context.Context, []byte) ([]byte, error) {
+		return json.Marshal(event.Instance{
+			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: ready.serves(), Live: s.cfg.Live(),
+		})
+	}
+	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, 1, answer, rpc.WithLogger(s.deps.Logger))
+	if err != nil {
+		return nil, fmt.Errorf("serve what this instance is: %w", err)
+	}
+	return s.drain(server, "questions about this instance were cut off"), nil
+}
+
+// drain stops a server; otherwise is logged where it takes too long.
+func (s *Service) drain(server *rpc.Server, otherwise string) (stop func()) {
+	return func() {
 		draining, cancel := context.WithTimeout(context.Background(), s.cfg.StopTimeout)
 		defer cancel()
 		if err := server.Drain(draining); err != nil {
-			s.deps.Logger.Warn("user requests were cut off", "error", err)
+			s.deps.Logger.Warn(otherwise, "error", err)
 		}
 	}
-	return stop, u.Run, nil
 }
 
 // ErrJournal says that a journal is not the one that its snapshots or read model were made from, or

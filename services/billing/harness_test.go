@@ -306,13 +306,18 @@ func (s *stack) query(q *event.Query) *event.QueryAnswer {
 
 func (s *stack) queryAt(partition int, q *event.Query) *event.QueryAnswer {
 	s.t.Helper()
+	return s.ask(event.QuerySubject(partition), q)
+}
+
+func (s *stack) ask(subject string, q *event.Query) *event.QueryAnswer {
+	s.t.Helper()
 	payload, err := event.Encode(q)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
-	data, err := rpc.Call(ctx, s.nc, event.QuerySubject(partition), payload)
+	data, err := rpc.Call(ctx, s.nc, subject, payload)
 	if err != nil {
 		s.t.Fatalf("query: %v", err)
 	}

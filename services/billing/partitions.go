@@ -3,6 +3,8 @@ package billing
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,8 +105,19 @@ func (r *readiness) assign(set []int) {
 func (r *readiness) set(partition int, served bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.served[partition] = served
+	if served {
+		r.served[partition] = true
+	} else {
+		delete(r.served, partition)
+	}
 	r.note()
+}
+
+// serves are the partitions that are served now, sorted.
+func (r *readiness) serves() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.served))
 }
 
 // note is called with mu held. What is assigned later takes nothing back: the service went on meanwhile.

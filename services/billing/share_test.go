@@ -1,7 +1,9 @@
 package billing_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +20,7 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing"
 )
 
@@ -49,7 +52,7 @@ func (s *stack) share(instance string, folders int) *sharing {
 		Service: "billing", Instance: instance, Partitions: s.count, Folders: folders,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: 30 * time.Second, Logger: log,
 	})
-	cfg := billing.Config{PartitionCount: s.count, SnapshotMessages: 20, Assigned: member.Assigned(), Served: func(p int, serving bool) {
+	cfg := billing.Config{PartitionCount: s.count, SnapshotMessages: 20, Instance: instance, Live: member.Live, Assigned: member.Assigned(), Served: func(p int, serving bool) {
 		h.note(p, serving)
 		member.Serving(p, serving)
 	}}
@@ -274,6 +277,89 @@ func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
 		}
 	}
 	r.stop()
+}
+
+// instances asks all what they are, until so many have answered.
+func (s *stack) instances(count int) map[string]event.Instance {
+	s.t.Helper()
+	found := map[string]event.Instance{}
+	journaltest.Eventually(s.t, "the instances say what they are", func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 200*time.Millisecond)
+		defer cancel()
+		answers, err := rpc.Gather(ctx, s.nc, event.InstancesSubject, nil)
+		if err != nil && !errors.Is(err, rpc.ErrUnavailable) {
+			s.t.Fatal(err)
+		}
+		for _, data := range answers {
+			var i event.Instance
+			if err := json.Unmarshal(data, &i); err != nil {
+				s.t.Fatal(err)
+			}
+			found[i.Name] = i
+		}
+		return len(found) == count
+	})
+	return found
+}
+
+// auditBy has one instance audit a partition.
+func (s *stack) auditBy(instance string, partition int) *event.AuditAnswer {
+	s.t.Helper()
+	a := s.ask(event.FolderSubject(partition, instance), &event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
+	if a.Status != event.QueryStatus_QUERY_OK {
+		s.t.Fatalf("audit by %s: %v", instance, a.Status)
+	}
+	return a.GetAudit()
+}
+
+// TestEveryFolderCanBeAskedForAnAudit: who asks must be able to find all of them, and each by its name.
+func TestEveryFolderCanBeAskedForAnAudit(t *testing.T) {
+	s := newStack(t)
+	s.count = 4
+	all := []*sharing{s.share("i-1", 2), s.share("i-2", 2), s.share("i-3", 2)}
+	s.waitShared(all...)
+	ids := s.accounts()
+	names := []string{"i-1", "i-2", "i-3"}
+	known := s.instances(3)
+	folders := map[int]int{}
+	for _, h := range all {
+		i := known[h.instance]
+		if i.Partitions != 4 || !slices.Equal(i.Live, names) || !slices.Equal(i.Serves, h.serves()) {
+			t.Errorf("%s says %+v, serves %v", h.instance, i, h.serves())
+		}
+		for _, p := range i.Serves {
+			folders[p]++
+			if a := s.auditBy(h.instance, p); !a.Match || a.Partition != uint32(p) || a.LastSequence == 0 {
+				t.Errorf("audit by %s: %v", h.instance, a)
+			}
+		}
+	}
+	for p := range ids {
+		if folders[p] != 2 {
+			t.Errorf("partition %d has %d folders", p, folders[p])
+		}
+	}
+	// At the same place all have the same state, whoever came to it.
+	for p := range ids {
+		byPlace := map[uint64][]byte{}
+		for _, h := range all {
+			if !slices.Contains(h.serves(), p) {
+				continue
+			}
+			a := s.auditBy(h.instance, p)
+			if before, ok := byPlace[a.LastSequence]; ok && !bytes.Equal(before, a.LiveHash) {
+				t.Errorf("partition %d at %d: %x and %x", p, a.LastSequence, before, a.LiveHash)
+			}
+			byPlace[a.LastSequence] = a.LiveHash
+		}
+	}
+	all[0].leave()
+	<-all[0].ended
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := rpc.CallOnce(ctx, s.nc, event.FolderSubject(0, "i-1"), nil); !errors.Is(err, rpc.ErrUnavailable) {
+		t.Errorf("one that has left: %v, want %v", err, rpc.ErrUnavailable)
+	}
 }
 
 // TestNothingIsShownOfAPartitionThatMovedAway: what was last seen of it would stand there for ever.

@@ -174,6 +174,7 @@ func share(cfg *settings, nc *nats.Conn, log *slog.Logger) *members.Late {
 		Replicas: cfg.billing.Replicas, Logger: log,
 	})
 	cfg.billing.Assigned, cfg.billing.Served = member.Assigned(), member.Serving
+	cfg.billing.Instance, cfg.billing.Live = member.Instance(), member.Live
 	return member
 }
 

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -92,4 +93,26 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 			t.Errorf("%s: %v", c.name, a)
 		}
 	}
+}
+
+// The result of an audit that all had stopped waiting for is for who asks again, once.
+func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
+	var a audits
+	runs := 0
+	audit := func(context.Context) (*event.AuditAnswer, error) {
+		runs++
+		return &event.AuditAnswer{LastSequence: uint64(runs)}, nil
+	}
+	first := a.join(audit)
+	<-first.done
+	if again := a.join(audit); again != first {
+		t.Fatal("it was begun anew")
+	}
+	a.take(first)
+	second := a.join(audit)
+	<-second.done
+	if second == first || second.answer.LastSequence != 2 {
+		t.Fatalf("an answer was given twice: %v", second.answer)
+	}
+	a.wait()
 }

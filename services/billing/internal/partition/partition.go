@@ -28,6 +28,7 @@ import (
 // Config is what one partition is run with; every field is set.
 type Config struct {
 	Partition        int
+	Instance         string // of this process
 	Book             *plan.Book
 	SnapshotMessages int           // after which a snapshot is written
 	SnapshotInterval time.Duration // after which one is written if anything was folded
@@ -250,22 +251,45 @@ func (p *Partition) serve(ctx context.Context) error {
 	if err := p.publishPrices(ctx); err != nil {
 		return err
 	}
-	server, err := rpc.Serve(p.deps.NC, event.QuerySubject(p.cfg.Partition), queryQueue, queryWorkers, p.query, rpc.WithLogger(p.log))
+	stop, err := p.serveQueries()
 	if err != nil {
-		return fmt.Errorf("serve queries of %s: %w", p.stream, err)
+		return err
 	}
 	close(p.ready)
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { return p.keepSnapshots(work) })
 	err = group.Wait()
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.StopTimeout)
-	defer cancel()
-	if drained := server.Drain(draining); drained != nil {
-		p.log.Warn("queries were cut off", "error", drained)
-	}
-	p.audits.wait()
+	stop(context.WithoutCancel(ctx))
 	return err
+}
+
+// serveQueries answers those that any folder of the partition may answer, and those that are for this
+// one, until stop is called.
+func (p *Partition) serveQueries() (stop func(context.Context), err error) {
+	var servers []*rpc.Server
+	stop = func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, p.cfg.StopTimeout)
+		defer cancel()
+		for _, server := range servers {
+			if err := server.Drain(ctx); err != nil {
+				p.log.Warn("queries were cut off", "error", err)
+			}
+		}
+		p.audits.wait()
+	}
+	for subject, queue := range map[string]string{
+		event.QuerySubject(p.cfg.Partition):                  queryQueue,
+		event.FolderSubject(p.cfg.Partition, p.cfg.Instance): p.cfg.Instance,
+	} {
+		server, err := rpc.Serve(p.deps.NC, subject, queue, queryWorkers, p.query, rpc.WithLogger(p.log))
+		if err != nil {
+			stop(context.Background())
+			return nil, fmt.Errorf("serve queries of %s: %w", p.stream, err)
+		}
+		servers = append(servers, server)
+	}
+	return stop, nil
 }
 
 // publishPrices appends the configured price book unless it is the current one, and waits until it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
@@ -72,7 +73,7 @@ func (p *Partition) find(ctx context.Context, request event.RequestID, last uint
 }
 
 // audits lets callers share one audit at a time. It goes on when they give up, so that a long one
-// is found finished, or further on, by the next caller.
+// is found finished, or further on, by who asks again soon.
 type audits struct {
 	mu      sync.Mutex
 	running *auditRun
@@ -84,7 +85,12 @@ type auditRun struct {
 	done   chan struct{}
 	answer *event.AuditAnswer
 	err    error
+	ended  time.Time
+	taken  bool // guarded by audits.mu
 }
+
+// untaken is how long the result of an audit is kept that all who waited for it had given up.
+const untaken = 5 * time.Second
 
 func (a *audits) join(run func(ctx context.Context) (*event.AuditAnswer, error)) *auditRun {
 	a.mu.Lock()
@@ -92,6 +98,9 @@ func (a *audits) join(run func(ctx context.Context) (*event.AuditAnswer, error))
 	if a.running != nil {
 		select {
 		case <-a.running.done:
+			if !a.running.taken && time.Since(a.running.ended) < untaken {
+				return a.running
+			}
 		default:
 			return a.running
 		}
@@ -104,8 +113,16 @@ func (a *audits) join(run func(ctx context.Context) (*event.AuditAnswer, error))
 		defer cancel()
 		defer close(r.done)
 		r.answer, r.err = run(ctx)
+		r.ended = time.Now()
 	})
 	return r
+}
+
+// take notes that somebody has the result.
+func (a *audits) take(r *auditRun) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r.taken = true
 }
 
 // wait ends a running audit.
@@ -127,6 +144,7 @@ func (p *Partition) audit(ctx context.Context) (*event.QueryAnswer, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	p.audits.take(run)
 	if run.err != nil {
 		return nil, fmt.Errorf("audit: %w", run.err)
 	}

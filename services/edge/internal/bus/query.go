@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"sync"
-	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/fault"
@@ -70,33 +69,6 @@ func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAn
 		return nil, err
 	}
 	return nil, fault.New(fault.NotFound, "No such request.")
-}
-
-// auditTimeout bounds an audit whose context has no deadline.
-const auditTimeout = time.Hour
-
-// Audit has every billing partition fold its journal again and returns their answers by partition.
-// It takes as long as the journals are; ctx should have a deadline.
-func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
-	query := &event.Query{
-		NowMs: b.Now().UnixMilli(),
-		Query: &event.Query_Audit{Audit: &event.AuditQuery{}},
-	}
-	audits := make([]*event.AuditAnswer, b.cfg.Partitions)
-	err := b.scatter(ctx, auditTimeout, func(ctx context.Context, p int) error {
-		answer, err := b.query(ctx, p, query)
-		if err != nil {
-			return err
-		}
-		if audits[p] = answer.GetAudit(); answer.Status != event.QueryStatus_QUERY_OK || audits[p] == nil {
-			return unavailable(errAnswer)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return audits, nil
 }
 
 // User asks billing's user store. NowMs is set here.

@@ -33,10 +33,6 @@ func answering(t *testing.T, known event.RequestID, without int) (*world, *runni
 				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Explain{
 					Explain: &event.ExplainAnswer{RequestId: known[:], Sequence: 77},
 				}}, nil
-			case q.GetAudit() != nil:
-				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Audit{
-					Audit: &event.AuditAnswer{Partition: uint32(p), Match: true},
-				}}, nil
 			case event.AccountPartition(event.AccountID(q.Account), queried) != p || q.NowMs == 0:
 				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}, nil
 			}
@@ -75,19 +71,6 @@ func TestExplainSaysNotFoundOnlyWhenAllHaveAnswered(t *testing.T) {
 	_, b := answering(t, event.NewRequestID(), 3)
 	if _, err := b.Explain(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("error %v, want unavailable", err)
-	}
-}
-
-func TestAuditAnswersForEveryPartition(t *testing.T) {
-	_, b := answering(t, event.NewRequestID(), -1)
-	audits, err := b.Audit(t.Context())
-	if err != nil || len(audits) != queried {
-		t.Fatalf("%d audits, %v", len(audits), err)
-	}
-	for p, a := range audits {
-		if int(a.Partition) != p || !a.Match {
-			t.Errorf("audit %d: %v", p, a)
-		}
 	}
 }
 

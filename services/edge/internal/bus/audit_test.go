@@ -1,0 +1,214 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/fault"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/rpc"
+)
+
+// auditor is a billing instance, as far as an audit sees one.
+type auditor struct {
+	mu     sync.Mutex
+	is     event.Instance
+	hash   map[int]byte // of the live state, by partition; 1
+	replay map[int]byte // the same
+	last   map[int]uint64
+	cant   int            // so many questions are refused
+	rolls  int            // calls that it has answered
+	asked  map[int]int    // by partition
+	stop   []func() error // what it serves
+}
+
+func (w *world) auditor(t *testing.T, name string, serves ...int) *auditor {
+	t.Helper()
+	a := w.newAuditor(name, serves...)
+	a.serve(t, w)
+	return a
+}
+
+func (w *world) newAuditor(name string, serves ...int) *auditor {
+	return &auditor{
+		is:   event.Instance{Name: name, Partitions: w.partitions, Serves: serves},
+		hash: map[int]byte{}, replay: map[int]byte{}, last: map[int]uint64{}, asked: map[int]int{},
+	}
+}
+
+// serve answers from now on.
+func (a *auditor) serve(t *testing.T, w *world) {
+	t.Helper()
+	serve := func(subject string, handle func() ([]byte, error)) {
+		s, err := rpc.Serve(w.nc, subject, a.is.Name, 2, func(context.Context, []byte) ([]byte, error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return handle()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := sync.OnceValue(func() error { return s.Drain(context.Background()) })
+		t.Cleanup(func() { _ = stop() }) // the connection may be gone
+		a.stop = append(a.stop, stop)
+	}
+	serve(event.InstancesSubject, func() ([]byte, error) {
+		a.rolls++
+		return json.Marshal(a.is)
+	})
+	for p := range w.partitions {
+		serve(event.FolderSubject(p, a.is.Name), func() ([]byte, error) { return a.audit(p) })
+	}
+	if err := w.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// audit is called with mu held.
+func (a *auditor) audit(p int) ([]byte, error) {
+	a.asked[p]++
+	if a.cant > 0 || !slices.Contains(a.is.Serves, p) {
+		a.cant--
+		return nil, &rpc.Error{Code: codeUnavailable, Message: "not now"}
+	}
+	live, replay := 1+a.hash[p], 1+a.replay[p]
+	return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
+		Partition: uint32(p), LastSequence: 10 + a.last[p], LiveHash: []byte{live}, ReplayHash: []byte{replay}, Match: live == replay,
+	}}})
+}
+
+func (a *auditor) with(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// end is as if it were killed.
+func (a *auditor) end(t *testing.T) {
+	t.Helper()
+	for _, stop := range a.stop {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func mustAudit(t *testing.T, b *running) []*event.AuditAnswer {
+	t.Helper()
+	answers, err := b.Audit(t.Context())
+	if err != nil || len(answers) != b.cfg.Partitions {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for p, a := range answers {
+		if int(a.Partition) != p {
+			t.Fatalf("answer %d is %v", p, a)
+		}
+	}
+	return answers
+}
+
+func TestAuditAsksEveryFolderOfEveryPartition(t *testing.T) {
+	w := newBareWorld(t, 3)
+	i1, i2 := w.auditor(t, "i-1", 0, 1, 2), w.auditor(t, "i-2", 0, 2)
+	b := w.bus(t, nil)
+	i1.with(func() { i1.cant = 2 }) // which is tried again
+	for p, a := range mustAudit(t, b) {
+		if !a.Match {
+			t.Errorf("partition %d: %v", p, a)
+		}
+	}
+	for p := range 3 {
+		if i1.asked[p] == 0 || (i2.asked[p] > 0) != (p != 1) {
+			t.Errorf("partition %d: asked %d and %d times", p, i1.asked[p], i2.asked[p])
+		}
+	}
+}
+
+func TestAuditMatchesOnlyWhereAllFoldersDo(t *testing.T) {
+	w := newBareWorld(t, 4)
+	i1, i2 := w.auditor(t, "i-1", 0, 1, 2, 3), w.auditor(t, "i-2", 0, 1, 2, 3)
+	// 0: one of them differs from its own replay. 1: both have theirs, at the same place, and differ.
+	i2.hash[0] = 1
+	i2.hash[1], i2.replay[1] = 1, 1
+	// 2: they are at other places. 3: they agree.
+	i1.last[2], i1.hash[2], i1.replay[2] = 1, 1, 1
+	got := mustAudit(t, w.bus(t, nil))
+	for p, want := range []bool{false, false, true, true} {
+		a := got[p]
+		if a.Match != want || slices.Equal(a.LiveHash, a.ReplayHash) != want {
+			t.Errorf("partition %d: %v", p, a)
+		}
+	}
+	if got[2].LastSequence != 11 {
+		t.Errorf("not the fold that is furthest: %v", got[2])
+	}
+}
+
+func TestAuditLeavesOutWhoGivesItsPartitionUp(t *testing.T) {
+	w := newBareWorld(t, 2)
+	i1, i2 := w.auditor(t, "i-1", 0, 1), w.auditor(t, "i-2", 0, 1)
+	b := w.bus(t, nil)
+	i1.with(func() { i1.cant = 1 << 30 })
+	i2.with(func() { i2.cant = 1 << 30 })
+	done := make(chan []*event.AuditAnswer, 1)
+	go func() {
+		answers, err := b.Audit(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		done <- answers
+	}()
+	journaltest.Eventually(t, "both were asked", func() bool {
+		return i1.holds(func() bool { return i1.asked[0] > 0 }) && i2.holds(func() bool { return i2.asked[1] > 0 })
+	})
+	// One is killed, the other hands over; a third has all.
+	i3 := w.auditor(t, "i-3", 0, 1)
+	i1.end(t)
+	i2.with(func() { i2.is.Serves = nil })
+	if answers := <-done; len(answers) != 2 || !answers[0].Match || !answers[1].Match {
+		t.Errorf("answers %v", answers)
+	}
+	if i3.asked[0] == 0 || i3.asked[1] == 0 {
+		t.Errorf("asked %v", i3.asked)
+	}
+}
+
+func (a *auditor) holds(condition func() bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return condition()
+}
+
+func TestAuditWaitsForAllThatAreAlive(t *testing.T) {
+	w := newBareWorld(t, 1)
+	i1 := w.auditor(t, "i-1", 0)
+	i1.is.Live = []string{"i-1", "i-2"}
+	b := w.bus(t, nil)
+	done := make(chan bool, 1)
+	go func() {
+		answers, err := b.Audit(t.Context())
+		done <- err == nil && answers[0].Match
+	}()
+	journaltest.Eventually(t, "the roll is called", func() bool { return i1.holds(func() bool { return i1.rolls > 0 }) })
+	i2 := w.newAuditor("i-2", 0)
+	i2.hash[0] = 1
+	i2.serve(t, w)
+	if <-done {
+		t.Error("it was not waited for")
+	}
+}
+
+func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
+	w := newBareWorld(t, 2)
+	w.auditor(t, "i-1", 0)
+	b := w.bus(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*rollFirst)
+	defer cancel()
+	if _, err := b.Audit(ctx); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("audit: %v, want unavailable", err)
+	}
+}
