@@ -73,6 +73,14 @@ race: ## run the unit tests with the race detector (needs a C compiler)
 chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 	$(GO) test -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
 
+.PHONY: chaos-cluster
+# In a network namespace of its own, so that it needs no rights and touches nobody's network.
+chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut', 20 minutes)
+	$(call need,ip,iproute2)
+	@$(GO) test -c -o bin/chaos.test ./cluster/chaos
+	cd cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
+	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)'
+
 .PHONY: bench
 bench: $(BINARY)-build ## compare metered requests with a bare handler, under wrk
 	$(call need,wrk,wrk)

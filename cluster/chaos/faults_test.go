@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"quire.dev/cluster"
+)
+
+// fault is something that goes wrong, or is done to a cluster, and is over when inject returns.
+type fault struct {
+	name   string
+	inject func(t *testing.T, b *bench) error
+	// unnoticed: no call is left without an answer.
+	unnoticed bool
+}
+
+// instances that are killed, one of each kind. Their twins are like them.
+func victims() []string {
+	return []string{"billing-0", "paste-0", "lite-0", "file-0", "edge-1"}
+}
+
+func faults() []fault {
+	var all []fault
+	add := func(name string, inject func(t *testing.T, b *bench) error) {
+		all = append(all, fault{name: name, inject: inject})
+	}
+	addUnnoticed := func(name string, inject func(t *testing.T, b *bench) error) {
+		all = append(all, fault{name: name, inject: inject, unnoticed: true})
+	}
+	add("nothing", func(t *testing.T, _ *bench) error { return last(t) })
+	for _, name := range append(victims(), "nats-0", "nats-1", "nats-2", "mongo", "minio") {
+		add("kill "+name, killed(name))
+	}
+	for _, name := range victims() {
+		addUnnoticed("stop "+name+" in order", stopped(name))
+	}
+	for _, service := range []string{"billing", "lite"} {
+		addUnnoticed("another "+service, func(t *testing.T, b *bench) error {
+			_, err := b.c.Add(t.Context(), service)
+			return errors.Join(err, last(t))
+		})
+	}
+	for _, name := range []string{"billing-1", "lite-1", "nats-1", "mongo", "edge-0"} {
+		add("pause "+name, paused(name))
+	}
+	add("cut off nats-2", cut("nats-2"))
+	add("cut off edge-1", cut("edge-1"))
+	add("edge-0 can't reach NATS", func(t *testing.T, b *bench) error {
+		edge := b.c.Process("edge-0")
+		return between(t, func(ctx context.Context) error { return edge.CutFrom(ctx, b.processes("nats")...) }, edge.Heal)
+	})
+	add("nats-0 can't reach its peers", func(t *testing.T, b *bench) error {
+		server := b.c.Process("nats-0")
+		return between(t, func(ctx context.Context) error {
+			return server.CutFrom(ctx, b.c.Process("nats-1"), b.c.Process("nats-2"))
+		}, server.Heal)
+	})
+	add("cut off billing-0", cut("billing-0"))
+	add("cut off lite-0", cut("lite-0"))
+	for _, name := range []string{"nats-1", "edge-1", "billing-0"} {
+		add("slow link to "+name, func(t *testing.T, b *bench) error {
+			p := b.c.Process(name)
+			return between(t, func(ctx context.Context) error {
+				how, err := p.Slow(ctx)
+				t.Logf("%s: %s", name, how)
+				return err
+			}, p.Heal)
+		})
+	}
+	addUnnoticed("rolling restart of the services", func(t *testing.T, b *bench) error {
+		return rolling(t, b.processes(cluster.Services()...))
+	})
+	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.processes("nats")) })
+	return all
+}
+
+// last lets the fault last.
+func last(t *testing.T) error {
+	timer := time.NewTimer(*quiet)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-t.Context().Done():
+		return t.Context().Err()
+	}
+}
+
+// between has a fault last from begin to end.
+func between(t *testing.T, begin, end func(ctx context.Context) error) error {
+	return errors.Join(begin(t.Context()), last(t), end(t.Context()))
+}
+
+func killed(name string) func(*testing.T, *bench) error {
+	return func(t *testing.T, b *bench) error {
+		p := b.c.Process(name)
+		return between(t, func(context.Context) error { return p.Kill() }, p.Start)
+	}
+}
+
+func stopped(name string) func(*testing.T, *bench) error {
+	return func(t *testing.T, b *bench) error {
+		p := b.c.Process(name)
+		return between(t, p.Stop, p.Start)
+	}
+}
+
+func paused(name string) func(*testing.T, *bench) error {
+	return func(t *testing.T, b *bench) error {
+		p := b.c.Process(name)
+		return between(t, func(context.Context) error { return p.Pause() }, func(context.Context) error { return p.Resume() })
+	}
+}
+
+func cut(name string) func(*testing.T, *bench) error {
+	return func(t *testing.T, b *bench) error {
+		p := b.c.Process(name)
+		return between(t, p.Cut, p.Heal)
+	}
+}
+
+// rolling restarts one process after the other, each once the one before it is ready.
+func rolling(t *testing.T, processes []*cluster.Process) error {
+	for _, p := range processes {
+		ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+		err := p.Restart(ctx)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
