@@ -41,7 +41,7 @@ type Settings struct {
 
 // Program is one of the services.
 type Program struct {
-	Name        string // "paste"; also the database
+	Name        string // "paste"; its database is quire_paste unless it is told another
 	Collections []views.Collection
 	New         func(Settings, document.Deps) (Service, error)
 }
@@ -114,7 +114,7 @@ func read(name string, environ []string) (*environment, error) {
 	env := &environment{
 		natsURL:   r.URL("QUIRE_NATS_URL", "", "nats", "tls", "ws", "wss"),
 		mongoURL:  r.URL("QUIRE_MONGO_URL", "", "mongodb", "mongodb+srv"),
-		database:  r.String("QUIRE_MONGO_DATABASE", "quire"),
+		database:  r.String("QUIRE_MONGO_DATABASE", "quire_"+name),
 		s3URL:     r.URL("QUIRE_S3_URL", "", "http", "https"),
 		opsListen: r.Address("QUIRE_OPS_LISTEN", ":8081"),
 		log: telemetry.LogConfig{

@@ -36,3 +36,19 @@ func TestSettings(t *testing.T) {
 		t.Errorf("settings %+v, %v", env, err)
 	}
 }
+
+// TestEachServiceHasADatabaseOfItsOwn: their users may not touch another's.
+func TestEachServiceHasADatabaseOfItsOwn(t *testing.T) {
+	for _, c := range []struct{ service, setting, want string }{
+		{"paste", "", "quire_paste"}, {"lite", "", "quire_lite"}, {"file", "", "quire_file"}, {"file", "mine", "mine"},
+	} {
+		environ := []string{"QUIRE_NATS_URL=nats://n:4222", "QUIRE_MONGO_URL=mongodb://a", "QUIRE_S3_URL=https://k:s@h/b"}
+		if c.setting != "" {
+			environ = append(environ, "QUIRE_MONGO_DATABASE="+c.setting)
+		}
+		env, err := read(c.service, environ)
+		if err != nil || env.database != c.want {
+			t.Errorf("%s with %q: %+v, %v", c.service, c.setting, env, err)
+		}
+	}
+}
