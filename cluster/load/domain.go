@@ -240,7 +240,7 @@ func (c *crowd) stepPaste(ctx context.Context, w *client, n int) {
 	default:
 		c.paste.get(ctx, w)
 	}
-	pause(ctx, slow(w.random))
+	pause(ctx, c.l.rarely(w.random))
 }
 
 func (c *crowd) stepFile(ctx context.Context, w *client, n int) {
@@ -252,10 +252,10 @@ func (c *crowd) stepFile(ctx context.Context, w *client, n int) {
 	default:
 		c.file.get(ctx, w)
 	}
-	pause(ctx, slow(w.random))
+	pause(ctx, c.l.rarely(w.random))
 }
 
-// slow is how long a client of the rarer kinds waits between two calls.
-func slow(random *rand.Rand) time.Duration {
-	return 5*time.Millisecond + time.Duration(random.Int64N(int64(10*time.Millisecond)))
+// rarely is how long a client of the rarer kinds waits between two calls.
+func (l *Load) rarely(random *rand.Rand) time.Duration {
+	return l.pace.rare/2 + time.Duration(random.Int64N(int64(l.pace.rare)))
 }

@@ -84,7 +84,7 @@ func (e *exact) step(ctx context.Context, w *client, n int) {
 	if op := e.take(e.shops[kind]); op != nil {
 		e.try(ctx, w, op)
 	}
-	pause(ctx, slow(w.random))
+	pause(ctx, e.l.rarely(w.random))
 }
 
 // take is a pending operation whose time has come, else a new one in the shop, nil where too many are open.

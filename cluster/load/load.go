@@ -53,7 +53,7 @@ const (
 // paces are how long those clients wait between two calls that must not be as many as possible: an account
 // with more than 100 failures a minute, or a source with as many bad keys, is refused whatever it asks.
 type paces struct {
-	refused, failing, rotate, old, user, admin, retry time.Duration
+	refused, failing, rotate, old, user, admin, rare, retry time.Duration
 }
 
 // Load is a crowd of clients. Run, the checks and Move are called one after the other; everything else at
@@ -123,7 +123,7 @@ func newLoad(cfg Config) (*Load, error) {
 		pace: paces{
 			refused: 25 * time.Millisecond, failing: 1200 * time.Millisecond, rotate: 4 * time.Second,
 			old:  1500 * time.Millisecond,
-			user: 20 * time.Millisecond, admin: 100 * time.Millisecond, retry: 250 * time.Millisecond,
+			user: 20 * time.Millisecond, admin: 100 * time.Millisecond, rare: 10 * time.Millisecond, retry: 250 * time.Millisecond,
 		},
 	}
 	l.clock.reset()

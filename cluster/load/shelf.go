@@ -133,6 +133,13 @@ func (s *shelf) found(d *domain, live *item, content []byte) {
 	}
 }
 
+// checked notes that a check has found the item.
+func (s *shelf) checked(i *item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.seen = true
+}
+
 // toCheck is all items that no check has found yet, and a sample of the others.
 func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 	s.mu.Lock()
@@ -146,7 +153,6 @@ func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 				continue
 			}
 		}
-		i.seen = true
 		out = append(out, i)
 	}
 	return out
@@ -161,13 +167,6 @@ func (s *shelf) someGone(random *rand.Rand, count int) []string {
 		out = append(out, s.gone[random.IntN(len(s.gone))])
 	}
 	return out
-}
-
-// size is how many items are remembered.
-func (s *shelf) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.items)
 }
 
 // content is made of a number: no two are the same, and one in some is so large that it becomes a blob.
