@@ -33,6 +33,7 @@ type Config struct {
 	AdminToken     string         // empty: the admin paths do not exist
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For counts
 	Partitions     int            // of every journal
+	AskPartitions  bool           // billing, before requests are taken: with another number Run ends with an error
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET, 0 outside development
 
 	MaxConns          int           // 16,384
@@ -155,6 +156,15 @@ func (s *Service) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		stopBus()
 		return <-busDone
+	}
+	if s.cfg.AskPartitions {
+		if err := s.bus.CheckPartitions(ctx); err != nil {
+			stopBus()
+			if ctx.Err() != nil {
+				return <-busDone
+			}
+			return fmt.Errorf("edge: %w", errors.Join(err, <-busDone))
+		}
 	}
 	return s.serve(ctx, ln, health, stopBus, busDone)
 }

@@ -36,6 +36,7 @@ func read(environ []string) (*settings, error) {
 			AdminToken:        r.Secret("QUIRE_ADMIN_TOKEN", apikey.MinSecretBytes).Reveal(),
 			TrustedProxies:    r.CIDRs("QUIRE_TRUSTED_PROXIES"),
 			Partitions:        r.Int("QUIRE_PARTITIONS", 16, config.Range[int]{Min: 1, Max: 256}),
+			AskPartitions:     true,
 			MaxConns:          r.Int("QUIRE_MAX_CONNS", 16_384, config.Range[int]{Min: 16, Max: 1 << 20}),
 			MaxConnsPerSource: r.Int("QUIRE_MAX_CONNS_PER_SOURCE", 12_288, config.Range[int]{Min: 1, Max: 1 << 20}),
 			StopGrace:         r.Duration("QUIRE_STOP_GRACE", 10*time.Second, config.Range[time.Duration]{Min: 0, Max: time.Hour}),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,9 +33,6 @@ const (
 )
 
 var (
-	// ErrPartitions says that the journals have another number of partitions than this edge.
-	ErrPartitions = errors.New("another number of partitions than the journals have")
-
 	errMissing = errors.New("not all folders are known")
 	errMoved   = errors.New("the instance does not fold the partition any more")
 )
@@ -82,7 +78,7 @@ func (b *Bus) rollCall(ctx context.Context) (folders, error) {
 		var found folders
 		answers, err = rpc.Gather(listening, b.nc, event.InstancesSubject, nil)
 		if err == nil {
-			found, err = whoFolds(answers, b.cfg.Partitions)
+			found, err = b.whoFolds(answers)
 		}
 		if err != nil {
 			<-listening.Done() // nobody is there yet, or not all
@@ -95,24 +91,21 @@ func (b *Bus) rollCall(ctx context.Context) (folders, error) {
 	return nil, cmp.Or(err, ctx.Err())
 }
 
-// whoFolds reads what instances say of themselves.
-func whoFolds(answers [][]byte, partitions int) (folders, error) {
-	found := make(folders, partitions)
+// whoFolds puts together what instances say of themselves.
+func (b *Bus) whoFolds(answers [][]byte) (folders, error) {
+	found := make(folders, b.cfg.Partitions)
 	heard, named := map[string]bool{}, map[string]bool{}
 	for _, data := range answers {
-		var i event.Instance
-		if err := json.Unmarshal(data, &i); err != nil {
-			return nil, fmt.Errorf("decode what a billing instance is: %w", err)
-		}
-		if i.Partitions != partitions {
-			return nil, fmt.Errorf("%w: started with %d, billing has %d", ErrPartitions, partitions, i.Partitions)
+		i, err := b.instance(data)
+		if err != nil {
+			return nil, err
 		}
 		heard[i.Name] = true
 		for _, name := range i.Live {
 			named[name] = true
 		}
 		for _, p := range i.Serves {
-			if p >= 0 && p < partitions {
+			if p >= 0 && p < len(found) {
 				found[p] = append(found[p], i.Name)
 			}
 		}

@@ -3,7 +3,9 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -210,5 +212,28 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 	defer cancel()
 	if _, err := b.Audit(ctx); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("audit: %v, want unavailable", err)
+	}
+}
+
+func TestNumberOfPartitionsIsBillings(t *testing.T) {
+	w := newBareWorld(t, 2)
+	right, wrong := w.bus(t, nil), w.bus(t, func(c *Config) { c.Partitions = 3 })
+	checked := make(chan error, 1)
+	go func() { checked <- right.CheckPartitions(t.Context()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := wrong.CheckPartitions(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody there: %v", err)
+	}
+	w.auditor(t, "i-1", 0, 1)
+	if err := <-checked; err != nil {
+		t.Errorf("the same number: %v", err)
+	}
+	err := wrong.CheckPartitions(t.Context())
+	if !errors.Is(err, ErrPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
+		t.Errorf("another number: %v", err)
+	}
+	if _, err := wrong.Audit(t.Context()); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, ErrPartitions) {
+		t.Errorf("audit: %v", err)
 	}
 }
