@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -243,5 +244,6 @@ func unreached(err error) bool {
 			return true
 		}
 	}
-	return false
+	var unwritten *net.OpError
+	return errors.As(err, &unwritten)
 }

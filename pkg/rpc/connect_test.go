@@ -131,8 +131,14 @@ func TestWritesToAServerThatIsCutOffEnd(t *testing.T) {
 	p := newPair(t)
 	left := p.cutOff()
 	payload := make([]byte, 512<<10)
-	journaltest.Eventually(t, "a write fails, or the connection is at the other server", func() bool {
-		return p.nc.Publish("much", payload) != nil || p.nc.ConnectedUrl() != left
+	journaltest.Eventually(t, "a request can't be sent, or the connection is at the other server", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := rpc.CallOnce(ctx, p.nc, callSubject, payload)
+		if err != nil && !errors.Is(err, rpc.ErrUnavailable) && !errors.Is(err, rpc.ErrTimeout) {
+			t.Fatalf("call: %v, want %v or %v", err, rpc.ErrUnavailable, rpc.ErrTimeout)
+		}
+		return errors.Is(err, rpc.ErrUnavailable) || p.nc.ConnectedUrl() != left
 	})
 	p.waitElsewhere(t, left)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"time"
 
@@ -112,7 +113,7 @@ func attempt(ctx context.Context, nc *nats.Conn, subject string, payload []byte)
 		return answer.Data, failure(answer)
 	}
 	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), unwritten(err):
 		err = errors.Join(ErrUnavailable, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		err = errors.Join(ErrTimeout, err)
@@ -122,6 +123,13 @@ func attempt(ctx context.Context, nc *nats.Conn, subject string, payload []byte)
 		err = errors.Join(ErrClosed, err)
 	}
 	return nil, fmt.Errorf("call %s: %w", subject, err)
+}
+
+// unwritten tells a write that failed. The request was the last of it, so that
+// no whole one has left.
+func unwritten(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed)
 }
 
 func timeoutIn(d time.Duration) nats.Header {
