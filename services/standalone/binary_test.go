@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 var built struct {
@@ -41,3 +42,11 @@ func removeBinary() {
 		_ = os.RemoveAll(built.folder)
 	}
 }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	removeBinary()
+	os.Exit(code)
+}
+
+const bootLimit = 60 * time.Second

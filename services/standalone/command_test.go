@@ -101,9 +101,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	if out, errs, code = quire(t, folder, nil, "audit"); code != 0 || !strings.Contains(out, "everything matches") {
 		t.Errorf("audit beside the running quire: %d %q %q", code, out, errs)
 	}
-	i := &instance{base: c.base, client: &http.Client{}}
-	request := i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "x"}}).header.Get("X-Request-Id")
-	i.client.CloseIdleConnections()
+	request := createQuickPaste(t, c.base, key)
 	if out, errs, code = quire(t, folder, nil, "explain", request); code != 0 || !strings.Contains(out, "pasteLite.create") {
 		t.Errorf("explain: %d %q %q", code, out, errs)
 	}
@@ -135,6 +133,27 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	if err := c.end(t, syscall.SIGINT); err != nil {
 		t.Errorf("stop: %v", err)
 	}
+}
+
+// createQuickPaste makes one and returns the request's id.
+func createQuickPaste(t *testing.T, base, key string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/dev/paste-lite/create", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "text/plain")
+	request.Header.Set("x-api-key", key)
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		t.Fatalf("create a quick paste: %s", response.Status)
+	}
+	return response.Header.Get("X-Request-Id")
 }
 
 func TestAPortInUseIsOneClearLine(t *testing.T) {

@@ -141,3 +141,11 @@ func (p *process) announce(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
+
+// RestartJournal stops the embedded journal server and starts it again on the same files. It is for use after Ready.
+func (q *Quire) RestartJournal(ctx context.Context) error {
+	if q.journal == nil {
+		return errors.New("the journal server is elsewhere")
+	}
+	return q.journal.Restart(ctx)
+}

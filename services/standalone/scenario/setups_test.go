@@ -1,14 +1,11 @@
-package standalone
+package scenario
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // roundTrip uses each service once, and audits.
@@ -50,79 +47,33 @@ func roundTrip(t *testing.T, i *instance) {
 
 func TestSeveralPartitions(t *testing.T) {
 	t.Parallel()
-	i := start(t, withConfig(func(c *Config) { c.Partitions = 3 }))
+	i := start(t, with("QUIRE_PARTITIONS", "3"))
 	roundTrip(t, i)
 	i.restart(t)
 	roundTrip(t, i)
 	if got := len(at(t, i.audit(t), "partitions").([]any)); got != 3 {
 		t.Errorf("%d partitions were audited", got)
 	}
-	// Another number would look for keys in other partitions.
 	if err := i.stop(); err != nil {
 		t.Fatal(err)
 	}
-	i.cfg.Partitions = 2
-	if err := i.boot(); err == nil || !strings.Contains(err.Error(), "partitions") {
-		t.Errorf("another number of partitions: %v", err)
-	}
-	i.cfg.Partitions = 3
-	if err := i.boot(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAJournalServerElsewhere(t *testing.T) {
-	t.Parallel()
-	ns, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no journal server")
-	}
-	i := start(t, withConfig(func(c *Config) { c.NATSURL = ns.ClientURL() }))
-	roundTrip(t, i)
-	i.restart(t)
-	roundTrip(t, i)
-}
-
-func TestAJournalServerThatDoesNotAnswerStopsTheStartWithAClearError(t *testing.T) {
-	t.Parallel()
-	i := prepare(t.TempDir(), withConfig(func(c *Config) { c.NATSURL = "nats://127.0.0.1:1" }))
-	err := i.boot()
-	if err == nil {
-		_ = i.stop()
-		t.Fatal("it started without a journal")
-	}
-	if !strings.Contains(err.Error(), "journal") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestAStartThatIsCutShortLeavesNothingOpen cancels while quire starts, and starts again.
-func TestAStartThatIsCutShortLeavesNothingOpen(t *testing.T) {
-	t.Parallel()
-	i := prepare(t.TempDir())
-	for _, after := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
-		q, err := New(i.cfg, i.deps)
-		if err != nil {
-			t.Fatal(err)
+	right := maps.Clone(i.settings)
+	for _, test := range []struct {
+		why      string
+		settings map[string]string
+		message  string
+	}{
+		{"another number would look for keys in other partitions", map[string]string{"QUIRE_PARTITIONS": "2"}, "partitions"},
+		{"a clock that is wrong on purpose makes bills wrong", map[string]string{"QUIRE_CLOCK_OFFSET": "1h", "QUIRE_DEV": "0"}, "QUIRE_CLOCK_OFFSET"},
+	} {
+		maps.Copy(i.settings, test.settings)
+		if err := i.boot(); err == nil || !strings.Contains(err.Error(), test.message) {
+			t.Errorf("%s: started with %v: %v", test.why, test.settings, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), after)
-		if err := q.Run(ctx); err != nil && ctx.Err() == nil {
-			t.Errorf("cut short after %s: %v", after, err)
-		}
-		cancel()
+		i.settings = maps.Clone(right)
 	}
 	if err := i.boot(); err != nil {
 		t.Fatal(err)
 	}
-	roundTrip(t, i)
-	if err := i.stop(); err != nil {
-		t.Error(err)
-	}
+	i.audit(t)
 }

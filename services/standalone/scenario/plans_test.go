@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"bufio"
@@ -142,7 +142,7 @@ func (a account) hammer(t testing.TB, n int, operate func(n int) operation) []st
 	defer cancel(nil)
 	for range min(hammerers, n) {
 		group.Go(func() {
-			w, err := dialWire(a.i.base)
+			w, err := dialWire(a.i.address())
 			if err != nil {
 				cancel(err)
 				return
@@ -176,8 +176,8 @@ type wire struct {
 	body []byte
 }
 
-func dialWire(base string) (*wire, error) {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+func dialWire(address string) (*wire, error) {
+	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}

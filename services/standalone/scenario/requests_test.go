@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"quire.dev/pkg/apikey"
 )
 
 // endpoint is a line of the contract's table "Developer API".
@@ -63,8 +65,7 @@ func TestCallsWithoutAKeyAreToldWhatIsMissing(t *testing.T) {
 
 func TestAWrongKeyIsRefusedEverywhereAndNeverAnonymous(t *testing.T) {
 	i := common(t)
-	other := start(t) // keys of another secret
-	foreign := other.account(t, "pro").key
+	foreign := foreignKey(t)
 	real := i.account(t, "pro").key
 	flipped := []byte(real)
 	flipped[len(flipped)-3] ^= 1
@@ -74,6 +75,18 @@ func TestAWrongKeyIsRefusedEverywhereAndNeverAnonymous(t *testing.T) {
 			got.fails(t, http.StatusUnauthorized, "invalid_api_key", "Invalid API key")
 		}
 	}
+}
+
+// foreignKey is well-formed, and signed with the secret of another Quire.
+func foreignKey(t *testing.T) string {
+	t.Helper()
+	secret, err := apikey.NewSecret(randomBytes(32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.Format(apikey.Key{
+		Nonce: secret.NewNonce(randomBytes(16)), Account: secret.NewAccountID(randomBytes(16)), Version: 1,
+	})
 }
 
 func TestTheKeyIsTakenFromEitherHeaderAndXApiKeyWins(t *testing.T) {
@@ -493,7 +506,7 @@ func TestASourceIsAnIPv4AddressOrAnIPv6Network(t *testing.T) {
 }
 
 func TestForwardedForIsIgnoredFromStrangers(t *testing.T) {
-	i := start(t, withConfig(func(c *Config) { c.AnonymousLimit = 2 }))
+	i := start(t, with("QUIRE_ANON_LIMIT", "2"))
 	for n := range 3 {
 		got := i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}, source: newSource()})
 		if n < 2 {

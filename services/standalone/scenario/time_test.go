@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"fmt"
@@ -19,10 +19,8 @@ func TestTimePasses(t *testing.T) {
 	if now.Day() > 10 {
 		middle = middle.AddDate(0, 1, 0)
 	}
-	i := start(t, withConfig(func(c *Config) {
-		c.ClockOffset, c.TrustedProxies = time.Until(middle), loopback()
-		c.PublicURL = "http://quire.example" // the port changes with each restart
-	}))
+	i := start(t, behindProxy(), with("QUIRE_CLOCK_OFFSET", time.Until(middle).String()),
+		with("QUIRE_PUBLIC_URL", "http://quire.example")) // the address may change with each restart
 	s := &lifetime{i: i, pro: i.account(t, "pro"), other: i.account(t, "pro"), source: newSource(), first: i.now()}
 	s.begin(t)
 	i.travel(t, 2*time.Hour)
@@ -204,12 +202,4 @@ func (s *lifetime) monthAfter(t *testing.T) {
 		t.Errorf("average %.0f bytes of a whole month, want about %.0f", got, whole)
 	}
 	checkLedger(t, s.pro)
-}
-
-func TestADevelopmentClockIsRefusedOtherwise(t *testing.T) {
-	i := prepare(t.TempDir(), withConfig(func(c *Config) { c.ClockOffset, c.Dev = time.Hour, false }))
-	if err := i.boot(); err == nil {
-		_ = i.stop()
-		t.Fatal("a clock offset was taken outside development")
-	}
 }

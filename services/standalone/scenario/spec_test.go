@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 
@@ -18,7 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-const specificationFile = "../../docs/openapi.yaml"
+const specificationFile = "../../../docs/openapi.yaml"
 
 // specification is the document that all answers are held to.
 var specification = sync.OnceValue(func() *spec {
@@ -105,9 +104,4 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	}
 	answer.SetBodyBytes(body)
 	return openapi3filter.ValidateResponse(r.Context(), answer)
-}
-
-// loopback are the networks that the tests' own requests come from.
-func loopback() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }

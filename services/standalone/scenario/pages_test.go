@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func TestAPasteIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("it lives for %s", d)
 		}
 		got.hasHeader(t, "ETag", `"1"`)
-		if url := text(t, created, "url"); !strings.HasPrefix(url, i.base+k.page) {
+		if url := text(t, created, "url"); !strings.HasPrefix(url, i.public+k.page) {
 			t.Errorf("url %s", url)
 		}
 	})

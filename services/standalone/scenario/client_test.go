@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"bytes"
@@ -6,181 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"quire.dev/pkg/config"
 )
-
-// The scenario tests speak HTTP to a whole quire. What they expect is written from the HTTP contract,
-// not taken from the product's own tables, and every answer is held to docs/openapi.yaml.
-
-const testAdminToken = "an-admin-token-for-tests"
-
-// Quiet unless a test is looked into.
-var testLog = slog.New(slog.NewTextHandler(testLogWriter(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-
-func testLogWriter() io.Writer {
-	if os.Getenv("QUIRE_TEST_LOG") != "" {
-		return os.Stderr
-	}
-	return io.Discard
-}
-
-// instance is one running quire.
-type instance struct {
-	cfg    Config
-	deps   Deps
-	q      *Quire
-	base   string
-	client *http.Client
-	cancel context.CancelFunc
-	ended  chan error
-}
-
-// option changes the settings of an instance before it starts.
-type option func(*Config, *Deps)
-
-func withConfig(f func(*Config)) option { return func(c *Config, _ *Deps) { f(c) } }
-func withDeps(f func(*Deps)) option     { return func(_ *Config, d *Deps) { f(d) } }
-
-// start boots a quire on a free port with data of its own, and stops it when the test ends.
-func start(t testing.TB, options ...option) *instance {
-	t.Helper()
-	i := prepare(t.TempDir(), options...)
-	if err := i.boot(); err != nil {
-		t.Fatalf("start quire: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := i.stop(); err != nil {
-			t.Errorf("stop quire: %v", err)
-		}
-	})
-	return i
-}
-
-func prepare(folder string, options ...option) *instance {
-	i := &instance{
-		cfg: Config{
-			Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), AnonymousLimit: 10,
-			Partitions: 1, ContentRetention: 7 * 24 * time.Hour, Dev: true,
-		},
-		deps: Deps{Logger: testLog, Version: "test"},
-	}
-	for _, o := range options {
-		o(&i.cfg, &i.deps)
-	}
-	transport := &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512, DisableCompression: true}
-	i.client = &http.Client{
-		Transport:     &validator{next: transport, spec: specification()},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       60 * time.Second,
-	}
-	return i
-}
-
-const bootLimit = 60 * time.Second
-
-func (i *instance) boot() error {
-	q, err := New(i.cfg, i.deps)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	i.q, i.cancel, i.ended = q, cancel, make(chan error, 1)
-	go func() { i.ended <- q.Run(ctx) }()
-	select {
-	case <-q.Ready():
-		i.base = q.URL()
-		return nil
-	case err := <-i.ended:
-		i.ended <- err
-		return fmt.Errorf("ended before it was ready: %w", err)
-	case <-time.After(bootLimit):
-		cancel()
-		return fmt.Errorf("not ready in %s", bootLimit)
-	}
-}
-
-func (i *instance) stop() error {
-	i.client.CloseIdleConnections()
-	i.cancel()
-	select {
-	case err := <-i.ended:
-		i.ended <- err
-		return err
-	case <-time.After(bootLimit):
-		return fmt.Errorf("still running after %s", bootLimit)
-	}
-}
-
-// restart stops and starts on the same data.
-func (i *instance) restart(t testing.TB) {
-	t.Helper()
-	if err := i.stop(); err != nil {
-		t.Fatalf("stop quire: %v", err)
-	}
-	if err := i.boot(); err != nil {
-		t.Fatalf("start quire again: %v", err)
-	}
-}
-
-// travel restarts with the clock moved on, which is how people try month ends.
-func (i *instance) travel(t testing.TB, d time.Duration) {
-	t.Helper()
-	i.cfg.ClockOffset += d
-	i.restart(t)
-}
-
-// now is the instance's time of day.
-func (i *instance) now() time.Time { return time.Now().Add(i.cfg.ClockOffset).UTC() }
-
-var shared struct {
-	once   sync.Once
-	i      *instance
-	folder string
-	err    error
-}
-
-// common is the instance that the cheap tests share, each with accounts of its own.
-func common(t testing.TB) *instance {
-	t.Helper()
-	shared.once.Do(func() {
-		if shared.folder, shared.err = os.MkdirTemp("", "quire-scenarios-"); shared.err != nil {
-			return
-		}
-		// The tests' own address must be able to try every error more than 100 times a minute, and
-		// to create more than 10 quick pastes: tests of those limits come from other sources.
-		shared.i = prepare(shared.folder, withConfig(func(c *Config) { c.TrustedProxies = loopback() }))
-		shared.err = shared.i.boot()
-	})
-	if shared.err != nil {
-		t.Fatalf("start the shared quire: %v", shared.err)
-	}
-	return shared.i
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.i != nil && shared.err == nil {
-		if err := shared.i.stop(); err != nil {
-			fmt.Fprintf(os.Stderr, "stop the shared quire: %v\n", err)
-			code = max(code, 1)
-		}
-	}
-	if shared.folder != "" {
-		_ = os.RemoveAll(shared.folder)
-	}
-	removeBinary()
-	os.Exit(code)
-}
 
 var sources atomic.Uint32
 
@@ -222,11 +54,7 @@ func (i *instance) try(ctx context.Context, method, path string, r request) (ans
 	if err != nil {
 		return answer{}, err
 	}
-	target := path
-	if !strings.HasPrefix(path, "http") {
-		target = i.base + path
-	}
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	req, err := http.NewRequestWithContext(ctx, method, i.edge()+strings.TrimPrefix(path, i.public), body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -378,7 +206,7 @@ func (i *instance) account(t testing.TB, tier string) account {
 
 func (i *instance) admin(t testing.TB, method, path string, body any) answer {
 	t.Helper()
-	return i.do(t, method, path, request{body: body, header: map[string]string{"Authorization": "Bearer " + testAdminToken}})
+	return i.do(t, method, path, request{body: body, header: map[string]string{"Authorization": "Bearer " + i.adminToken}})
 }
 
 // do sends a request with the account's key.
@@ -454,23 +282,4 @@ func (i *instance) audit(t testing.TB) object {
 		t.Fatalf("the audit does not match: %v", body)
 	}
 	return body
-}
-
-// eventually repeats step until it returns nil.
-func eventually(t testing.TB, what string, step func() error) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
-		err := step()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
 }

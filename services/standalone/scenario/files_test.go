@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"bytes"
@@ -235,7 +235,7 @@ func TestTooLargeIsAnsweredWhileTheClientStillSends(t *testing.T) {
 	a := i.account(t, "pro")
 	for _, way := range []string{"declared", "chunked"} {
 		t.Run(way, func(t *testing.T) {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(i.base, "http://"))
+			conn, err := net.Dial("tcp", i.address())
 			if err != nil {
 				t.Fatal(err)
 			}

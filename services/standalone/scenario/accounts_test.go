@@ -1,4 +1,4 @@
-package standalone
+package scenario
 
 import (
 	"fmt"
@@ -94,7 +94,7 @@ func TestAWriteWithASessionIsTakenFromTheSameOriginOnly(t *testing.T) {
 		got := send("POST", regenerate, foreign)
 		got.fails(t, http.StatusForbidden, "cross_origin", "")
 	}
-	for _, own := range []map[string]string{{"Sec-Fetch-Site": "same-origin"}, {"Origin": i.base}} {
+	for _, own := range []map[string]string{{"Sec-Fetch-Site": "same-origin"}, {"Origin": i.public}} {
 		send("POST", regenerate, own).ok(t, http.StatusOK)
 	}
 	// Reading is no write.
@@ -145,7 +145,7 @@ func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			w, err := dialWire(i.base)
+			w, err := dialWire(i.address())
 			if err != nil {
 				t.Error(err)
 				return
@@ -193,7 +193,7 @@ func TestAdminPathsAskForTheToken(t *testing.T) {
 		{"POST", "/api/admin/audit"},
 	}
 	for _, c := range calls {
-		for _, header := range []map[string]string{{}, {"Authorization": "Bearer wrong"}, {"Authorization": testAdminToken}, {"Authorization": "Bearer " + a.key}, {"x-api-key": testAdminToken}} {
+		for _, header := range []map[string]string{{}, {"Authorization": "Bearer wrong"}, {"Authorization": i.adminToken}, {"Authorization": "Bearer " + a.key}, {"x-api-key": i.adminToken}} {
 			i.do(t, c.method, c.path, request{header: header}).fails(t, http.StatusUnauthorized, "admin_token_required", "")
 		}
 	}
@@ -259,7 +259,7 @@ func TestGrantsAdjustmentsAndTheLedger(t *testing.T) {
 func TestAdminWritesAreIdempotent(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
-	header := map[string]string{"Authorization": "Bearer " + testAdminToken, "Idempotency-Key": "grant of " + a.id}
+	header := map[string]string{"Authorization": "Bearer " + i.adminToken, "Idempotency-Key": "grant of " + a.id}
 	grant := func(amount string) answer {
 		return i.do(t, "POST", "/api/admin/accounts/"+a.id+"/credits", request{body: object{"amount": amount, "reason": "r"}, header: header})
 	}

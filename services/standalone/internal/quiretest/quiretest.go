@@ -1,0 +1,93 @@
+// Package quiretest is what the tests of a whole Quire share, of one process and of many: waiting for a condition, and
+// a crowd of clients at work.
+package quiretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"quire.dev/cluster/load"
+)
+
+// crowdSeed makes the clients' choices the same in each run of a test.
+const crowdSeed = 1
+
+// Crowd is who a crowd of clients talks to, and how many they are.
+type Crowd struct {
+	Bases      []string // base URLs, one for each edge
+	AdminToken string
+	Workers    int
+	Groups     []load.Group // nil: all
+}
+
+// Gather makes the crowd. It does not work yet.
+func (c Crowd) Gather(t testing.TB) *load.Load {
+	t.Helper()
+	l, err := load.New(t.Context(), load.Config{
+		Bases: c.Bases, AdminToken: c.AdminToken, Seed: crowdSeed, Workers: c.Workers, Groups: c.Groups,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Running has the crowd at work until stop is called, which may be called again.
+func Running(t testing.TB, l *load.Load) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Run(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+// More waits until as many more writes of quick pastes are acknowledged.
+func More(t testing.TB, what string, l *load.Load, count int64) {
+	t.Helper()
+	want := l.Acked(load.Lite) + count
+	Eventually(t, what, func() error {
+		if got := l.Acked(load.Lite); got < want {
+			return fmt.Errorf("%d writes, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// Check is all that the crowd was promised, and the audit.
+func Check(t testing.TB, l *load.Load) error {
+	t.Helper()
+	for _, kind := range []load.Kind{load.Read, load.Lite} {
+		if l.Acked(kind) == 0 {
+			t.Errorf("hardly any load: no %s", kind)
+		}
+	}
+	return errors.Join(l.Verify(t.Context()), l.Audit(t.Context()))
+}
+
+const (
+	tick = 20 * time.Millisecond
+	// patience is for many processes on two cores that others use too.
+	patience = 90 * time.Second
+)
+
+// Eventually repeats step until it returns nil.
+func Eventually(t testing.TB, what string, step func() error) {
+	t.Helper()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for {
+		err := step()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package scenario
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"quire.dev/cluster"
+)
+
+// manyProcesses is a cluster on this machine: three NATS servers, a server of the MongoDB protocol, MinIO, two edges
+// and two of each service.
+type manyProcesses struct {
+	folder   string
+	settings map[string]string // of the last boot
+	c        *cluster.Cluster  // nil before the first
+}
+
+// manyPublicURL is the one of both edges, which have an address each.
+const manyPublicURL = "http://quire.example"
+
+func (p *manyProcesses) boot(ctx context.Context, settings map[string]string) error {
+	settings["QUIRE_PUBLIC_URL"] = cmp.Or(settings["QUIRE_PUBLIC_URL"], manyPublicURL)
+	p.settings = settings
+	if p.c == nil {
+		return p.bootFirst(ctx)
+	}
+	p.c.Set(settings)
+	if err := p.c.StartServices(ctx); err != nil {
+		return errors.Join(err, p.c.StopServices(ctx))
+	}
+	return nil
+}
+
+func (p *manyProcesses) bootFirst(ctx context.Context) error {
+	root, err := projectRoot()
+	if err != nil {
+		return err
+	}
+	count := partitions
+	if s := p.settings["QUIRE_PARTITIONS"]; s != "" {
+		if count, err = strconv.Atoi(s); err != nil {
+			return err
+		}
+	}
+	p.c, err = cluster.Start(ctx, cluster.Options{
+		Root: root, Dir: filepath.Join(p.folder, "data"), Partitions: count, Settings: p.settings, Logger: logger(),
+	})
+	return err
+}
+
+// projectRoot is the folder with go.work.
+func projectRoot() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.work")); err == nil {
+			return folder, nil
+		}
+		parent := filepath.Dir(folder)
+		if parent == folder {
+			return "", errors.New("no go.work above the test")
+		}
+		folder = parent
+	}
+}
+
+func (p *manyProcesses) stop(ctx context.Context) error {
+	if p.c == nil {
+		return nil
+	}
+	return p.c.StopServices(ctx)
+}
+
+// close also looks for what NATS refused: a permission that is missing shows nowhere else.
+func (p *manyProcesses) close() error {
+	if p.c == nil {
+		return nil
+	}
+	errs := []error{p.c.Close()}
+	for _, server := range p.c.Processes("nats") {
+		for _, line := range p.lines(server, func(line string) bool { return strings.Contains(line, "Violation") }) {
+			errs = append(errs, fmt.Errorf("%s: %s", server.Name(), line))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// diagnosis is the end of each log, without what is merely information.
+func (p *manyProcesses) diagnosis() string {
+	if p.c == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, process := range p.c.Processes("") {
+		fmt.Fprintf(&b, "--- %s\n", process.Log())
+		for _, line := range p.lines(process, func(line string) bool {
+			return !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, "[INF]")
+		}) {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	return b.String()
+}
+
+// shownLines are the last ones of a log.
+const shownLines = 12
+
+// lines are the last ones of a process's log for which wanted is true.
+func (p *manyProcesses) lines(of *cluster.Process, wanted func(line string) bool) []string {
+	data, err := os.ReadFile(of.Log())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for line := range bytes.Lines(data) {
+		if text := strings.TrimSpace(string(line)); text != "" && wanted(text) {
+			out = append(out, text)
+		}
+	}
+	return out[max(0, len(out)-shownLines):]
+}
+
+func (p *manyProcesses) edges() []string    { return p.c.Edges() }
+func (p *manyProcesses) adminToken() string { return p.c.AdminToken() }
+func (p *manyProcesses) publicURL() string  { return p.settings["QUIRE_PUBLIC_URL"] }
+
+func (p *manyProcesses) operators() []string {
+	var urls []string
+	for _, service := range cluster.Services() {
+		for _, process := range p.c.Processes(service) {
+			urls = append(urls, process.Ops())
+		}
+	}
+	return urls
+}
+
+func (p *manyProcesses) journal() []restarter {
+	var servers []restarter
+	for _, process := range p.c.Processes("nats") {
+		servers = append(servers, process)
+	}
+	return servers
+}
+
+func (p *manyProcesses) readModels(ctx context.Context, condition readModel) error {
+	mongo := p.c.Process("mongo")
+	switch condition {
+	case fails:
+		return mongo.Kill()
+	case hangs:
+		return mongo.Pause()
+	}
+	if !mongo.Running() {
+		return mongo.Start(ctx)
+	}
+	return mongo.Resume()
+}
+
+func (p *manyProcesses) heal(context.Context) error { return nil }
+
+func (p *manyProcesses) emptyBytes() int64 { return 200 << 20 }

@@ -1,0 +1,43 @@
+package scenario
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+)
+
+var processes = flag.String("processes", "one", "what quire runs as: one process or many")
+
+// shared is the instance of common.
+var shared struct {
+	once   sync.Once
+	i      *instance
+	folder string
+	err    error
+}
+
+func parse() error {
+	flag.Parse()
+	if *processes != "one" && *processes != "many" {
+		return fmt.Errorf("-processes=%s: one or many", *processes)
+	}
+	return nil
+}
+
+// newQuire makes one with its data in the folder. It does not run yet.
+func newQuire(folder string) quire {
+	if *processes == "many" {
+		return &manyProcesses{folder: folder}
+	}
+	return newOneProcess(folder)
+}
+
+// Quiet unless a test is looked into.
+func logger() *slog.Logger {
+	if os.Getenv("QUIRE_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
