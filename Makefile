@@ -48,7 +48,7 @@ bin/nats-server: cluster/go.mod
 	@cd cluster && GOWORK=off $(GO) build -trimpath -o ../$@ github.com/nats-io/nats-server/v2
 bin/ferretdb: $(wildcard cluster/tools/ferretdb/*)
 	@echo "building ferretdb"
-	@cd cluster/tools/ferretdb && GOWORK=off $(GO) build -trimpath -o ../../../$@ .
+	@mkdir -p bin && cluster/tools/ferretdb/build.sh $@
 bin/minio: cluster/tools/minio/go.mod
 	@echo "building minio, which takes some minutes"
 	@cd cluster/tools/minio && GOWORK=off $(GO) build -trimpath -o ../../../$@ github.com/minio/minio

@@ -42,7 +42,7 @@ func run(ctx context.Context) error {
 	mongo := os.Getenv("QUIRE_MONGO_URL")
 	if mongo == "" {
 		fmt.Println("QUIRE_MONGO_URL is not set: FerretDB 1.24.2 over SQLite stands in for MongoDB, with an index on _id that " +
-			"it lacks.\nIt is slow, and gives fewer guarantees: docs/mongodb.md")
+			"it lacks\n(cluster/tools/ferretdb). It is slow, and gives fewer guarantees: docs/mongodb.md")
 	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
