@@ -77,7 +77,7 @@ listen: "%[2]s"
 http: "%[3]s"
 max_payload: 8MB
 write_deadline: "10s"
-ping_interval: "20s"
+ping_interval: "1s"
 ping_max: 3
 jetstream {
   store_dir: %[4]q
@@ -87,6 +87,8 @@ jetstream {
 cluster {
   name: quire
   listen: "%[5]s"
+  ping_interval: "1s"
+  ping_max: 3
   routes: [%[6]s]
 }
 include "./users.conf"
