@@ -35,15 +35,16 @@ type Config struct {
 	Clock      func() time.Time // the edge's clock, Offset already included; time.Now().Add(Offset) where nil
 	Offset     time.Duration    // QUIRE_CLOCK_OFFSET, told in every batch
 
-	AdmitTimeout time.Duration // for a verdict, a void, a command; 5 s
-	WriteTimeout time.Duration // for the outcome of a write; 5 s
-	ReadTimeout  time.Duration // for the answer to a read and to a list; 3 s
-	AwayTimeout  time.Duration // for a read and a list whose partition nobody answers for, while it is taken over; 8 s
-	QueryTimeout time.Duration // for a query, an explain and a user request; 10 s
-	DrainTimeout time.Duration // for what still waits when Run's context ends; 10 s
-	ResendAfter  time.Duration // a batch unanswered for so long is published again; 1 s
-	RefusalTTL   time.Duration // how long a final refusal is remembered; 1 s, and at most that
-	MaxWaiting   int           // requests, and settlements, that may wait for one journal; 32,768 each
+	AdmitTimeout  time.Duration // for a verdict, a void, a command; 5 s
+	WriteTimeout  time.Duration // for the outcome of a write; 5 s
+	ReadTimeout   time.Duration // for the answer to a read and to a list; 3 s
+	AwayTimeout   time.Duration // for a read and a list whose partition nobody answers for, while it is taken over; 8 s
+	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
+	DrainTimeout  time.Duration // for what still waits when Run's context ends; 10 s
+	ResendAfter   time.Duration // a batch unanswered for so long is published again; 1 s
+	RefusalTTL    time.Duration // how long a final refusal is remembered; 1 s, and at most that
+	RefusalsFirst int           // refusals of a kind that billing is asked for before one is remembered; 8
+	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
 
 	Logger  *slog.Logger          // discards where nil
 	Metrics prometheus.Registerer // none where nil
@@ -89,6 +90,9 @@ func (c *Config) setDefaults() error {
 	}
 	c.AwayTimeout = max(c.AwayTimeout, c.ReadTimeout)
 	c.RefusalTTL = min(c.RefusalTTL, maxRefusalTTL)
+	if c.RefusalsFirst <= 0 {
+		c.RefusalsFirst = 8
+	}
 	if c.MaxWaiting <= 0 {
 		c.MaxWaiting = 32768
 	}
@@ -136,7 +140,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		requests: map[event.Domain][]*requestLane{},
 		known:    map[event.Domain][]atomic.Uint64{},
 		reads:    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]{},
-		refusals: newRefusals(cfg.RefusalTTL),
+		refusals: newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
 		answers:  make(chan *nats.Msg, answerQueue),
 	}
 	var err error

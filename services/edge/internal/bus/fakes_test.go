@@ -326,7 +326,7 @@ func (w *world) bus(t testing.TB, change func(*Config)) *running {
 
 func (w *world) idle(t testing.TB, change func(*Config)) *Bus {
 	t.Helper()
-	cfg := Config{Partitions: w.partitions}
+	cfg := Config{Partitions: w.partitions, RefusalsFirst: 1}
 	if change != nil {
 		change(&cfg)
 	}

@@ -19,9 +19,12 @@ const (
 )
 
 // refusals remembers what billing would refuse again, so that a client that hammers an exhausted
-// quota does not fill the journal.
+// quota does not fill the journal. Only of such a client: another edge may have answered that the
+// account has changed before the announcement of it is here, and whoever tries again then, or after
+// a pause, is to see the change.
 type refusals struct {
 	ttl    time.Duration
+	first  int          // so many of a kind are asked for before one is remembered
 	kept   atomic.Int64 // accounts in all shards; most of the time none
 	shards [refusalShards]refusalShard
 }
@@ -44,6 +47,7 @@ type refusal struct {
 	anonymous   bool
 	version     uint32
 	fingerprint uint64
+	count       int // how often it was refused, less than the TTL apart
 	until       time.Time
 	verdict     *Verdict
 }
@@ -52,8 +56,8 @@ func (r *refusal) answers(a *Admission) bool {
 	return r.key == a.Key && r.anonymous == a.Anonymous && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
 }
 
-func newRefusals(ttl time.Duration) *refusals {
-	r := &refusals{ttl: ttl}
+func newRefusals(ttl time.Duration, first int) *refusals {
+	r := &refusals{ttl: ttl, first: first}
 	for i := range r.shards {
 		r.shards[i].accounts = map[event.AccountID]*refused{}
 	}
@@ -85,7 +89,7 @@ func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 		return nil
 	}
 	for i := range known.final {
-		if f := &known.final[i]; f.answers(a) && time.Now().Before(f.until) && sameMonth(now, f.verdict.TimeMs) {
+		if f := &known.final[i]; f.answers(a) && f.count >= r.first && time.Now().Before(f.until) && sameMonth(now, f.verdict.TimeMs) {
 			return f.verdict
 		}
 	}
@@ -130,14 +134,18 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	}
 	known.add(refusal{
 		key: a.Key, anonymous: a.Anonymous, version: a.KeyVersion, fingerprint: a.KeyFingerprint,
-		until: time.Now().Add(life), verdict: v,
+		count: 1, until: time.Now().Add(life), verdict: v,
 	}, a)
 }
 
 func (k *refused) add(f refusal, a *Admission) {
 	live := k.final[:0]
 	for _, old := range k.final {
-		if time.Now().Before(old.until) && !old.answers(a) {
+		switch {
+		case !time.Now().Before(old.until):
+		case old.answers(a):
+			f.count += old.count
+		default:
 			live = append(live, old)
 		}
 	}

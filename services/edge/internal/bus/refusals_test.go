@@ -69,6 +69,29 @@ func TestRefusalThatIsNotFinalIsNotRemembered(t *testing.T) {
 	}
 }
 
+func TestRefusalIsRememberedOfWhoGoesOnTryingAlone(t *testing.T) {
+	const first = 4
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.limits[9] = 0 })
+	b := w.bus(t, func(c *Config) { c.RefusalsFirst, c.RefusalTTL = first, time.Second })
+	for n := range first {
+		if _, asked := decided(t, b, f, admission(9)); !asked {
+			t.Fatalf("refusal %d: billing was not asked", n+1)
+		}
+	}
+	if _, asked := decided(t, b, f, admission(9)); asked {
+		t.Errorf("billing was asked after %d refusals", first)
+	}
+	journaltest.Eventually(t, "a pause ends it", func() bool {
+		_, asked := decided(t, b, f, admission(9))
+		return asked
+	})
+	if _, asked := decided(t, b, f, admission(9)); !asked {
+		t.Error("the refusals before the pause are counted")
+	}
+}
+
 func TestRefusalIsForgottenInTime(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
@@ -130,7 +153,7 @@ func TestRefusalIsNotRememberedIntoTheNextMonth(t *testing.T) {
 }
 
 func TestRefusalNeverOutlivesItsReset(t *testing.T) {
-	r := newRefusals(time.Second)
+	r := newRefusals(time.Second, 1)
 	now := time.UnixMilli(1_800_000_000_000)
 	a := admission(1)
 	for _, test := range []struct {
@@ -180,7 +203,7 @@ func TestOldKeyVersionsStayRefused(t *testing.T) {
 }
 
 func TestMemoryOfRefusalsIsBounded(t *testing.T) {
-	r := newRefusals(time.Second)
+	r := newRefusals(time.Second, 1)
 	now := time.UnixMilli(1_800_000_000_000)
 	v := &Verdict{
 		Verdict: &event.Verdict{Decision: event.Decision_INVALID_KEY, CurrentKeyVersion: 9, Final: true},
