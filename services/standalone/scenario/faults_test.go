@@ -138,7 +138,11 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	if refused == 0 {
 		t.Fatal("the disk never got full")
 	}
-	i.do(t, "GET", "/livez", request{}).ok(t, http.StatusOK)
+	for _, base := range i.operators() {
+		if status, body := plain(t, base+"/livez"); status != http.StatusOK {
+			t.Errorf("%s is not alive on a full disk: %d %s", base, status, body)
+		}
+	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -72,11 +73,12 @@ func TestABurningPasteIsShownAfterAClickOnly(t *testing.T) {
 
 func TestPathsForOperatorsAndReaders(t *testing.T) {
 	i := common(t)
-	i.do(t, "GET", "/livez", request{}).ok(t, http.StatusOK)
-	i.do(t, "GET", "/readyz", request{}).ok(t, http.StatusOK)
-	metrics := i.do(t, "GET", "/metrics", request{})
-	if metrics.status != http.StatusOK || !strings.Contains(string(metrics.body), "\nquire_") {
-		t.Errorf("metrics: %d", metrics.status)
+	for _, base := range i.operators() {
+		for path, want := range map[string]string{"/livez": "", "/readyz": "", "/metrics": "\nquire_"} {
+			if status, body := plain(t, base+path); status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s%s: %d %.200s", base, path, status, body)
+			}
+		}
 	}
 	source, err := os.ReadFile(specificationFile)
 	if err != nil {
@@ -90,4 +92,24 @@ func TestPathsForOperatorsAndReaders(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.status, got.header.Get("Content-Type"))
 		}
 	}
+}
+
+// plain gets what is no part of the API.
+func plain(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(data)
 }

@@ -255,12 +255,13 @@ func (w *wire) read() (status int, err error) {
 // TestEveryLimitAndPrice uses up every row of the table on every tier: the last free request, the first
 // paid one, and the one that nothing pays for.
 func TestEveryLimitAndPrice(t *testing.T) {
+	t.Parallel()
+	i := start(t) // its documents would make the others' lists slow
 	for _, tier := range []string{"free", "pro", "max"} {
 		t.Run(tier, func(t *testing.T) {
 			if tier == "max" && testing.Short() {
 				t.Skip("223,000 requests")
 			}
-			i := common(t)
 			a := i.account(t, tier)
 			m := &material{}
 			if tier == "free" {
