@@ -104,7 +104,7 @@ const ballastBytes = 72 << 20
 func TestAFullDiskIsSurvived(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", ballastBytes+newQuire(disk).emptyBytes())); err != nil {
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", ballastBytes+newQuire(disk, "").emptyBytes())); err != nil {
 		t.Skipf("NOT TESTED: what a full disk does. Mounting a tmpfs needs root: %v", err)
 	}
 	t.Cleanup(func() {
@@ -147,6 +147,9 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "creations work once there is room", func() error {
+		if err := i.heal(t.Context()); err != nil {
+			return err
+		}
 		got := a.do(t, "POST", "/api/dev/paste-lite/create", body)
 		if got.status != http.StatusCreated {
 			return fmt.Errorf("%d %s", got.status, got.body)

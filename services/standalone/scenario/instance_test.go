@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -73,6 +74,7 @@ type option func(*setup)
 
 type setup struct {
 	folder   string
+	logs     string
 	settings map[string]string
 }
 
@@ -96,7 +98,7 @@ const (
 func start(t testing.TB, options ...option) *instance {
 	t.Helper()
 	slots <- struct{}{}
-	i := prepare(append([]option{in(t.TempDir())}, options...)...)
+	i := prepare(setup{folder: t.TempDir(), logs: t.TempDir()}, options...)
 	t.Cleanup(func() {
 		defer func() { <-slots }()
 		if err := i.close(); err != nil {
@@ -115,14 +117,14 @@ func start(t testing.TB, options ...option) *instance {
 // slots bound how many instances live at a time: many processes are fifteen, for two cores.
 var slots = make(chan struct{}, 2)
 
-func prepare(options ...option) *instance {
-	s := setup{settings: map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_DEV": "1"}}
+func prepare(s setup, options ...option) *instance {
+	s.settings = map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_DEV": "1"}
 	for _, o := range options {
 		o(&s)
 	}
 	transport := &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512, DisableCompression: true}
 	return &instance{
-		quire: newQuire(s.folder), settings: s.settings,
+		quire: newQuire(s.folder, s.logs), settings: s.settings,
 		client: &http.Client{
 			Transport:     &validator{next: transport, spec: specification()},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -209,7 +211,11 @@ func common(t testing.TB) *instance {
 		if shared.folder, shared.err = os.MkdirTemp("", "quire-scenarios-"); shared.err != nil {
 			return
 		}
-		shared.i = prepare(in(shared.folder), behindProxy())
+		logs := filepath.Join(shared.folder, "log")
+		if shared.err = os.Mkdir(logs, 0o700); shared.err != nil {
+			return
+		}
+		shared.i = prepare(setup{folder: shared.folder, logs: logs}, behindProxy())
 		shared.err = shared.i.boot()
 	})
 	if shared.err != nil {

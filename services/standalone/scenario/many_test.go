@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"quire.dev/cluster"
 )
@@ -18,6 +21,7 @@ import (
 // and two of each service.
 type manyProcesses struct {
 	folder   string
+	logs     string            // a folder elsewhere: the data's disk may be full
 	settings map[string]string // of the last boot
 	c        *cluster.Cluster  // nil before the first
 }
@@ -49,8 +53,15 @@ func (p *manyProcesses) bootFirst(ctx context.Context) error {
 			return err
 		}
 	}
+	dir := filepath.Join(p.folder, "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Symlink(p.logs, filepath.Join(dir, "log")); err != nil {
+		return err
+	}
 	p.c, err = cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: filepath.Join(p.folder, "data"), Partitions: count, Settings: p.settings, Logger: logger(),
+		Root: root, Dir: dir, Partitions: count, Settings: p.settings, Logger: logger(),
 	})
 	return err
 }
@@ -165,6 +176,33 @@ func (p *manyProcesses) readModels(ctx context.Context, condition readModel) err
 	return mongo.Resume()
 }
 
-func (p *manyProcesses) heal(context.Context) error { return nil }
+// alive is what Kubernetes asks a NATS server (k8s/components/nats) before it starts it anew.
+const alive = "/healthz?js-enabled-only=true"
+
+// heal does what Kubernetes does: it starts what has ended, and NATS servers that are not alive any more.
+func (p *manyProcesses) heal(ctx context.Context) error {
+	for _, process := range p.c.Processes("") {
+		if !process.Running() {
+			if err := process.Start(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range p.c.Processes("nats") {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.Ops()+alive, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		if err != nil || response.StatusCode != http.StatusOK {
+			group.Go(func() error { return server.Restart(ctx) })
+		}
+	}
+	return group.Wait()
+}
 
 func (p *manyProcesses) emptyBytes() int64 { return 200 << 20 }

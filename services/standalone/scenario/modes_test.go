@@ -26,10 +26,10 @@ func parse() error {
 	return nil
 }
 
-// newQuire makes one with its data in the folder. It does not run yet.
-func newQuire(folder string) quire {
+// newQuire makes one with its data in a folder, and logs, if any, in another one. It does not run yet.
+func newQuire(folder, logs string) quire {
 	if *processes == "many" {
-		return &manyProcesses{folder: folder}
+		return &manyProcesses{folder: folder, logs: logs}
 	}
 	return newOneProcess(folder)
 }
