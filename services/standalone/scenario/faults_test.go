@@ -21,7 +21,7 @@ import (
 // underLoad has a crowd of clients at work while fault happens.
 func underLoad(t *testing.T, i *instance, fault func(l *load.Load)) *load.Load {
 	t.Helper()
-	l := i.crowd(t, 16)
+	l := i.crowd(t)
 	stop := quiretest.Running(t, l)
 	defer stop()
 	quiretest.More(t, "the load has begun", l, 50)

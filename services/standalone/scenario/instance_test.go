@@ -190,10 +190,11 @@ func (i *instance) edge() string { return i.bases[i.next.Add(1)%uint64(len(i.bas
 // address is where the next connection goes.
 func (i *instance) address() string { return strings.TrimPrefix(i.edge(), "http://") }
 
-// crowd is a crowd of clients of all edges.
-func (i *instance) crowd(t testing.TB, workers int) *load.Load {
+// crowd is a crowd of clients of all edges. They make some hundred documents a second, not thousands: the stand-in for
+// MongoDB reads all of a collection for each list.
+func (i *instance) crowd(t testing.TB) *load.Load {
 	t.Helper()
-	return quiretest.Crowd{Bases: i.bases, AdminToken: i.adminToken, Workers: workers}.Gather(t)
+	return quiretest.Crowd{Bases: i.bases, AdminToken: i.adminToken, Workers: 12, Pace: 50 * time.Millisecond}.Gather(t)
 }
 
 // eventually repeats step until it returns nil.

@@ -20,14 +20,15 @@ type Crowd struct {
 	Bases      []string // base URLs, one for each edge
 	AdminToken string
 	Workers    int
-	Groups     []load.Group // nil: all
+	Pace       time.Duration // that each waits between two calls; 0: none
+	Groups     []load.Group  // nil: all
 }
 
 // Gather makes the crowd. It does not work yet.
 func (c Crowd) Gather(t testing.TB) *load.Load {
 	t.Helper()
 	l, err := load.New(t.Context(), load.Config{
-		Bases: c.Bases, AdminToken: c.AdminToken, Seed: crowdSeed, Workers: c.Workers, Groups: c.Groups,
+		Bases: c.Bases, AdminToken: c.AdminToken, Seed: crowdSeed, Workers: c.Workers, Pace: c.Pace, Groups: c.Groups,
 	})
 	if err != nil {
 		t.Fatal(err)
