@@ -65,6 +65,10 @@ cluster: cluster-programs ## run a cluster of 15 processes on this machine, with
 test: ## run all tests
 	$(GO) test -timeout 10m work
 
+.PHONY: test-cluster
+test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
+	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many
+
 .PHONY: race
 race: ## run the unit tests with the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m work
@@ -79,7 +83,7 @@ chaos-cluster: cluster-programs ## have each part of a cluster fail under load (
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./cluster/chaos
 	cd cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
-	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)'
+	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
 
 .PHONY: bench
 bench: $(BINARY)-build ## compare metered requests with a bare handler, under wrk
