@@ -48,15 +48,8 @@ func ownerIndex() views.Index {
 	return views.Index{Name: byOwner, Keys: []string{owner, created}}
 }
 
-// Exception is a guarantee that a stand-in for a real server is known to break.
-type Exception struct{ Guarantee, Reason string }
-
-// TwoWriters is the guarantee that needs a compare-and-swap of the server.
-const TwoWriters = "of two writers at one checkpoint one wins"
-
-// Run holds the store to every guarantee of the contract, but for the
-// exceptions, which it reports as skipped.
-func Run(t *testing.T, open Open, exceptions ...Exception) {
+// Run holds the store to every guarantee of the contract.
+func Run(t *testing.T, open Open) {
 	for _, guarantee := range []struct {
 		name string
 		test func(t *testing.T, open Open)
@@ -78,7 +71,7 @@ func Run(t *testing.T, open Open, exceptions ...Exception) {
 		{"the newest change of a batch counts", testBatchOrder},
 		{"a batch moves its checkpoint", testCheckpoint},
 		{"a batch from the wrong checkpoint changes nothing", testConflict},
-		{TwoWriters, testTwoWriters},
+		{"of two writers at one checkpoint one wins", testTwoWriters},
 		{"an invalid batch changes nothing", testInvalidBatch},
 		{"insert takes an id once", testInsert},
 		{"insert is unique under concurrency", testInsertRace},
@@ -92,14 +85,7 @@ func Run(t *testing.T, open Open, exceptions ...Exception) {
 		{"concurrent use keeps every write", testConcurrent},
 		{"any sequence of calls behaves like the model", testModel},
 	} {
-		t.Run(guarantee.name, func(t *testing.T) {
-			for _, e := range exceptions {
-				if e.Guarantee == guarantee.name {
-					t.Skip("NOT HELD: " + e.Reason)
-				}
-			}
-			guarantee.test(t, open)
-		})
+		t.Run(guarantee.name, func(t *testing.T) { guarantee.test(t, open) })
 	}
 }
 
