@@ -69,6 +69,10 @@ test: ## run all tests
 test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
 	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many
 
+.PHONY: test-stores
+test-stores: bin/ferretdb bin/minio ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
+	@$(GO) run ./cluster/cmd/teststores
+
 .PHONY: race
 race: ## run the unit tests with the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m work
