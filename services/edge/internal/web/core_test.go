@@ -293,10 +293,42 @@ func TestOneSourceCannotTakeAllConnections(t *testing.T) {
 	}
 }
 
+// TestAStopTellsConnectionsThatTheyEnd: who keeps a connection in use learns by an answer, not by its breaking.
+func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
+	var c net.Conn
+	ended := make(chan error, 1)
+	t.Run("served", func(t *testing.T) {
+		_, addr := startServer(t, Config{Drain: time.Hour, StopGrace: time.Hour}, func(*Server) {})
+		var err error
+		if c, err = net.Dial("tcp", addr); err != nil {
+			t.Fatal(err)
+		}
+		go func() { // a busy client
+			answers := bufio.NewReader(c)
+			for {
+				fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				res, err := http.ReadResponse(answers, nil)
+				if err != nil || res.Close {
+					ended <- err
+					return
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}) // its end stops the server, which waits for the client
+	defer c.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("the connection broke: %v", err)
+	}
+}
+
 func TestAStopDoesNotWaitForIdleConnections(t *testing.T) {
 	var fresh, used net.Conn
 	t.Run("served", func(t *testing.T) {
-		_, addr := startServer(t, Config{StopGrace: time.Hour}, func(*Server) {})
+		_, addr := startServer(t, Config{StopGrace: time.Hour, Drain: time.Millisecond}, func(*Server) {})
 		var err error
 		if fresh, err = net.Dial("tcp", addr); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -29,9 +30,12 @@ type listener struct {
 
 	mu       sync.Mutex
 	open     int
+	closed   bool
 	bySource map[netip.Addr]int
 	conns    map[*conn]struct{}
 	stopping atomic.Bool
+	closing  sync.Once
+	empty    chan struct{} // closed when the last connection ends after Close
 
 	refusals chan struct{}
 	waiting  sync.WaitGroup
@@ -45,7 +49,43 @@ func newListener(ln net.Listener, cfg *Config) *listener {
 		Listener: ln, maxConns: cfg.MaxConns, maxPerSource: cfg.MaxConnsPerSource, trusted: cfg.TrustedProxies,
 		idleTimeout: cfg.IdleTimeout, headerTimeout: cfg.HeaderTimeout, bodyTimeout: cfg.BodyTimeout,
 		bySource: make(map[netip.Addr]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
-		accepting: make(chan struct{}),
+		accepting: make(chan struct{}), empty: make(chan struct{}),
+	}
+}
+
+// Close takes no more connections. Those that there are stay open; a second call does nothing.
+func (l *listener) Close() error {
+	var err error
+	l.closing.Do(func() {
+		err = l.Listener.Close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.closed = true
+		l.noteEmpty()
+	})
+	return err
+}
+
+// noteEmpty is called with the lock held, whenever the last connection may have ended.
+func (l *listener) noteEmpty() {
+	if l.closed && l.open == 0 {
+		select {
+		case <-l.empty:
+		default:
+			close(l.empty)
+		}
+	}
+}
+
+// drain closes the listener and waits until no connection is left, but no longer than limit or ctx.
+func (l *listener) drain(ctx context.Context, limit time.Duration) {
+	_ = l.Close() // the server closes it again, and reports
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-l.empty:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -89,6 +129,7 @@ func (l *listener) release(c *conn) {
 	if l.bySource[c.source]--; l.bySource[c.source] <= 0 {
 		delete(l.bySource, c.source)
 	}
+	l.noteEmpty()
 }
 
 // stop closes the connections on which no request is under way, and has the others end with theirs.

@@ -63,6 +63,7 @@ type Config struct {
 	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; 96 MiB
 	PasswordHashes    int            // that may run at a time, 19 MiB each; 2
 	StopGrace         time.Duration  // running requests get so long at a stop; 10 s
+	Drain             time.Duration  // connections get so long, of that, to be told with an answer that they end; 2 s
 	AdmissionAge      time.Duration  // a write that took longer to arrive is admitted anew; 60 s
 	IdleTimeout       time.Duration  // of a connection between requests; 75 s
 	HeaderTimeout     time.Duration  // from a request's first byte to its header's end; 10 s
@@ -76,6 +77,7 @@ func (cfg *Config) setDefaults() {
 	setDefault(&cfg.BodyBudgetBytes, 96<<20)
 	setDefault(&cfg.PasswordHashes, 2)
 	setDefault(&cfg.StopGrace, 10*time.Second)
+	setDefault(&cfg.Drain, 2*time.Second)
 	setDefault(&cfg.AdmissionAge, defaultAdmissionAge)
 	setDefault(&cfg.IdleTimeout, idleTimeout)
 	setDefault(&cfg.HeaderTimeout, headerTimeout)
@@ -99,7 +101,7 @@ type Deps struct {
 	Ops     fasthttp.RequestHandler // answers /livez, /readyz and /metrics; nil where they are elsewhere
 }
 
-// Server answers HTTP requests. Its fields do not change once Serve runs.
+// Server answers HTTP requests. Its fields but draining do not change once Serve runs.
 type Server struct {
 	cfg     Config
 	bus     *bus.Bus
@@ -110,6 +112,7 @@ type Server struct {
 	app     *fiber.App
 	http    *fasthttp.Server
 
+	draining  atomic.Bool
 	ctx       context.Context // of calls to other parts: ends after the running requests at a stop
 	cancel    context.CancelFunc
 	budget    *semaphore.Weighted // bytes of request bodies in memory
@@ -150,8 +153,9 @@ func New(cfg Config, deps Deps) *Server {
 	return s
 }
 
-// Serve answers requests on ln until ctx ends. It then takes no more, gives the running ones
-// Config.StopGrace, and returns. It is called once, and closes ln.
+// Serve answers requests on ln until ctx ends. It then takes no more connections, and has each that it has end with
+// its next answer: a connection that were closed while its client sends would leave that client not knowing. Those
+// that are idle after Config.Drain are closed, running requests get Config.StopGrace. It is called once, and closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer s.cancel()
 	if s.cfg.PublicURL == "" {
@@ -169,9 +173,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		}
 	case <-ctx.Done():
 		<-wrapped.accepting // a shutdown before that would go unnoticed, and serving never end
-		wrapped.stop()
+		s.draining.Store(true)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
 		defer cancel()
+		wrapped.drain(grace, s.cfg.Drain)
+		wrapped.stop()
 		if err = s.app.ShutdownWithContext(grace); errors.Is(err, context.DeadlineExceeded) {
 			s.log.Warn("requests were still running at the end of the grace period")
 			err = nil
@@ -225,6 +231,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	c.handled = true
 	c.current = requestState{id: event.NewRequestID(), started: time.Now()}
 	setRequestID(ctx, c.current.id)
+	if s.draining.Load() {
+		ctx.SetConnectionClose()
+	}
 	openBody(c, &ctx.Request.Header)
 	s.run(ctx, next)
 	if c.body != nil {
