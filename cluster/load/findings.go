@@ -38,10 +38,23 @@ func (f *findings) note(sort, format string, args ...any) {
 	}
 }
 
+// take is err, and forgets them.
+func (f *findings) take() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.errLocked()
+	f.sorts = nil
+	return err
+}
+
 // err is all of them, nil if there are none.
 func (f *findings) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.errLocked()
+}
+
+func (f *findings) errLocked() error {
 	var errs []error
 	for _, sort := range slices.Sorted(maps.Keys(f.sorts)) {
 		one := f.sorts[sort]

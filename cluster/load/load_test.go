@@ -134,9 +134,6 @@ func TestEachLieIsFound(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.found) {
 				t.Errorf("seed %d: of %d lies it says %v", testSeed, f.lied, err)
 			}
-			if err := l.Verify(t.Context()); err == nil {
-				t.Error("the second look finds nothing")
-			}
 		})
 	}
 }

@@ -54,7 +54,7 @@ func (l *Load) patient(ctx context.Context, c call) (*answer, error) {
 
 // Verify holds every base to what was promised, and returns all that is wrong, a few of each sort. No Run may be
 // going on; calls without an answer may count until Settled has returned nil. It can be repeated, after each
-// fault; strange answers of former Runs stay wrong.
+// fault: of strange answers it tells those that came since the last one.
 func (l *Load) Verify(ctx context.Context) error {
 	var f findings
 	var errs []error
@@ -77,7 +77,7 @@ func (l *Load) Verify(ctx context.Context) error {
 	// What the reads above cost.
 	errs = append(errs, l.checkAccounts(ctx, l.settled, &f))
 	l.client.CloseIdleConnections()
-	return errors.Join(append(errs, f.err(), l.strange.err())...)
+	return errors.Join(append(errs, f.err(), l.strange.take())...)
 }
 
 // checkAccounts holds each account's usage, as every base tells it, to the calls.

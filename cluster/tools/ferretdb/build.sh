@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds FerretDB with two changes, without which a cluster of a few thousand documents can't be tried on it:
+# Builds FerretDB with two changes, without which a cluster can't be tried on it:
 #   - a filter that names an _id beside other fields uses the index, where it would read the whole collection;
-#   - a database has 1000 connections to SQLite, not 100: a command holds one for each of its updates until it ends, so
-#     that four commands of 32 updates wait for each other for ever.
+#   - one update command runs at a time. FerretDB finds and replaces in two steps, so that both of two writers win, and
+#     holds a connection for each update of a command, so that several large ones wait for each other for ever.
 # Usage: build.sh <program>
 set -eu
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
@@ -18,7 +18,14 @@ change() { # file, from, to: each must be there
   sed -i "s/$2/$3/" "$work/source/$1"
 }
 change internal/backends/sqlite/collection.go 'params.Filter.Len() == 1' 'params.Filter.Has("_id")'
-change internal/backends/sqlite/metadata/pool/opendb.go 'OpenConns(100)' 'OpenConns(1000)'
+change internal/handler/msg_update.go '^func (h \*Handler) MsgUpdate(.*{$' '&\n\toneUpdate.Lock()\n\tdefer oneUpdate.Unlock()\n'
+cat >"$work/source/internal/handler/one_update.go" <<'GO'
+package handler
+
+import "sync"
+
+var oneUpdate sync.Mutex
+GO
 cp go.mod go.sum "$work"
 go mod edit -replace "github.com/FerretDB/FerretDB=$work/source" "$work/go.mod"
 go build -trimpath -modfile "$work/go.mod" -o "$program" .
