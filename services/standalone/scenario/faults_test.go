@@ -98,7 +98,8 @@ func TestReadModelsThatFailOrHangLoseNothing(t *testing.T) {
 	}
 }
 
-const ballastBytes = 72 << 20
+// ballastBytes are many times what a Quire fills the disk with until it is full.
+const ballastBytes = 256 << 20
 
 // TestAFullDiskIsSurvived fills the disk under the data folder and frees it again.
 func TestAFullDiskIsSurvived(t *testing.T) {

@@ -205,4 +205,4 @@ func (p *manyProcesses) heal(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (p *manyProcesses) emptyBytes() int64 { return 200 << 20 }
+func (p *manyProcesses) emptyBytes() int64 { return 64 << 20 }
