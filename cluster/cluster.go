@@ -233,7 +233,7 @@ const closeLimit = 4 * time.Minute
 func (c *Cluster) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
-	return errors.Join(c.StopServices(ctx), stopTogether(ctx, c.Processes("")), c.net.close())
+	return errors.Join(c.StopServices(ctx), stopTogether(ctx, c.Processes("")), c.net.close(), c.state.release())
 }
 
 func stopTogether(ctx context.Context, processes []*Process) error {
