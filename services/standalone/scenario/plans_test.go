@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -499,14 +500,26 @@ func ledger(t testing.TB, a account, limit int) []entry {
 	}
 }
 
-// checkLedger holds the ledger's entries to their balances, and their sum to the account's.
+// checkLedger holds the ledger's entries to their balances, and their sum to the account's. A charge is entered once it
+// is settled, which for a read is a moment after its answer.
 func checkLedger(t testing.TB, a account) []entry {
 	t.Helper()
-	entries := ledger(t, a, 100)
+	var entries []entry
+	eventually(t, "nothing is in flight", func() error {
+		entries = ledger(t, a, 100)
+		if sum, balance := sumOf(t, entries), micro(t, a.balance(t)); sum != balance {
+			return fmt.Errorf("the ledger sums to %s, the balance is %s", credits(sum), credits(balance))
+		}
+		return nil
+	})
+	return entries
+}
+
+// sumOf holds each entry's balance to the sum of those up to it.
+func sumOf(t testing.TB, entries []entry) (sum int64) {
+	t.Helper()
 	seen := map[string]bool{}
-	var sum int64
-	for k := len(entries) - 1; k >= 0; k-- {
-		e := entries[k]
+	for _, e := range slices.Backward(entries) {
 		if seen[e.id] {
 			t.Errorf("entry %s is listed twice", e.id)
 		}
@@ -516,10 +529,7 @@ func checkLedger(t testing.TB, a account) []entry {
 			t.Errorf("entry %s %s of %s: balance %s, the sum is %s", e.id, e.kind, e.amount, e.balance, credits(sum))
 		}
 	}
-	if got := micro(t, a.balance(t)); got != sum {
-		t.Errorf("the ledger sums to %s, the balance is %s", credits(sum), credits(got))
-	}
-	return entries
+	return sum
 }
 
 func TestAdminIsUnlimitedAndCountedAndNeverCharged(t *testing.T) {
