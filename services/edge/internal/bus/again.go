@@ -12,6 +12,8 @@ const (
 	// Between two times that something is asked.
 	firstPause = 50 * time.Millisecond
 	mostPause  = 400 * time.Millisecond
+	// firstPatience is how long one of several that could answer is given, before it is taken for lost.
+	firstPatience = time.Second
 )
 
 // codeUnavailable is what billing and the document services answer where a store of theirs, or their
@@ -65,8 +67,8 @@ func cantNow(err error) bool {
 	return errors.Is(err, errUnavailableModel)
 }
 
-// ask is rpc.Call for what changes nothing. each bounds the wait for one answer, since it may have been
-// lost; ctx has the deadline of all.
+// ask is rpc.Call for what changes nothing. The wait for one answer, which may have been lost, is bounded: by each for
+// the first, by twice as much for each further one. ctx has the deadline of all.
 func (b *Bus) ask(ctx context.Context, subject string, payload []byte, each time.Duration) ([]byte, error) {
 	again := b.newAgain(time.Now())
 	if deadline, ok := ctx.Deadline(); ok {
@@ -79,5 +81,6 @@ func (b *Bus) ask(ctx context.Context, subject string, payload []byte, each time
 		if err == nil || !again.wait(ctx, err) {
 			return answer, err
 		}
+		each *= 2
 	}
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"sync"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/fault"
@@ -16,15 +17,16 @@ func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query
 	q.NowMs = b.Now().UnixMilli()
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
 	defer cancel()
-	return b.query(ctx, event.AccountPartition(account, b.cfg.Partitions), q)
+	return b.query(ctx, event.AccountPartition(account, b.cfg.Partitions), q, firstPatience)
 }
 
-func (b *Bus) query(ctx context.Context, partition int, q *event.Query) (*event.QueryAnswer, error) {
+// query asks for longer and longer, beginning with patience: who was asked may have been killed, and another answers.
+func (b *Bus) query(ctx context.Context, partition int, q *event.Query, patience time.Duration) (*event.QueryAnswer, error) {
 	payload, err := event.Encode(q)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	data, err := b.ask(ctx, event.QuerySubject(partition), payload, b.cfg.QueryTimeout)
+	data, err := b.ask(ctx, event.QuerySubject(partition), payload, patience)
 	if err != nil {
 		return nil, callFault(err, false)
 	}
@@ -47,7 +49,7 @@ func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAn
 		found *event.ExplainAnswer
 	)
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
-		answer, err := b.query(ctx, p, payload)
+		answer, err := b.query(ctx, p, payload, b.cfg.QueryTimeout) // it is long work, once is enough
 		if err != nil {
 			return err
 		}
@@ -80,7 +82,11 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
 	defer cancel()
-	data, err := rpc.Call(ctx, b.nc, event.UserSubject, payload)
+	call := func() ([]byte, error) { return b.ask(ctx, event.UserSubject, payload, firstPatience) }
+	if changesUsers(r) {
+		call = func() ([]byte, error) { return rpc.Call(ctx, b.nc, event.UserSubject, payload) }
+	}
+	data, err := call()
 	if err != nil {
 		return nil, callFault(err, changesUsers(r))
 	}

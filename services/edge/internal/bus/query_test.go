@@ -1,8 +1,11 @@
 package bus
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/fault"
@@ -52,6 +55,45 @@ func TestQueryAsksThePartitionOfTheAccount(t *testing.T) {
 		if err != nil || a.GetUsage().GetAccount() != uint64(account) {
 			t.Fatalf("answer %v, %v", a, err)
 		}
+	}
+}
+
+// TestWhatALostInstanceWasAskedIsAskedAnother: a killed instance answers nothing, and its twin is not waited for
+// until the client has given up.
+func TestWhatALostInstanceWasAskedIsAskedAnother(t *testing.T) {
+	w := newBareWorld(t, 1)
+	var asked atomic.Int32
+	for _, subject := range []string{event.QuerySubject(0), event.UserSubject} {
+		sub, err := w.nc.Subscribe(subject, func(m *nats.Msg) {
+			if asked.Add(1)%2 == 1 {
+				return // it is killed with the request in its hands
+			}
+			answer := event.Message(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK})
+			if m.Subject == event.UserSubject {
+				answer = &event.UserAnswer{}
+			}
+			data, err := event.Encode(answer)
+			if err == nil {
+				err = m.Respond(data)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sub.Unsubscribe() })
+	}
+	b := w.bus(t, func(c *Config) { c.QueryTimeout = time.Hour })
+	if _, err := b.Query(t.Context(), event.NewAccountID(), &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}}); err != nil {
+		t.Errorf("query: %v", err)
+	}
+	if _, err := b.User(t.Context(), &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{}}}); err != nil {
+		t.Errorf("user: %v", err)
+	}
+	if n := asked.Load(); n != 4 {
+		t.Errorf("asked %d times", n)
 	}
 }
 
