@@ -35,8 +35,9 @@ type Config struct {
 	Clock      func() time.Time // the edge's clock, Offset already included; time.Now().Add(Offset) where nil
 	Offset     time.Duration    // QUIRE_CLOCK_OFFSET, told in every batch
 
-	AdmitTimeout  time.Duration // for a verdict, a void, a command; 5 s
-	WriteTimeout  time.Duration // for the outcome of a write; 5 s
+	// A journal that has lost its leader takes 4 to 9 s to elect another.
+	AdmitTimeout  time.Duration // for a verdict, a void, a command; 10 s
+	WriteTimeout  time.Duration // for the outcome of a write; 10 s
 	ReadTimeout   time.Duration // for the answer to a read and to a list; 3 s
 	AwayTimeout   time.Duration // for a read and a list whose partition nobody answers for, while it is taken over; 8 s
 	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
@@ -75,8 +76,8 @@ func (c *Config) setDefaults() error {
 		value     *time.Duration
 		otherwise time.Duration
 	}{
-		{&c.AdmitTimeout, 5 * time.Second},
-		{&c.WriteTimeout, 5 * time.Second},
+		{&c.AdmitTimeout, 10 * time.Second},
+		{&c.WriteTimeout, 10 * time.Second},
 		{&c.ReadTimeout, 3 * time.Second},
 		{&c.AwayTimeout, 8 * time.Second},
 		{&c.QueryTimeout, 10 * time.Second},
