@@ -67,6 +67,7 @@ test: ## run all tests
 
 .PHONY: test-cluster
 test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
+	$(GO) test -count=1 -timeout 20m ./cluster -args -processes
 	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many
 
 .PHONY: test-stores

@@ -58,6 +58,24 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
+// Root is the folder of the project that the working folder is in: the one with go.work.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.work above the working folder")
+		}
+		dir = parent
+	}
+}
+
 // Services are those of the product, in the order in which they start.
 func Services() []string { return []string{"billing", "paste", "lite", "file", "edge"} }
 

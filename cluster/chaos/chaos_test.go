@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -73,8 +72,12 @@ func newBench(t *testing.T) *bench {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Root: root(t), Dir: dir, Partitions: partitions, Isolated: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Root: root, Dir: dir, Partitions: partitions, Isolated: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -90,25 +93,6 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	return &bench{c: c, load: l}
-}
-
-// root of the project is where go.work is.
-func root(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.work above the working folder")
-		}
-		dir = parent
-	}
 }
 
 // try runs the clients, has something fail, waits until all works again, and checks.

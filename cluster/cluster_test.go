@@ -1,0 +1,178 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/cluster"
+)
+
+var many = flag.Bool("processes", false, "start clusters: `make test-cluster` builds the programs for it")
+
+const limit = 2 * time.Minute
+
+func start(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	if !*many {
+		t.Skip("it starts many processes: make test-cluster")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: t.TempDir(), Partitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+	})
+	return c
+}
+
+// TestInstancesComeAndGo follows who answers for which partition, as the NATS servers see it.
+func TestInstancesComeAndGo(t *testing.T) {
+	c := start(t)
+	for service, folders := range map[string]int{"billing": 2, "lite": 1, "paste": 1, "file": 1} {
+		awaitFolders(t, c, service, folders, len(c.Processes(service)))
+		p, err := c.Add(t.Context(), service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitFolders(t, c, service, folders, len(c.Processes(service)))
+		if err := p.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitFolders(t, c, service, folders, len(c.Processes(service))-1)
+		if err := c.Processes(service)[0].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		awaitFolders(t, c, service, min(folders, 1), len(c.Processes(service))-2)
+		for _, p := range c.Processes(service) {
+			if !p.Running() {
+				if err := p.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		awaitFolders(t, c, service, folders, len(c.Processes(service)))
+	}
+}
+
+// awaitFolders returns once each partition of a service is answered for by as many instances as it is to be, and
+// by no more instances than there are.
+func awaitFolders(t *testing.T, c *cluster.Cluster, service string, folders, instances int) {
+	t.Helper()
+	eventually(t, func() error {
+		byPartition, byInstance, err := folding(t.Context(), c, service)
+		if err != nil {
+			return err
+		}
+		for p := range c.Partitions() {
+			if n := byPartition[p]; n != folders {
+				return fmt.Errorf("%s: partition %d has %d folders, want %d of %d instances: %v", service, p, n, folders, instances, byInstance)
+			}
+		}
+		if len(byInstance) > instances {
+			return fmt.Errorf("%s: %d instances fold, there are %d", service, len(byInstance), instances)
+		}
+		return nil
+	})
+}
+
+// folding reads who subscribes to a service's queries or reads.
+func folding(ctx context.Context, c *cluster.Cluster, service string) (byPartition map[int]int, byInstance map[string][]int, err error) {
+	subject := service + ".%d.read"
+	if service == "billing" {
+		subject = "billing.%d.query"
+	}
+	byPartition, byInstance = map[int]int{}, map[string][]int{}
+	for _, server := range c.Processes("nats") {
+		var page struct {
+			Connections []struct {
+				IP            string   `json:"ip"`
+				Port          int      `json:"port"`
+				Subscriptions []string `json:"subscriptions_list"`
+			} `json:"connections"`
+		}
+		if err := get(ctx, server.Ops()+"/connz?subs=1&limit=1000", &page); err != nil {
+			return nil, nil, err
+		}
+		for _, conn := range page.Connections {
+			for p := range c.Partitions() {
+				if slices.Contains(conn.Subscriptions, fmt.Sprintf(subject, p)) {
+					byPartition[p]++
+					name := fmt.Sprintf("%s:%d", conn.IP, conn.Port)
+					byInstance[name] = append(byInstance[name], p)
+				}
+			}
+		}
+	}
+	return byPartition, byInstance, nil
+}
+
+func get(ctx context.Context, url string, out any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return json.NewDecoder(response.Body).Decode(out)
+}
+
+// TestAWrongNumberOfPartitionsIsRefused: a process that was told another number would look for keys in the wrong
+// journals.
+func TestAWrongNumberOfPartitionsIsRefused(t *testing.T) {
+	c := start(t)
+	c.Set(map[string]string{"QUIRE_PARTITIONS": "5"})
+	for _, service := range cluster.Services() {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		p, err := c.Add(ctx, service)
+		cancel()
+		if err == nil || p.Running() {
+			t.Errorf("%s runs with another number of partitions: %v", service, err)
+			continue
+		}
+		log, readErr := os.ReadFile(p.Log())
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		if !strings.Contains(string(log), "partitions") {
+			t.Errorf("%s does not say why it ends: %v", service, err)
+		}
+	}
+}
+
+func eventually(t *testing.T, step func() error) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(limit)
+	for {
+		err := step()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}
