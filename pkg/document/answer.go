@@ -162,6 +162,13 @@ func (s *session) newSettler(ctx context.Context, partition int) (*journal.Appen
 	})
 }
 
+// failBehind starts the session again where err says that the read model has lost something.
+func (s *session) failBehind(err error) {
+	if errors.Is(err, errBehind) {
+		s.fail(err)
+	}
+}
+
 // fail starts the session again, from a callback that can't return an error.
 func (s *session) fail(err error) {
 	select {

@@ -16,7 +16,7 @@ type flakyViews struct {
 	mu     sync.Mutex
 	fail   bool
 	hang   chan struct{} // closed: go on
-	hung   chan struct{} // where it is set: told of each load that hangs
+	hung   chan struct{} // where it is set: told of each load, and look at the checkpoint, that hangs
 	lose   int           // commits that happen, and report that they may not have
 	redone []string      // parts of messages too large for one commit
 	crash  bool          // fail from when the checkpoint has moved past such a message
@@ -45,16 +45,19 @@ func (f *flakyViews) check(ctx context.Context) error {
 	return nil
 }
 
-func (f *flakyViews) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
+func (f *flakyViews) tell() {
 	f.mu.Lock()
-	hung := f.hung
-	f.mu.Unlock()
-	if hung != nil {
+	defer f.mu.Unlock()
+	if f.hung != nil {
 		select {
-		case hung <- struct{}{}:
+		case f.hung <- struct{}{}:
 		default:
 		}
 	}
+}
+
+func (f *flakyViews) Load(ctx context.Context, collection string, ids []string, parts views.Parts) ([]views.Doc, error) {
+	f.tell()
 	if err := f.check(ctx); err != nil {
 		return nil, err
 	}
@@ -91,6 +94,7 @@ func (f *flakyViews) Commit(ctx context.Context, b views.Batch) error {
 }
 
 func (f *flakyViews) Checkpoint(ctx context.Context, stream string) (uint64, error) {
+	f.tell()
 	if err := f.check(ctx); err != nil {
 		return 0, err
 	}

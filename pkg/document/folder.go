@@ -35,7 +35,7 @@ func (s *session) handle(ctx context.Context, m journal.Message) error {
 		s.answerAgain(batch)
 		return s.finish(ctx, folded, nil, now)
 	}
-	known, err := s.load(ctx, batch)
+	known, err := s.load(ctx, m.Sequence, batch)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ type known struct {
 //
 // The document of a create is looked for in memory only. Its id is 71 random bits that were drawn for
 // this create, so that it is not taken; and asking would put the read model into the way of every create.
-func (s *session) load(ctx context.Context, batch *event.RequestBatch) (known, error) {
+func (s *session) load(ctx context.Context, sequence uint64, batch *event.RequestBatch) (known, error) {
 	k := known{documents: make(map[string]*event.Document, len(batch.Requests)), outcomes: map[event.IdempotencyID]*event.Outcome{}}
 	var full, heads, kept []string
 	marks := map[string]uint64{}
@@ -121,57 +121,114 @@ func (s *session) load(ctx context.Context, batch *event.RequestBatch) (known, e
 	heads = slices.DeleteFunc(heads, func(id string) bool { _, found := slices.BinarySearch(full, id); return found })
 	slices.Sort(heads)
 	heads = slices.Compact(heads)
-	return k, s.attempt(ctx, "load", func(ctx context.Context) error { return s.loadMissing(ctx, k, full, heads, kept, marks) })
+	m := missing{sequence: sequence, full: full, heads: heads, kept: kept, marks: marks}
+	return k, s.attempt(ctx, "load", func(ctx context.Context) error { return s.loadMissing(ctx, k, m) })
 }
 
-func (s *session) loadMissing(ctx context.Context, k known, full, heads, kept []string, marks map[string]uint64) error {
-	for ids := range slices.Chunk(full, loadChunk) {
-		err := s.loadInto(ctx, s.names.documents, ids, views.Full, func(d views.Doc) error {
-			doc, err := readDocument(d)
-			if err == nil {
-				k.documents[d.ID] = doc
-				s.mem.fill(d.ID, newEntry(doc), marks[d.ID])
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+// missing is what a message touches and memory does not have.
+type missing struct {
+	sequence          uint64 // of the message
+	full, heads, kept []string
+	marks             map[string]uint64
+}
+
+// loadMissing fills k with the state before the message: no older, and not from the future of this fold.
+func (s *session) loadMissing(ctx context.Context, k known, m missing) error {
+	if err := s.waitCurrent(ctx); err != nil {
+		return err
 	}
-	for ids := range slices.Chunk(heads, views.MaxLoad) {
-		err := s.loadInto(ctx, s.names.documents, ids, views.Heads, func(d views.Doc) error {
-			doc, err := readDocument(d)
+	found, newest := 0, uint64(0)
+	load := func(collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
+		return s.loadInto(ctx, collection, ids, parts, func(d views.Doc) error {
+			found, newest = found+1, max(newest, d.Seq)
+			return take(d)
+		})
+	}
+	err := load(s.names.documents, m.full, views.Full, func(d views.Doc) error {
+		doc, err := readDocument(d)
+		if err == nil {
 			k.documents[d.ID] = doc
-			return err
-		})
-		if err != nil {
-			return err
+			s.mem.fill(d.ID, newEntry(doc), m.marks[d.ID])
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	for ids := range slices.Chunk(kept, views.MaxLoad) {
-		err := s.loadInto(ctx, s.names.outcomes, ids, views.Heads, func(d views.Doc) error {
-			id, o, err := readOutcome(d)
-			k.outcomes[id] = o
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	err = load(s.names.documents, m.heads, views.Heads, func(d views.Doc) error {
+		doc, err := readDocument(d)
+		k.documents[d.ID] = doc
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	err = load(s.names.outcomes, m.kept, views.Heads, func(d views.Doc) error {
+		id, o, err := readOutcome(d)
+		k.outcomes[id] = o
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case newest >= m.sequence:
+		return fmt.Errorf("%w: to %d", errAhead, newest)
+	case found == len(m.full)+len(m.heads)+len(m.kept):
+		return nil
+	}
+	// What is not there may have been deleted in the future, which its sequence can't tell.
 	return s.checkAlone(ctx)
 }
 
-func (s *session) loadInto(ctx context.Context, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
-	docs, err := s.e.deps.Views.Load(ctx, collection, ids, parts)
-	if err != nil {
-		return fmt.Errorf("load %d from %s: %w", len(ids), collection, err)
+// loadCurrent loads documents that memory does not have, as they are.
+func (s *session) loadCurrent(ctx context.Context, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	for _, d := range docs {
-		if err := take(d); err != nil {
-			return err
+	if err := s.waitCurrent(ctx); err != nil {
+		return err
+	}
+	return s.loadInto(ctx, collection, ids, parts, take)
+}
+
+func (s *session) loadInto(ctx context.Context, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
+	atOnce := views.MaxLoad
+	if parts == views.Full {
+		atOnce = loadChunk
+	}
+	for chunk := range slices.Chunk(ids, atOnce) {
+		docs, err := s.e.deps.Views.Load(ctx, collection, chunk, parts)
+		if err != nil {
+			return fmt.Errorf("load %d from %s: %w", len(chunk), collection, err)
+		}
+		for _, d := range docs {
+			if err := take(d); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// waitCurrent waits until the read model holds what this session has projected, which memory may have let go of.
+// A server may, just after it was elected, show what was there before. It fails with errBehind where ctx ends
+// first: the read model has lost something, and the session has to start again from what is left.
+//
+// It comes before the reads: one server never goes back in what it shows.
+func (s *session) waitCurrent(ctx context.Context) error {
+	projected := s.pending.projectedTo()
+	for retry := newBackoff(); ; {
+		checkpoint, err := s.e.deps.Views.Checkpoint(ctx, s.stream)
+		if err != nil {
+			return fmt.Errorf("read checkpoint of %s: %w", s.stream, err)
+		}
+		if checkpoint >= projected {
+			return nil
+		}
+		if retry.wait(ctx); ctx.Err() != nil {
+			return fmt.Errorf("%w: at %d, and %d before", errBehind, checkpoint, projected)
+		}
+	}
 }
 
 // checkAlone fails with errAhead where what was just loaded may come from a commit of somebody else,

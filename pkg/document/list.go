@@ -34,6 +34,7 @@ func (s *session) list(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	answer, err := s.scan(ctx, request)
 	if err != nil {
+		s.failBehind(err)
 		s.e.metrics.failures.WithLabelValues("list").Inc()
 		return nil, &rpc.Error{Code: CodeUnavailable, Message: err.Error()}
 	}
@@ -57,6 +58,9 @@ func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.
 	}
 	if request.AfterPosition != 0 || request.AfterId != "" {
 		q.After, q.AfterID = []views.Value{views.Int(request.AfterPosition)}, request.AfterId
+	}
+	if err := s.waitCurrent(ctx); err != nil {
+		return nil, err
 	}
 	for scanned := 0; ; {
 		docs, err := s.e.deps.Views.List(ctx, s.names.documents, q)

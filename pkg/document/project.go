@@ -131,6 +131,9 @@ func (p *projection) drop(blob string, burned bool) {
 func (s *session) buryVersions(ctx context.Context, p *projection, ids []string, sequence uint64) error {
 	var docs []views.Doc
 	err := s.attempt(ctx, "load", func(ctx context.Context) (err error) {
+		if err := s.waitCurrent(ctx); err != nil {
+			return err
+		}
 		docs, err = s.e.deps.Views.Load(ctx, s.names.versions, ids, views.Heads)
 		return err
 	})
@@ -231,8 +234,10 @@ func (s *session) commit(ctx context.Context, b views.Batch) error {
 	return err
 }
 
-// release hands what is projected from the overlay to the cache, and its blobs to be deleted.
+// release hands what is projected from the overlay to the cache, and its blobs to be deleted. First it says
+// how far that is: who misses a document in memory must not take an older read model for a current one.
 func (s *session) release(batch []*message, p *projection) {
+	bytes, messages := s.pending.drop(batch)
 	for _, m := range batch {
 		for _, w := range m.writes {
 			s.mem.projected(w.id, w.entry)
@@ -241,7 +246,6 @@ func (s *session) release(batch []*message, p *projection) {
 			s.mem.outcomeProjected(k.id, k.outcome)
 		}
 	}
-	bytes, messages := s.pending.drop(batch)
 	s.e.metrics.overlay.Set(float64(bytes))
 	s.e.metrics.unprojected.Set(float64(messages))
 	now := s.e.deps.Clock()

@@ -155,6 +155,7 @@ func (r *reader) do(ctx context.Context, job *readJob) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.s.e.cfg.Bounds.ReadWait, time.Until(job.request.Deadline)))
 	defer cancel()
 	if err := r.load(ctx, job); err != nil {
+		r.s.failBehind(err)
 		if !errors.Is(err, context.Canceled) {
 			r.s.e.metrics.failures.WithLabelValues("read").Inc()
 			r.s.log.Warn("reads were not answered", "reads", len(job.indexes), "error", err)
@@ -225,22 +226,17 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 		marks[read.Item] = mark
 		ids = append(ids, read.Item)
 	}
-	for chunk := range slices.Chunk(ids, loadChunk) {
-		err := s.loadInto(ctx, s.names.documents, chunk, views.Full, func(d views.Doc) error {
-			doc, err := readDocument(d)
-			if err != nil {
-				return err
-			}
-			e := newEntry(doc)
-			documents[d.ID] = e
-			s.mem.fill(d.ID, e, marks[d.ID])
-			return nil
-		})
+	err := s.loadCurrent(ctx, s.names.documents, ids, views.Full, func(d views.Doc) error {
+		doc, err := readDocument(d)
 		if err != nil {
-			return nil, err
+			return err
 		}
-	}
-	return documents, nil
+		e := newEntry(doc)
+		documents[d.ID] = e
+		s.mem.fill(d.ID, e, marks[d.ID])
+		return nil
+	})
+	return documents, err
 }
 
 func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[string]*entry) (map[string]*event.Document, error) {
@@ -261,16 +257,11 @@ func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[s
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	for chunk := range slices.Chunk(slices.Compact(ids), loadChunk) {
-		err := s.loadInto(ctx, s.names.versions, chunk, views.Full, func(d views.Doc) (err error) {
-			versions[d.ID], err = readDocument(d)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return versions, nil
+	err := s.loadCurrent(ctx, s.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) (err error) {
+		versions[d.ID], err = readDocument(d)
+		return err
+	})
+	return versions, err
 }
 
 func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.IdempotencyID]*event.Outcome, error) {
@@ -289,17 +280,12 @@ func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.Idem
 		ids = append(ids, outcomeID(id))
 	}
 	slices.Sort(ids)
-	for chunk := range slices.Chunk(slices.Compact(ids), views.MaxLoad) {
-		err := s.loadInto(ctx, s.names.outcomes, chunk, views.Heads, func(d views.Doc) error {
-			id, o, err := readOutcome(d)
-			outcomes[id] = o
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return outcomes, nil
+	err := s.loadCurrent(ctx, s.names.outcomes, slices.Compact(ids), views.Heads, func(d views.Doc) error {
+		id, o, err := readOutcome(d)
+		outcomes[id] = o
+		return err
+	})
+	return outcomes, err
 }
 
 func (r *reader) sent(err error) {

@@ -21,6 +21,9 @@ import (
 // the read model holds is not what the fold needs, so the session has to start again from there.
 var errAhead = errors.New("another instance projects this partition")
 
+// errBehind says that the read model does not come to hold what this session has found or put there.
+var errBehind = errors.New("the read model is older than it was")
+
 // session is one partition from its checkpoint until something makes it start again.
 type session struct {
 	e         *Engine
@@ -204,7 +207,7 @@ func (s *session) attempt(ctx context.Context, what string, call func(context.Co
 		err := call(bounded)
 		cancel()
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
-			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) {
+			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
 			return err
 		}
 		if ctx.Err() != nil {

@@ -249,7 +249,7 @@ func (s *session) blobsOf(ctx context.Context, item string) (map[string]bool, er
 	if e, _ := s.mem.get(item); e != nil {
 		doc = e.doc
 	} else {
-		err := s.loadInto(ctx, s.names.documents, []string{item}, views.Heads, func(d views.Doc) (err error) {
+		err := s.loadCurrent(ctx, s.names.documents, []string{item}, views.Heads, func(d views.Doc) (err error) {
 			doc, err = readDocument(d)
 			return err
 		})
@@ -270,17 +270,12 @@ func (s *session) blobsOf(ctx context.Context, item string) (map[string]bool, er
 		}
 		ids = append(ids, id)
 	}
-	for chunk := range slices.Chunk(ids, versionChunk) {
-		err := s.loadInto(ctx, s.names.versions, chunk, views.Heads, func(d views.Doc) error {
-			doc, err := readDocument(d)
-			named[doc.GetContent().GetBlob()] = true
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return named, nil
+	err := s.loadCurrent(ctx, s.names.versions, ids, views.Heads, func(d views.Doc) error {
+		doc, err := readDocument(d)
+		named[doc.GetContent().GetBlob()] = true
+		return err
+	})
+	return named, err
 }
 
 // purge lets go of requests that are projected and older than the retention.
