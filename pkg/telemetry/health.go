@@ -65,13 +65,17 @@ func (c *Check) set(ready bool, reason string) {
 	c.ready, c.failing.Reason = ready, reason
 }
 
-// Failing lists the checks that are not ready, by name; a nil *Health has none.
+// Failing lists the checks that are not ready, by name; a nil *Health has none. While there is no check, nothing has
+// been started yet or all has ended, and that is not ready either.
 func (h *Health) Failing() []Failing {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.checks) == 0 {
+		return []Failing{{Name: "process", Reason: "nothing runs"}}
+	}
 	var failing []Failing
 	for c := range h.checks {
 		if !c.ready {

@@ -109,7 +109,8 @@ func TestReadyzListsTheChecksThatFail(t *testing.T) {
 			t.Errorf("readyz of %d has Retry-After %q", status, response.Header.Get("Retry-After"))
 		}
 	}
-	want(200, ready)
+	nothing := `{"success":false,"reason":"Not ready: process","code":"unavailable","failing":[{"name":"process","reason":"nothing runs"}]}`
+	want(503, nothing) // no part has begun
 	views, journal := health.Register("views"), health.Register("journal")
 	want(503, `{"success":false,"reason":"Not ready: journal, views","code":"unavailable","failing":[`+
 		`{"name":"journal","reason":"starting"},{"name":"views","reason":"starting"}]}`)
@@ -121,6 +122,8 @@ func TestReadyzListsTheChecksThatFail(t *testing.T) {
 	want(503, `{"success":false,"reason":"Not ready: journal","code":"unavailable","failing":[{"name":"journal","reason":"no leader"}]}`)
 	journal.Remove()
 	want(200, ready)
+	views.Remove()
+	want(503, nothing) // all have ended
 }
 
 func TestTwoChecksOfOneNameBothCount(t *testing.T) {
