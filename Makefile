@@ -95,6 +95,11 @@ bench: $(BINARY)-build ## compare metered requests with a bare handler, under wr
 	$(call need,wrk,wrk)
 	@$(GO) run ./bench -quire $(BINARY) $(BENCHFLAGS)
 
+.PHONY: scale
+scale: cluster-programs $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)
+	$(call need,wrk,wrk)
+	@$(GO) run ./bench/scale -quire $(BINARY) $(SCALEFLAGS)
+
 .PHONY: fmt
 fmt: tools/bin/gofumpt ## format the code
 	@tools/bin/gofumpt -w $(MODULES)

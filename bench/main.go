@@ -20,9 +20,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"quire.dev/bench/internal/server"
+	"quire.dev/bench/internal/wrk"
 )
 
 type bench struct {
@@ -36,8 +40,8 @@ type bench struct {
 
 	folder     string // scripts, data and bodies; removed at the end
 	adminToken string
-	server     *child
-	bare       *child
+	server     *server.Server
+	bare       *server.Server
 	account    string
 	key        string
 	completed  map[string]uint64 // by quota key, as wrk counted
@@ -78,16 +82,18 @@ func exit(err error) {
 }
 
 func (b *bench) clean() {
-	for _, c := range []*child{b.bare, b.server} {
-		if c != nil && c.cmd.ProcessState == nil {
-			_ = c.cmd.Process.Kill()
-			_ = c.cmd.Wait()
+	for _, s := range []*server.Server{b.bare, b.server} {
+		if s != nil {
+			s.Kill()
 		}
 	}
 	if b.folder != "" {
 		_ = os.RemoveAll(b.folder)
 	}
 }
+
+// memoryLimit is the same for both sides.
+const memoryLimit = "GOMEMLIMIT=350MiB"
 
 const createBody = `{"title":"bench","content":"The quick brown fox jumps over the lazy dog.","language":"plaintext","visibility":"unlisted"}`
 
@@ -101,12 +107,12 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	fmt.Printf("wrk -t2 -c%d, %d turns of %s each; account: Max plan, 1,000,000 credits (quota first, then credits)\n\n",
 		b.connections, b.rounds, b.duration)
-	get, err := b.compare(ctx, "GET  paste-lite/get   ", "pasteLite.get", load{script: "get.lua", path: "/api/dev/paste-lite/get/" + id, key: b.key})
+	get, err := b.compare(ctx, "GET  paste-lite/get   ", "pasteLite.get", load{script: "get.lua", path: "/api/dev/paste-lite/get/" + id})
 	if err != nil {
 		return err
 	}
 	create, err := b.compare(ctx, "POST paste-lite/create", "pasteLite.create",
-		load{script: "create.lua", path: "/api/dev/paste-lite/create", key: b.key, body: createBody})
+		load{script: "create.lua", path: "/api/dev/paste-lite/create"})
 	if err != nil {
 		return err
 	}
@@ -116,7 +122,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.audit(ctx); err != nil {
 		return err
 	}
-	if err := b.server.stop(); err != nil {
+	if err := b.server.Stop(); err != nil {
 		return err
 	}
 	fmt.Printf("\nmedian ratio to the bare handler: get %.3f (at least %.2f), create %.3f (at least %.2f)\n", get, b.minGet, create, b.minCreate)
@@ -132,11 +138,11 @@ func (b *bench) prepare(ctx context.Context) error {
 	if b.folder, err = os.MkdirTemp("", "quire-bench-"); err != nil {
 		return err
 	}
-	if err := unpack(b.folder); err != nil {
+	if err := wrk.Unpack(b.folder); err != nil {
 		return err
 	}
 	b.adminToken = rand.Text()
-	b.server, err = start(ctx, "quire", b.quire, nil, b.settings("127.0.0.1:0"))
+	b.server, err = server.Start(ctx, "quire", b.quire, nil, append(b.settings("127.0.0.1:0"), memoryLimit))
 	if err != nil {
 		return err
 	}
@@ -181,32 +187,49 @@ func (b *bench) startBare(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	b.bare, err = start(ctx, "bare handler", self, []string{"-serve-bare-get", getFile, "-serve-bare-create", createFile}, nil)
+	b.bare, err = server.Start(ctx, "bare handler", self, []string{"-serve-bare-get", getFile, "-serve-bare-create", createFile}, []string{memoryLimit})
 	return paste.ID, err
+}
+
+// load is what wrk sends.
+type load struct{ script, path string }
+
+func (b *bench) wrk(ctx context.Context, base string, l load) (wrk.Result, error) {
+	return wrk.Generator{Folder: b.folder, Connections: b.connections, Duration: b.duration}.Run(ctx, wrk.Load{
+		Script: l.script, URL: base + l.path, Environ: []string{"BENCH_KEY=" + b.key, "BENCH_BODY=" + createBody},
+	})
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	if n := len(sorted); n%2 == 0 {
+		return (sorted[n/2-1] + sorted[n/2]) / 2
+	}
+	return sorted[len(sorted)/2]
 }
 
 // compare runs the load against both in turns and returns the median of the turns' ratios.
 func (b *bench) compare(ctx context.Context, title, quotaKey string, l load) (float64, error) {
 	var ratios []float64
 	for round := range b.rounds {
-		bare, err := b.wrk(ctx, b.bare.url, l)
+		bare, err := b.wrk(ctx, b.bare.URL, l)
 		if err != nil {
 			return 0, err
 		}
-		metered, err := b.wrk(ctx, b.server.url, l)
+		metered, err := b.wrk(ctx, b.server.URL, l)
 		if err != nil {
 			return 0, err
 		}
 		b.completed[quotaKey] += metered.Requests
 		b.runs[quotaKey]++
-		ratio := metered.rate() / bare.rate()
+		ratio := metered.Rate() / bare.Rate()
 		ratios = append(ratios, ratio)
 		fmt.Printf("%s  turn %d  bare %8.0f/s  p50 %s p99 %s   quire %8.0f/s  p50 %s p99 %s   ratio %.3f\n", title, round+1,
-			bare.rate(), millis(bare.P50), millis(bare.P99), metered.rate(), millis(metered.P50), millis(metered.P99), ratio)
-		if n := bare.errors(); n > 0 {
+			bare.Rate(), millis(bare.P50), millis(bare.P99), metered.Rate(), millis(metered.P50), millis(metered.P99), ratio)
+		if n := bare.Errors(); n > 0 {
 			return 0, fmt.Errorf("bare handler: %d errors: %+v", n, bare)
 		}
-		if n := metered.errors(); n > 0 {
+		if n := metered.Errors(); n > 0 {
 			return 0, fmt.Errorf("quire: %d errors or answers that were no success: %+v", n, metered)
 		}
 	}
@@ -239,7 +262,7 @@ func (b *bench) checkCounters(ctx context.Context) error {
 // audit folds the billing journal again, by the command that people use.
 func (b *bench) audit(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.quire, "audit")
-	cmd.Env = append(cleanEnvironment(), b.settings(strings.TrimPrefix(b.server.url, "http://"))...)
+	cmd.Env = append(server.CleanEnvironment(), b.settings(strings.TrimPrefix(b.server.URL, "http://"))...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -251,7 +274,7 @@ func (b *bench) audit(ctx context.Context) error {
 func (b *bench) call(ctx context.Context, method, path, token, body string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, b.server.url+path, bytes.NewReader([]byte(body)))
+	request, err := http.NewRequestWithContext(ctx, method, b.server.URL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return err
 	}

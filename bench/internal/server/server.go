@@ -1,4 +1,5 @@
-package main
+// Package server starts one server under test and finds out where it listens.
+package server
 
 import (
 	"bufio"
@@ -14,11 +15,12 @@ import (
 	"time"
 )
 
-// child is a server under test.
-type child struct {
+// Server is a process under test.
+type Server struct {
+	URL string // where it listens
+
 	name string
 	cmd  *exec.Cmd
-	url  string
 }
 
 var listens = regexp.MustCompile(`listens on (http://\S+)`)
@@ -28,10 +30,11 @@ const (
 	stopLimit  = 60 * time.Second
 )
 
-// start runs a server until it says where it listens. Both get the same limits.
-func start(ctx context.Context, name, binary string, args, env []string) (*child, error) {
+// Start runs a server, with env beside what CleanEnvironment leaves of ours, and returns once it has said where it
+// listens. It is killed when ctx ends.
+func Start(ctx context.Context, name, binary string, args, env []string) (*Server, error) {
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(cleanEnvironment(), append(env, "GOMEMLIMIT=350MiB")...)
+	cmd.Env = append(CleanEnvironment(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -40,7 +43,7 @@ func start(ctx context.Context, name, binary string, args, env []string) (*child
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	c := &child{name: name, cmd: cmd}
+	s := &Server{name: name, cmd: cmd}
 	found := make(chan string, 1)
 	go func() {
 		lines := bufio.NewScanner(out)
@@ -60,36 +63,47 @@ func start(ctx context.Context, name, binary string, args, env []string) (*child
 		if !ok {
 			return nil, errors.Join(fmt.Errorf("%s ended at once", name), cmd.Wait())
 		}
-		c.url = url
-		return c, nil
+		s.URL = url
+		return s, nil
 	case <-time.After(startLimit):
 		return nil, errors.Join(fmt.Errorf("%s did not start in %s", name, startLimit), cmd.Process.Kill())
 	}
 }
 
-// stop ends the server, and says so when it does not end in an orderly way.
-func (c *child) stop() error {
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop %s: %w", c.name, err)
+// PID of the process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Kill ends the server at once, if it still runs, and waits.
+func (s *Server) Kill() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+// Stop ends the server and waits; it is an error when that does not end in an orderly way.
+func (s *Server) Stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", s.name, err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- c.cmd.Wait() }()
+	go func() { ended <- s.cmd.Wait() }()
 	select {
 	case err := <-ended:
 		if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == -1 {
 			return nil // by the signal, which the bare handler does not catch
 		}
 		if err != nil {
-			return fmt.Errorf("stop %s: %w", c.name, err)
+			return fmt.Errorf("stop %s: %w", s.name, err)
 		}
 		return nil
 	case <-time.After(stopLimit):
-		return errors.Join(fmt.Errorf("%s did not stop in %s", c.name, stopLimit), c.cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("%s did not stop in %s", s.name, stopLimit), s.cmd.Process.Kill())
 	}
 }
 
-// cleanEnvironment is ours without the settings of quire.
-func cleanEnvironment() []string {
+// CleanEnvironment is ours without the settings of quire.
+func CleanEnvironment() []string {
 	var out []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "QUIRE_") && !strings.HasPrefix(v, "GOMEMLIMIT=") {

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"quire.dev/bench/internal/wrk"
+	"quire.dev/pkg/admin"
+)
+
+// customer is an account with its key.
+type customer struct{ id, key string }
+
+const (
+	createPath = "/api/dev/paste-lite/create"
+	getPath    = "/api/dev/paste-lite/get/"
+	// contentBytes is the size of what is created and read.
+	contentBytes = 1024
+	together     = 32 // calls at a time while something is prepared
+	credits      = "1000000"
+)
+
+func createBody() string {
+	line := "The quick brown fox jumps over the lazy dog and is home for tea.\n"
+	content := strings.Repeat(line, contentBytes/len(line)+1)[:contentBytes]
+	body, err := json.Marshal(map[string]string{"title": "scale", "content": content})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(body)
+}
+
+// makeAccounts makes Max accounts, with credits where paid is true.
+func (s *system) makeAccounts(ctx context.Context, prefix string, count int, paid bool) ([]customer, error) {
+	list := make([]customer, count)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	for n := range list {
+		group.Go(func() error {
+			api := s.api()
+			api.Base = s.edges[n%len(s.edges)]
+			made, err := api.CreateAccount(ctx, admin.NewAccount{Email: fmt.Sprintf("%s-%d@example.org", prefix, n), Tier: "max"}, "")
+			if err != nil {
+				return err
+			}
+			list[n] = customer{made.Account.ID, made.APIKey}
+			if !paid {
+				return nil
+			}
+			grant := map[string]string{"amount": credits, "reason": "scale"}
+			return api.Call(ctx, http.MethodPost, "/api/admin/accounts/"+made.Account.ID+"/credits", grant, new(json.RawMessage))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("make accounts: %w", err)
+	}
+	return list, nil
+}
+
+// makeDocuments makes so many for each customer, and returns their paths. Their ids are random, so that they lie in all
+// partitions.
+func (s *system) makeDocuments(ctx context.Context, customers []customer, each int) ([]string, error) {
+	paths := make([]string, each*len(customers))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	body := json.RawMessage(createBody())
+	for n := range paths {
+		group.Go(func() error {
+			// An account's key is sent as the admin's token would be.
+			api := admin.Client{Base: s.edges[n%len(s.edges)], Token: customers[n%len(customers)].key}
+			var made struct{ ID string }
+			err := api.Call(ctx, http.MethodPost, createPath, body, &made)
+			paths[n] = getPath + made.ID
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("make documents: %w", err)
+	}
+	return paths, nil
+}
+
+// requestList pairs customers and paths, each with each other's neighbours, so that a turn meets all of both.
+func requestList(customers []customer, paths []string) string {
+	var list strings.Builder
+	for n := range max(len(customers), len(paths)) {
+		fmt.Fprintf(&list, "%s %s\n", customers[n%len(customers)].key, paths[n*7%len(paths)])
+	}
+	return list.String()
+}
+
+// loads are what wrk sends to a system.
+type loads struct {
+	system    *system
+	generator wrk.Generator
+	scripts   string // folder
+}
+
+// run sends requests from a list for a while.
+func (l *loads) run(ctx context.Context, method, list string, duration time.Duration) (wrk.Result, error) {
+	addresses, err := l.system.addresses()
+	if err != nil {
+		return wrk.Result{}, err
+	}
+	file := filepath.Join(l.scripts, "list")
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		return wrk.Result{}, err
+	}
+	environ := []string{"BENCH_METHOD=" + method, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + addresses}
+	if method == http.MethodPost {
+		environ = append(environ, "BENCH_BODY="+createBody())
+	}
+	g := l.generator
+	g.Duration = duration
+	return g.Run(ctx, wrk.Load{Script: "mixed.lua", URL: l.system.edges[0], Environ: environ})
+}
+
+const (
+	drainLimit = 60 * time.Second
+	drainPause = 100 * time.Millisecond
+)
+
+// drain waits until all that was created is in the read model: a list is answered once what was folded is.
+func (s *system) drain(ctx context.Context, c customer) error {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	api := admin.Client{Base: s.edges[0], Token: c.key}
+	for {
+		err := api.Call(ctx, http.MethodGet, "/api/dev/paste-lite/list?limit=1", nil, new(json.RawMessage))
+		if err == nil {
+			return nil
+		}
+		if !pause(ctx, drainPause) {
+			return fmt.Errorf("what was created is not in the read model after %s: %w", drainLimit, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// pause reports false where ctx has ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
