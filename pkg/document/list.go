@@ -32,6 +32,9 @@ func (s *session) list(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := s.pending.waitProjected(ctx, s.folded.Load()); err != nil {
 		return nil, &rpc.Error{Code: CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
 	}
+	if s.pulse.lost() {
+		return nil, &rpc.Error{Code: CodeUnavailable, Message: errPaused.Error()}
+	}
 	answer, err := s.scan(ctx, request)
 	if err != nil {
 		s.failBehind(err)

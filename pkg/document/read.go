@@ -51,6 +51,13 @@ func (r *reader) receive(request *rpc.Request) {
 		batch.NowMs = r.s.e.now()
 	}
 	job := &readJob{request: request, batch: batch}
+	if r.s.pulse.lost() {
+		for i := range batch.Reads {
+			job.indexes = append(job.indexes, i)
+		}
+		r.refuse(job)
+		return
+	}
 	if batch.AfterSequence > r.s.folded.Load() {
 		for i := range batch.Reads {
 			job.indexes = append(job.indexes, i)

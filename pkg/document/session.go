@@ -37,6 +37,7 @@ type session struct {
 	blobs     *blobQueue
 	sweeps    *journal.Appender[*event.Request]
 
+	pulse    *pulse
 	group    *errgroup.Group
 	caughtUp chan struct{}
 	once     sync.Once
@@ -97,6 +98,8 @@ func (s *session) run(ctx context.Context, retry *backoff) error {
 			return nil
 		}
 	})
+	s.pulse = newPulse()
+	group.Go(func() error { return s.pulse.beat(ctx) })
 	group.Go(func() error { return s.project(ctx) })
 	group.Go(func() error { return s.deleteBlobs(ctx) })
 	group.Go(func() error {
