@@ -265,12 +265,12 @@ func (e *Engine) setServing(partition int, serving bool) {
 // fails for a while is tried again from the checkpoint.
 func (e *Engine) serve(ctx context.Context, partition int) error {
 	defer e.setServing(partition, false)
-	domain := e.cfg.Policy.Domain
-	stream := journal.Stream{
-		Domain: string(domain), Partition: partition, Name: domain.Stream(partition),
-		Subjects: domain.Subjects(partition), Replicas: e.cfg.Bounds.Replicas, MaxBytes: e.cfg.Bounds.StreamMaxBytes,
+	// The first one says how many there are. A process told of more learns it there, before it makes any of them.
+	streams := []journal.Stream{e.stream(0)}
+	if partition != 0 {
+		streams = append(streams, e.stream(partition))
 	}
-	if err := journal.Ensure(ctx, e.deps.NC, []journal.Stream{stream}, e.cfg.PartitionCount); err != nil {
+	if err := journal.Ensure(ctx, e.deps.NC, streams, e.cfg.PartitionCount); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -284,13 +284,21 @@ func (e *Engine) serve(ctx context.Context, partition int) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, journal.ErrGap), errors.Is(err, journal.ErrTruncated), errors.Is(err, journal.ErrNoStream), errors.Is(err, journal.ErrClosed):
-			return fmt.Errorf("fold %s: %w", stream.Name, err)
+			return fmt.Errorf("fold %s: %w", e.cfg.Policy.Domain.Stream(partition), err)
 		}
 		e.metrics.restarts.Inc()
 		e.deps.Logger.Warn("folding again from the checkpoint", "partition", partition, "cause", err)
 		retry.wait(ctx)
 	}
 	return nil
+}
+
+func (e *Engine) stream(partition int) journal.Stream {
+	domain := e.cfg.Policy.Domain
+	return journal.Stream{
+		Domain: string(domain), Partition: partition, Name: domain.Stream(partition),
+		Subjects: domain.Subjects(partition), Replicas: e.cfg.Bounds.Replicas, MaxBytes: e.cfg.Bounds.StreamMaxBytes,
+	}
 }
 
 // now is the service's time of day in Unix milliseconds, with the offset.

@@ -358,13 +358,24 @@ func (w *world) checkRetitled(items []string, size int) {
 }
 
 func TestWrongPartitionCountIsRefused(t *testing.T) {
-	w := newWorld(t, fold.Pastes())
-	engine, err := document.New(document.Config{Policy: w.policy, PartitionCount: 4, Partitions: []int{0}}, document.Deps{NC: w.nc, Views: w.views, Blobs: w.blobs})
-	if err != nil {
-		t.Fatal(err)
+	w := newWorldOf(t, fold.Pastes(), 3)
+	for name, cfg := range map[string]document.Config{
+		"fewer": {PartitionCount: 2}, "more": {PartitionCount: 16}, "those that there are not": {PartitionCount: 16, Partitions: []int{3, 15}},
+	} {
+		cfg.Policy = w.policy
+		engine, err := document.New(cfg, document.Deps{NC: w.nc, Views: w.views, Blobs: w.blobs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := engine.Run(t.Context()); !errors.Is(err, journal.ErrPartitions) {
+			t.Errorf("%s: it ended with %v, want ErrPartitions", name, err)
+		}
 	}
-	if err := engine.Run(t.Context()); err == nil {
-		t.Error("it runs on a journal of another number of partitions")
+	for p := range 16 {
+		_, err := journal.Open(w.nc, event.Paste.Stream(p)).LastSequence(t.Context())
+		if exists := !errors.Is(err, journal.ErrNoStream); exists != (p < w.count) || exists && err != nil {
+			t.Errorf("partition %d of %d: there is a stream: %t, %v", p, w.count, exists, err)
+		}
 	}
 	for _, cfg := range []document.Config{
 		{Policy: w.policy}, {Policy: fold.Policy{Domain: event.Billing}, PartitionCount: 1}, {Policy: w.policy, PartitionCount: 2, Partitions: []int{2}},
