@@ -23,6 +23,7 @@ type systemJSON struct {
 	FsyncSeconds  float64            `json:"fsyncSeconds"`
 	IdleCores     map[string]float64 `json:"idleCores"`
 	Reads         workJSON           `json:"reads"`
+	Few           workJSON           `json:"readsByFewConnections"`
 	Creates       workJSON           `json:"creates"`
 	ResidentBytes map[string]uint64  `json:"residentBytes"`
 	Audit         auditJSON          `json:"audit"`
@@ -79,7 +80,7 @@ func (w *work) json() workJSON {
 func (m *measurement) json() systemJSON {
 	j := systemJSON{
 		Name: m.name, Partitions: m.partitions, FsyncSeconds: m.sync.Seconds(), IdleCores: map[string]float64{},
-		Reads: m.reads.json(), Creates: m.creates.json(), ResidentBytes: m.resident, Failures: m.failures,
+		Reads: m.reads.json(), Few: m.few.json(), Creates: m.creates.json(), ResidentBytes: m.resident, Failures: m.failures,
 		Audit: auditJSON{
 			Match: m.audit.match, Messages: m.audit.messages, Entries: m.audit.entries,
 			Seconds: m.audit.took.Seconds(), CPUSeconds: m.audit.cpu.Seconds(),

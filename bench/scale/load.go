@@ -105,22 +105,22 @@ type loads struct {
 	scripts   string // folder
 }
 
-// run sends requests from a list for a while.
-func (l *loads) run(ctx context.Context, method, list string, duration time.Duration) (wrk.Result, error) {
+// run sends requests from a list for one turn.
+func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
 	addresses, err := l.system.addresses()
 	if err != nil {
 		return wrk.Result{}, err
 	}
 	file := filepath.Join(l.scripts, "list")
-	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(of.list), 0o600); err != nil {
 		return wrk.Result{}, err
 	}
-	environ := []string{"BENCH_METHOD=" + method, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + addresses}
-	if method == http.MethodPost {
+	environ := []string{"BENCH_METHOD=" + of.method, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + addresses}
+	if of.method == http.MethodPost {
 		environ = append(environ, "BENCH_BODY="+createBody())
 	}
 	g := l.generator
-	g.Duration = duration
+	g.Duration, g.Connections = of.length, of.connections
 	return g.Run(ctx, wrk.Load{Script: "mixed.lua", URL: l.system.edges[0], Environ: environ})
 }
 

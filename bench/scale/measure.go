@@ -17,6 +17,7 @@ type measurement struct {
 	sync       time.Duration // of 4 KiB on the same disk, just before
 	idle       idle
 	reads      work
+	few        work // reads by a few connections, so that batches are small
 	creates    work
 	resident   map[string]uint64
 	audit      auditResult
@@ -28,7 +29,7 @@ type measurement struct {
 // effort is what is done to each system.
 type effort struct {
 	turns          int
-	reads, creates time.Duration // of one turn
+	reads, creates time.Duration // of one turn; reads by few connections have one, as long as one of creations
 	customers      int
 	documents      int // for each of them
 }
@@ -36,6 +37,8 @@ type effort struct {
 const (
 	warmUp   = time.Second
 	idleTime = 2 * time.Second
+	// fewConnections are 2 at each of two edges.
+	fewConnections = 4
 
 	getKey    = "pasteLite.get"
 	createKey = "pasteLite.create"
@@ -80,16 +83,16 @@ func (r *runner) measure(ctx context.Context) (*measurement, error) {
 		return nil, err
 	}
 	reads, creations := requestList(r.accounts, r.paths), requestList(r.accounts, []string{createPath})
-	warm, err := r.run(ctx, http.MethodGet, reads, warmUp)
-	if err != nil {
-		return nil, err
-	}
-	r.counted[getKey] = r.counted[getKey].with(warm, r.generator.Connections)
-	if err := r.turns(ctx, m, &m.reads, getKey, http.MethodGet, reads); err != nil {
-		return nil, err
-	}
-	if err := r.turns(ctx, m, &m.creates, createKey, http.MethodPost, creations); err != nil {
-		return nil, err
+	many := r.generator.Connections
+	for _, of := range []job{
+		{getKey, http.MethodGet, reads, new(work), 1, warmUp, many},
+		{getKey, http.MethodGet, reads, &m.reads, r.effort.turns, r.reads, many},
+		{getKey, http.MethodGet, reads, &m.few, 1, r.creates, fewConnections},
+		{createKey, http.MethodPost, creations, &m.creates, r.effort.turns, r.creates, many},
+	} {
+		if err := r.work(ctx, m, of); err != nil {
+			return nil, err
+		}
 	}
 	if m.resident, err = s.resident(); err != nil {
 		return nil, err
@@ -108,18 +111,22 @@ func (r *runner) rest(ctx context.Context) (idle, error) {
 	return idleOf(before, after), err
 }
 
-// turns runs all turns of one kind.
-func (r *runner) turns(ctx context.Context, m *measurement, w *work, key, method, list string) error {
-	length := r.reads
-	if method == http.MethodPost {
-		length = r.creates
-	}
-	for n := range r.effort.turns {
+// job is turns of one kind of request.
+type job struct {
+	key, method, list string
+	to                *work
+	turns             int
+	length            time.Duration // of each
+	connections       int
+}
+
+func (r *runner) work(ctx context.Context, m *measurement, of job) error {
+	for n := range of.turns {
 		before, err := r.system.sample(ctx)
 		if err != nil {
 			return err
 		}
-		result, err := r.run(ctx, method, list, length)
+		result, err := r.run(ctx, of)
 		if err != nil {
 			return err
 		}
@@ -128,7 +135,7 @@ func (r *runner) turns(ctx context.Context, m *measurement, w *work, key, method
 			return err
 		}
 		end := after
-		if method == http.MethodPost {
+		if of.method == http.MethodPost {
 			if err := r.system.drain(ctx, r.accounts[0]); err != nil {
 				m.failures = append(m.failures, err.Error())
 			}
@@ -136,13 +143,13 @@ func (r *runner) turns(ctx context.Context, m *measurement, w *work, key, method
 				return err
 			}
 		}
-		w.add(result, before, after, end, m.idle)
-		r.counted[key] = r.counted[key].with(result, r.generator.Connections)
-		r.say("%-12s %-16s turn %d  %7.0f/s  p50 %.2f ms  p99 %.2f ms", r.system.name, key, n+1,
+		of.to.add(result, before, after, end, m.idle)
+		r.counted[of.key] = r.counted[of.key].with(result, of.connections)
+		r.say("%-12s %-16s %3d connections, turn %d  %7.0f/s  p50 %.2f ms  p99 %.2f ms", r.system.name, of.key, of.connections, n+1,
 			result.Rate(), float64(result.P50)/1000, float64(result.P99)/1000)
 		if result.Errors() > 0 {
 			m.failures = append(m.failures, fmt.Sprintf("%s turn %d: %d of %d requests without a success: %+v",
-				key, n+1, result.Errors(), result.Requests, result))
+				of.key, n+1, result.Errors(), result.Requests, result))
 		}
 	}
 	return nil

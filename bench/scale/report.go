@@ -48,7 +48,7 @@ func markdown(head []string, rows []row) string {
 
 // services in the order in which a request meets them.
 func services() []string {
-	return []string{"quire", "edge", "billing", "lite", "paste", "file", "nats", "mongo", "minio", "wrk"}
+	return []string{"quire", "edge", "billing", "lite", bystanders, "nats", "mongo", "minio", "wrk"}
 }
 
 // called are their names for readers.
@@ -84,6 +84,8 @@ func table(all []*measurement) string {
 	}
 	add("4 KiB and fsync on that disk, ms", func(m *measurement) string { return fmt.Sprintf("%.2f", millis(m.sync)) })
 	addWork(add, all[0], "reads", "read", func(m *measurement) *work { return &m.reads })
+	add(fmt.Sprintf("reads a second by %d connections", fewConnections), func(m *measurement) string { return count(m.few.rate()) })
+	addCost(add, fmt.Sprintf("read by %d connections", fewConnections), func(m *measurement) *work { return &m.few })
 	addWork(add, all[0], "creations", "creation", func(m *measurement) *work { return &m.creates })
 	for _, service := range services() {
 		add("memory, MB: "+called(service), func(m *measurement) string { return count(float64(m.resident[service]) / (1 << 20)) })
@@ -126,17 +128,22 @@ func addWork(add func(string, func(*measurement) string), base *measurement, tit
 	add(title+": cores in use, whole machine", func(m *measurement) string {
 		return fmt.Sprintf("%.2f", of(m).machine.Seconds()/of(m).elapsed.Seconds())
 	})
+	addCost(add, one, of)
+	add(title+": read model done after, s", func(m *measurement) string {
+		return decimal(of(m).drained.Seconds() / float64(len(of(m).turns)))
+	})
+}
+
+// addCost adds the rows of what one request costs.
+func addCost(add func(string, func(*measurement) string), one string, of func(*measurement) *work) {
 	for _, service := range services() {
 		add("CPU µs a "+one+": "+called(service), func(m *measurement) string { return count(of(m).micros(service)) })
 	}
 	add("CPU µs a "+one+": all but wrk", func(m *measurement) string { return count(of(m).microsOfAll()) })
-	add(title+": items in a batch to billing", func(m *measurement) string { return decimal(of(m).batches["usage"]) })
-	add(title+": items in a batch to lite", func(m *measurement) string { return decimal(of(m).batches["lite"]) })
+	add("items in a batch to billing, at a "+one, func(m *measurement) string { return decimal(of(m).batches["usage"]) })
+	add("items in a batch to lite, at a "+one, func(m *measurement) string { return decimal(of(m).batches["lite"]) })
 	add("billing journal, bytes a "+one, func(m *measurement) string { return count(of(m).bytes("billing")) })
 	add("documents' journal, bytes a "+one, func(m *measurement) string { return count(of(m).bytes("lite")) })
-	add(title+": read model done after, s", func(m *measurement) string {
-		return decimal(of(m).drained.Seconds() / float64(len(of(m).turns)))
-	})
 }
 
 func addStarts(add func(string, func(*measurement) string)) {

@@ -80,7 +80,7 @@ func TestARequestWithoutASuccessMayHaveBeenCountedOrNot(t *testing.T) {
 func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
 	one, four := &measurement{name: "one process"}, &measurement{name: "4 partitions", sync: seconds(0.0012)}
 	for _, m := range []*measurement{one, four} {
-		m.reads, m.creates = *turned(t), *turned(t)
+		m.reads, m.few, m.creates = *turned(t), *turned(t), *turned(t)
 		m.audit = auditResult{folders: 1, entries: 1000, cpu: seconds(0.5)}
 	}
 	four.audit = auditResult{folders: 2, entries: 1000, cpu: seconds(0.5)}
@@ -125,7 +125,7 @@ func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
 }
 
 func TestTheReportForProgramsIsWritten(t *testing.T) {
-	m := &measurement{name: "1 partition", partitions: 1, reads: *turned(t), creates: *turned(t), starts: &starts{}}
+	m := &measurement{name: "1 partition", partitions: 1, reads: *turned(t), few: *turned(t), creates: *turned(t), starts: &starts{}}
 	path := filepath.Join(t.TempDir(), "bin", "scale.json")
 	if err := writeJSON(path, []*measurement{m}, 2); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (r *runner) restarts(ctx context.Context, more int) (*starts, error) {
 	for method, list := range map[string]string{
 		http.MethodGet: requestList(others, r.paths), http.MethodPost: requestList(others, []string{createPath}),
 	} {
-		if _, err := r.run(ctx, method, list, 2*time.Second); err != nil {
+		if _, err := r.run(ctx, job{method: method, list: list, length: 2 * time.Second, connections: r.generator.Connections}); err != nil {
 			return nil, err
 		}
 	}

@@ -100,9 +100,15 @@ func (s *system) processes() []process {
 	return list
 }
 
+// bystanders are the services that no request is for.
+const bystanders = "paste, file"
+
 // serviceOf gives "edge" for "edge-1", and "mongo" for "mongo".
 func serviceOf(name string) string {
 	service, _, _ := strings.Cut(name, "-")
+	if service == "paste" || service == "file" {
+		return bystanders
+	}
 	return service
 }
 
