@@ -176,6 +176,10 @@ type Store interface {
 	// that was deleted is free, unless it was with a larger Seq.
 	Insert(ctx context.Context, collection string, d Doc) error
 	// Checkpoint returns the position of a stream, 0 for an unknown one.
+	//
+	// With the MongoDB store it may, like all reads, be from before the last
+	// commits for a moment after an election. What is read after a checkpoint
+	// is no older than it, but for an election in between.
 	Checkpoint(ctx context.Context, stream string) (uint64, error)
 	// Close releases what the store holds. Calls under way are finished or
 	// fail; later ones fail.
