@@ -228,3 +228,42 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 		t.Errorf("the password shows: %v\n%s", err, log.String())
 	}
 }
+
+// TestWhoStopsServingWhileDisconnectedIsNotAskedAfterwards: a subscription that came back with the connection, and that
+// nobody reads, would take its share of the requests for as long as the process lives.
+func TestWhoStopsServingWhileDisconnectedIsNotAskedAfterwards(t *testing.T) {
+	first := natsServer(t, nil)
+	address := first.Addr().(*net.TCPAddr)
+	nc, err := rpc.Connect(first.ClientURL(), "lite", (&lines{}).logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	serving, err := rpc.Serve(nc, "lite.0.read", "folders", 1, func(_ context.Context, payload []byte) ([]byte, error) { return payload, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Shutdown()
+	first.WaitForShutdown()
+	journaltest.Eventually(t, "the connection is lost", func() bool { return !nc.IsConnected() })
+	drained := make(chan error, 1)
+	go func() { drained <- serving.Drain(t.Context()) }()
+	second := natsServer(t, func(o *server.Options) { o.Port = address.Port })
+	journaltest.Eventually(t, "the connection is back", nc.IsConnected)
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	caller, err := nats.Connect(second.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(caller.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := rpc.CallOnce(ctx, caller, "lite.0.read", []byte("x")); !errors.Is(err, rpc.ErrUnavailable) {
+		t.Errorf("asked who has stopped: %v, want that nobody is there", err)
+	}
+}

@@ -205,16 +205,27 @@ func (s *Server) Drain(ctx context.Context) error {
 	defer s.cancel()
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
-	if s.sub.Drain() == nil { // else the connection is closed, and nothing more comes
-		select {
-		case <-s.closed:
-		case <-ctx.Done():
-			_ = s.sub.Unsubscribe() // fails only where it is closed
-		}
-	}
+	s.drain(ctx)
 	close(s.stop)
 	s.workers.Wait()
 	return ctx.Err()
+}
+
+// drain ends the subscription once all that the server has sent is taken. A connection that is lost meanwhile would
+// subscribe again when it comes back and forget that it did, so that requests went to nobody: then there is nothing
+// more to come, and the subscription ends at once.
+func (s *Server) drain(ctx context.Context) {
+	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	defer s.nc.RemoveStatusListener(lost)
+	if s.nc.IsConnected() && s.sub.Drain() == nil {
+		select {
+		case <-s.closed:
+			return
+		case <-lost:
+		case <-ctx.Done():
+		}
+	}
+	_ = s.sub.Unsubscribe() // fails only where it is closed
 }
 
 // next waits for a request; nil ends a worker.
