@@ -76,7 +76,7 @@ func (r *runner) measure(ctx context.Context) (*measurement, error) {
 		return nil, err
 	}
 	r.counted = map[string]tally{createKey: {succeeded: uint64(len(r.paths))}}
-	if err := s.drain(ctx, r.accounts[0]); err != nil {
+	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}
 	if m.idle, err = r.rest(ctx); err != nil {
@@ -136,7 +136,7 @@ func (r *runner) work(ctx context.Context, m *measurement, of job) error {
 		}
 		end := after
 		if of.method == http.MethodPost {
-			if err := r.system.drain(ctx, r.accounts[0]); err != nil {
+			if err := r.system.settle(ctx); err != nil {
 				m.failures = append(m.failures, err.Error())
 			}
 			if end, err = r.system.sample(ctx); err != nil {
