@@ -62,17 +62,19 @@ func Join(ctx context.Context, nc *nats.Conn, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// join tries until it succeeds, has to give up, or ctx ends.
+// join tries until it succeeds, has to give up, or ctx ends. Of members with another number of partitions it gives up
+// only when they had the time to be forgotten: one that was refused and killed has not left.
 func (m *Member) join(ctx context.Context) error {
 	pause := time.NewTicker(min(m.cfg.Heartbeat, time.Second))
 	defer pause.Stop()
+	forgotten := time.Now().Add(m.cfg.TTL + m.cfg.Heartbeat)
 	for {
 		err := m.enter(ctx)
 		if err == nil {
 			return nil
 		}
 		m.dropWatcher()
-		if errors.Is(err, ErrPartitions) || m.nc.IsClosed() {
+		if errors.Is(err, ErrPartitions) && time.Now().After(forgotten) || m.nc.IsClosed() {
 			return err
 		}
 		if ctx.Err() == nil {

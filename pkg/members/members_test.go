@@ -261,7 +261,7 @@ func TestServicesDoNotMix(t *testing.T) {
 
 // TestAnotherNumberOfPartitionsIsRefused while a member lives who has one, and leaves no trace.
 func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
-	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
+	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
 	a := join(t, server.Conn(t), cfg, cover)
 	other := cfg
 	other.Partitions = 8
@@ -274,16 +274,31 @@ func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
 	waitShared(t, other, b)
 }
 
+// TestAMemberThatWasKilledDoesNotHoldItsNumber: one that was started with a wrong number of partitions, and did not
+// leave, keeps nobody out for longer than it takes to forget it.
+func TestAMemberThatWasKilledDoesNotHoldItsNumber(t *testing.T) {
+	server, cfg := journaltest.Start(t), quick(1)
+	wrong := cfg
+	wrong.Partitions++
+	gone := server.Conn(t)
+	if _, err := members.Join(t.Context(), gone, wrong); err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	m := join(t, server.Conn(t), cfg, newCoverage())
+	waitShared(t, cfg, m)
+}
+
 // TestOneOfTwoNumbersWins where both come at the same time: the other is refused as it joins or, where
 // the first one's key was just being written again, right after.
 func TestOneOfTwoNumbersWins(t *testing.T) {
 	server := journaltest.Start(t)
 	conns := []*nats.Conn{server.Conn(t), server.Conn(t)}
-	for round := range 16 {
+	for round := range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
 		refused := make(chan error, len(conns))
 		for i, nc := range conns {
-			cfg := slow(1)
+			cfg := quick(1)
 			cfg.Service, cfg.Partitions = fmt.Sprintf("billing%d", round), 4+i
 			go func() {
 				m, err := members.Join(ctx, nc, cfg)
