@@ -84,7 +84,7 @@ chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 
 .PHONY: chaos-cluster
 # In a network namespace of its own, so that it needs no rights and touches nobody's network.
-chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut', 20 minutes)
+chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut' for some, 17 minutes)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./cluster/chaos
 	cd cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \

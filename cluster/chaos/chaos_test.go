@@ -27,7 +27,7 @@ var (
 	run   = flag.Bool("chaos", false, "run: `make chaos-cluster` prepares what it takes")
 	only  = flag.String("chaos.only", "", "regular expression of the faults to run")
 	seed  = flag.Uint64("chaos.seed", 1, "of the clients' choices")
-	quiet = flag.Duration("chaos.hold", 12*time.Second, "how long a fault lasts")
+	quiet = flag.Duration("chaos.hold", 8*time.Second, "how long a fault lasts")
 	keep  = flag.String("chaos.dir", "", "folder of data and logs, which stays; default: a temporary one")
 )
 

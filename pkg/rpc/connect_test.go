@@ -3,7 +3,6 @@ package rpc_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -220,7 +219,7 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 	if err := rpc.WaitConnected(t.Context(), nc); !errors.Is(err, rpc.ErrClosed) {
 		t.Errorf("waited for a closed connection: %v", err)
 	}
-	_, err = rpc.Connect("nats://edge:hunter2@%zz", "edge", slog.New(slog.NewTextHandler(io.Discard, nil)))
+	_, err = rpc.Connect("nats://edge:hunter2@%zz", "edge", slog.New(slog.DiscardHandler))
 	if err == nil {
 		t.Fatal("a malformed address was taken")
 	}

@@ -41,7 +41,7 @@ func (p *Proxy) Cut() { close(p.cut) }
 
 func (p *Proxy) stop() {
 	close(p.over)
-	p.listener.Close()
+	_ = p.listener.Close() // it listens, so that this can't fail
 	p.mu.Lock()
 	for _, c := range p.open {
 		c.Close()

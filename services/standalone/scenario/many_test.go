@@ -43,7 +43,7 @@ func (p *manyProcesses) boot(ctx context.Context, settings map[string]string) er
 }
 
 func (p *manyProcesses) bootFirst(ctx context.Context) error {
-	root, err := projectRoot()
+	root, err := cluster.Root()
 	if err != nil {
 		return err
 	}
@@ -64,24 +64,6 @@ func (p *manyProcesses) bootFirst(ctx context.Context) error {
 		Root: root, Dir: dir, Partitions: count, Settings: p.settings, Logger: logger(),
 	})
 	return err
-}
-
-// projectRoot is the folder with go.work.
-func projectRoot() (string, error) {
-	folder, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(folder, "go.work")); err == nil {
-			return folder, nil
-		}
-		parent := filepath.Dir(folder)
-		if parent == folder {
-			return "", errors.New("no go.work above the test")
-		}
-		folder = parent
-	}
 }
 
 func (p *manyProcesses) stop(ctx context.Context) error {
