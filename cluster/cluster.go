@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -35,7 +34,6 @@ type Options struct {
 	Listen     []string          // addresses of the edges, "127.0.0.1:8080"; free ports where there are too few
 	MongoURL   string            // a server that is there already; FerretDB is started where it is empty
 	Isolated   bool              // each process in a network namespace of its own, see Namespaces
-	Logger     *slog.Logger
 }
 
 // maxPartitions is what deploy/nats/users.conf allows.
@@ -44,9 +42,6 @@ const maxPartitions = 16
 func (o Options) withDefaults() (Options, error) {
 	o.Partitions, o.Replicas = cmp.Or(o.Partitions, 4), cmp.Or(o.Replicas, 3)
 	o.Edges, o.Instances = cmp.Or(o.Edges, 2), cmp.Or(o.Instances, 2)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	if o.Partitions > maxPartitions {
 		return o, fmt.Errorf("%d partitions: deploy/nats/users.conf has permissions for %d", o.Partitions, maxPartitions)
 	}
@@ -95,6 +90,15 @@ type Cluster struct {
 // Start starts the processes and returns once each is ready. What it started is stopped again when it fails or ctx ends
 // before that; afterwards ctx has no say. On a Dir of an earlier cluster it takes up the data, ports and secrets of that.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
+	return start(ctx, options, (*Cluster).startAll)
+}
+
+// StartStores is Start for the server of the MongoDB protocol and MinIO alone.
+func StartStores(ctx context.Context, options Options) (*Cluster, error) {
+	return start(ctx, options, (*Cluster).startStores)
+}
+
+func start(ctx context.Context, options Options, processes func(*Cluster, context.Context) error) (*Cluster, error) {
 	opts, err := options.withDefaults()
 	if err != nil {
 		return nil, err
@@ -109,17 +113,24 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if c.net, err = newNetwork(ctx, opts.Isolated, c.state); err != nil {
 		return nil, err
 	}
-	if err := c.startAll(ctx); err != nil {
+	if err := processes(c, ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the cluster: %w", err), c.Close())
 	}
 	return c, nil
 }
 
-func (c *Cluster) startAll(ctx context.Context) error {
+func (c *Cluster) startStores(ctx context.Context) error {
 	if err := c.addStores(ctx); err != nil {
 		return err
 	}
-	if err := c.startTogether(ctx, c.Processes("")); err != nil {
+	return c.startTogether(ctx, c.Processes(""))
+}
+
+func (c *Cluster) startAll(ctx context.Context) error {
+	if err := c.addJournals(ctx); err != nil {
+		return err
+	}
+	if err := c.startStores(ctx); err != nil {
 		return err
 	}
 	for _, service := range Services() {

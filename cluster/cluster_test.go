@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"quire.dev/cluster"
+	"quire.dev/cluster/clustertest"
 )
 
 var many = flag.Bool("processes", false, "start clusters: `make test-cluster` builds the programs for it")
@@ -75,7 +76,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 // by no more instances than there are.
 func awaitFolders(t *testing.T, c *cluster.Cluster, service string, folders, instances int) {
 	t.Helper()
-	eventually(t, func() error {
+	clustertest.Eventually(t, limit, "the partitions are shared", func() error {
 		byPartition, byInstance, err := folding(t.Context(), c, service)
 		if err != nil {
 			return err
@@ -155,24 +156,6 @@ func TestAWrongNumberOfPartitionsIsRefused(t *testing.T) {
 		}
 		if !strings.Contains(string(log), "partitions") {
 			t.Errorf("%s does not say why it ends: %v", service, err)
-		}
-	}
-}
-
-func eventually(t *testing.T, step func() error) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(limit)
-	for {
-		err := step()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal(err)
 		}
 	}
 }

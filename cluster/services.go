@@ -50,7 +50,7 @@ func (c *Cluster) addInstance(ctx context.Context, service string, n int) error 
 func (c *Cluster) settingsOf(service string, h *host) map[string]string {
 	settings := map[string]string{
 		"QUIRE_NATS_URL":   c.NATSURL(service),
-		"QUIRE_S3_URL":     fmt.Sprintf("http://quire:%s@%s/quire", c.state.Secrets["minio"], c.net.host("minio").address("client")),
+		"QUIRE_S3_URL":     c.S3URL() + "/quire",
 		"QUIRE_PARTITIONS": strconv.Itoa(c.opts.Partitions),
 		"QUIRE_OPS_LISTEN": h.address("ops"),
 	}
@@ -60,7 +60,7 @@ func (c *Cluster) settingsOf(service string, h *host) map[string]string {
 		settings["QUIRE_ADMIN_TOKEN"] = c.AdminToken()
 	} else {
 		settings["QUIRE_REPLICAS"] = strconv.Itoa(c.opts.Replicas)
-		settings["QUIRE_MONGO_URL"] = c.mongoURL()
+		settings["QUIRE_MONGO_URL"] = c.MongoURL()
 		// A server that others use too keeps the databases of each cluster apart.
 		settings["QUIRE_MONGO_DATABASE"] = "quire_" + service + "_" + c.state.Secrets["databases"][:8]
 	}
@@ -70,7 +70,8 @@ func (c *Cluster) settingsOf(service string, h *host) map[string]string {
 	return settings
 }
 
-func (c *Cluster) mongoURL() string {
+// MongoURL is where the server of the MongoDB protocol is reached.
+func (c *Cluster) MongoURL() string {
 	if c.opts.MongoURL != "" {
 		return c.opts.MongoURL
 	}

@@ -20,8 +20,8 @@ func natsUsers() []string {
 
 func natsName(n int) string { return fmt.Sprintf("nats-%d", n) }
 
-// addStores makes the processes that hold data, none of them started yet.
-func (c *Cluster) addStores(ctx context.Context) error {
+// addJournals makes the NATS servers, none of them started yet.
+func (c *Cluster) addJournals(ctx context.Context) error {
 	for n := range natsServers {
 		if _, err := c.net.add(ctx, natsName(n), "client", "cluster", "http"); err != nil {
 			return err
@@ -35,6 +35,11 @@ func (c *Cluster) addStores(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// addStores makes the stores of read models and blobs, not started yet.
+func (c *Cluster) addStores(ctx context.Context) error {
 	if c.opts.MongoURL == "" {
 		h, err := c.net.add(ctx, "mongo", "client")
 		if err != nil {
@@ -132,6 +137,11 @@ func (c *Cluster) addMinIO(ctx context.Context) error {
 		ready: answers("http://" + h.address("client") + "/minio/health/ready"), url: "http://" + h.address("client"),
 	})
 	return nil
+}
+
+// S3URL is MinIO's, with the credentials for it.
+func (c *Cluster) S3URL() string {
+	return fmt.Sprintf("http://quire:%s@%s", c.state.Secrets["minio"], c.net.host("minio").address("client"))
 }
 
 func (c *Cluster) program(name string) string { return filepath.Join(c.opts.Root, "bin", name) }

@@ -4,22 +4,19 @@
 package chaos
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"quire.dev/cluster"
+	"quire.dev/cluster/clustertest"
 	"quire.dev/cluster/load"
 )
 
@@ -77,7 +74,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Partitions: partitions, Isolated: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Root: root, Dir: dir, Partitions: partitions, Isolated: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +139,7 @@ func (b *bench) awaitWork(t *testing.T) {
 	t.Helper()
 	for _, kind := range []load.Kind{load.Read, load.Lite, load.Paste, load.File, load.Admin} {
 		more := b.load.Acked(kind) + 5
-		eventually(t, recoverLimit, "calls of kind "+string(kind)+" succeed", func() error {
+		clustertest.Eventually(t, recoverLimit, "calls of kind "+string(kind)+" succeed", func() error {
 			if got := b.load.Acked(kind); got < more {
 				return fmt.Errorf("%d successes, want %d", got, more)
 			}
@@ -198,58 +195,13 @@ func (b *bench) rest(t *testing.T) {
 	}
 }
 
-var holdsLine = regexp.MustCompile(`^quire_billing_state\{.*of="open_holds".*\} (\S+)$`)
-
 // openHolds are those of all partitions, as all their folders see them.
 func (b *bench) openHolds(ctx context.Context) (int64, error) {
-	var open int64
+	var bases []string
 	for _, p := range b.c.Processes("billing") {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Ops()+"/metrics", nil)
-		if err != nil {
-			return 0, err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return 0, err
-		}
-		lines := bufio.NewScanner(response.Body)
-		found := false
-		for lines.Scan() {
-			if m := holdsLine.FindStringSubmatch(lines.Text()); m != nil {
-				n, err := strconv.ParseFloat(m[1], 64)
-				if err != nil {
-					return 0, err
-				}
-				open, found = open+int64(n), true
-			}
-		}
-		response.Body.Close()
-		if err := lines.Err(); err != nil {
-			return 0, err
-		}
-		if !found {
-			return 0, fmt.Errorf("%s exports no open holds", p.Name())
-		}
+		bases = append(bases, p.Ops())
 	}
-	return open, nil
-}
-
-func eventually(t *testing.T, limit time.Duration, what string, step func() error) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(limit)
-	for {
-		err := step()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: %v after %s", what, err, limit)
-		}
-	}
+	return load.OpenHolds(ctx, bases...)
 }
 
 // names of the processes of some services, in order.

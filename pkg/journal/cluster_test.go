@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,14 +61,8 @@ func TestFollowGoesOnWhenItsServerIsCutOff(t *testing.T) {
 	replicated := billing(0)
 	replicated.Replicas = 3
 	ensure(t, nc, replicated)
-	var urls []string
-	proxies := map[string]*journaltest.Proxy{}
-	for i := range 3 {
-		p := journaltest.StartProxy(t, strings.TrimPrefix(c.Node(i).URL(), "nats://"))
-		proxies[p.URL()] = p
-		urls = append(urls, p.URL())
-	}
-	far, err := rpc.Connect(strings.Join(urls, ","), "billing", slog.New(slog.DiscardHandler))
+	url, proxies := journaltest.StartProxies(t, c)
+	far, err := rpc.Connect(url, "billing", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,19 +182,12 @@ func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 	waitShared(t, cfg, a, b)
 }
 
-// TestADeletedKeyIsAnnouncedAgain before a heartbeat.
 // TestAMemberWhoseServerIsCutOffMoves: no packet tells it, or the others. Its partitions are taken over,
 // and it has its share again once it is connected elsewhere.
 func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
 	cluster := journaltest.StartCluster(t, 3)
-	var urls []string
-	proxies := map[string]*journaltest.Proxy{}
-	for i := range 3 {
-		p := journaltest.StartProxy(t, strings.TrimPrefix(cluster.Node(i).URL(), "nats://"))
-		proxies[p.URL()] = p
-		urls = append(urls, p.URL())
-	}
-	far, err := rpc.Connect(strings.Join(urls, ","), "billing", slog.New(slog.DiscardHandler))
+	url, proxies := journaltest.StartProxies(t, cluster)
+	far, err := rpc.Connect(url, "billing", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +209,7 @@ func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
 	}
 }
 
+// TestADeletedKeyIsAnnouncedAgain before a heartbeat.
 func TestADeletedKeyIsAnnouncedAgain(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)

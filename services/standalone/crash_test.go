@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,29 +169,8 @@ func settles(t *testing.T, folder string, l *load.Load) {
 	}
 }
 
-var openHolds = regexp.MustCompile(`(?m)^quire_billing_state\{of="open_holds",partition="0"\} (\d+)$`)
-
 // openHolds is how many holds billing says are open.
-func (c *child) openHolds(ctx context.Context) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0, err
-	}
-	m := openHolds.FindSubmatch(body)
-	if m == nil {
-		return 0, fmt.Errorf("no open holds among %d bytes of metrics", len(body))
-	}
-	return strconv.ParseInt(string(m[1]), 10, 64)
-}
+func (c *child) openHolds(ctx context.Context) (int64, error) { return load.OpenHolds(ctx, c.base) }
 
 // TestStopsInOrderUnderLoad ends quire by SIGTERM in the middle of work: what runs is finished.
 func TestStopsInOrderUnderLoad(t *testing.T) {

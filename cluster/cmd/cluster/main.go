@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -49,7 +48,6 @@ func run(ctx context.Context) error {
 	c, err := cluster.Start(starting, cluster.Options{
 		Root: *root, Dir: *dir, Partitions: *partitions, Instances: *instances, Edges: len(edges), Listen: edges, MongoURL: mongo,
 		Settings: map[string]string{"QUIRE_PUBLIC_URL": "http://" + edges[0]},
-		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

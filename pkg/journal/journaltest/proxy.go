@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -30,6 +31,20 @@ func StartProxy(t testing.TB, target string) *Proxy {
 	p.all.Go(p.accept)
 	t.Cleanup(p.stop)
 	return p
+}
+
+// StartProxies puts one before each node of a cluster. It returns where clients connect to, all nodes in one URL, and
+// the proxies by the URL of each.
+func StartProxies(t testing.TB, c *Cluster) (url string, proxies map[string]*Proxy) {
+	t.Helper()
+	proxies = map[string]*Proxy{}
+	var urls []string
+	for _, node := range c.nodes {
+		p := StartProxy(t, strings.TrimPrefix(node.URL(), "nats://"))
+		proxies[p.URL()] = p
+		urls = append(urls, p.URL())
+	}
+	return strings.Join(urls, ","), proxies
 }
 
 // URL is where clients connect to.

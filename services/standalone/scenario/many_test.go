@@ -61,7 +61,7 @@ func (p *manyProcesses) bootFirst(ctx context.Context) error {
 		return err
 	}
 	p.c, err = cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Partitions: count, Settings: p.settings, Logger: logger(),
+		Root: root, Dir: dir, Partitions: count, Settings: p.settings,
 	})
 	return err
 }

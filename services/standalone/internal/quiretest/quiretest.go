@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"quire.dev/cluster/clustertest"
 	"quire.dev/cluster/load"
 )
 
@@ -68,27 +69,11 @@ func Check(t testing.TB, l *load.Load) error {
 	return errors.Join(l.Verify(t.Context()), l.Audit(t.Context()))
 }
 
-const (
-	tick = 20 * time.Millisecond
-	// patience is for many processes on two cores that others use too.
-	patience = 90 * time.Second
-)
+// patience is for many processes on two cores that others use too.
+const patience = 90 * time.Second
 
 // Eventually repeats step until it returns nil.
 func Eventually(t testing.TB, what string, step func() error) {
 	t.Helper()
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for {
-		err := step()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+	clustertest.Eventually(t, patience, what, step)
 }
