@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // auditor is a billing instance, as far as an audit sees one.

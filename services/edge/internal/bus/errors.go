@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 var (

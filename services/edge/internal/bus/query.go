@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // Query asks the billing partition of account. NowMs and Account are set here. A query changes

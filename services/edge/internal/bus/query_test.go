@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const queried = 4 // partitions

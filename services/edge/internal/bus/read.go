@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func (b *Bus) makeReaders() error {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // serve answers one subject until the test ends.

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func TestAdmissionsThatWaitLeaveInOneBatch(t *testing.T) {

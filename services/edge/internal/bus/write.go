@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 type (

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func request(item string) *event.Request {

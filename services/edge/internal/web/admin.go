@@ -14,8 +14,8 @@ import (
 
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const (

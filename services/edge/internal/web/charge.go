@@ -9,9 +9,9 @@ import (
 
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const (

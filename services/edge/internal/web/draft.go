@@ -11,7 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // The limits of contract.md, Pastes and quick pastes.

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const (

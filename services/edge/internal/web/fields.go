@@ -10,7 +10,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // invalidField is the 400 for a field whose value will not do; why ends the sentence "<name> …".

@@ -13,9 +13,9 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const (

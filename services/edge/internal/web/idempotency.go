@@ -6,7 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const (

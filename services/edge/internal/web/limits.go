@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // The limit of contract.md, Errors, too_many_failures.

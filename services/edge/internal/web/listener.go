@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 var errNoSyscallConn = errors.New("connection without a file descriptor")

@@ -10,8 +10,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func loadSpec(t *testing.T) *openapi3.T {

@@ -20,8 +20,8 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // pageBytes is how much of a text its page shows; the rest is behind the link to the raw text.

@@ -9,8 +9,8 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // textKind is what pastes and quick pastes differ in.

@@ -10,8 +10,8 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // errNotModified is how a read ends whose answer the client has already.

@@ -46,9 +46,9 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // Config says how the edge speaks HTTP. New fills in defaults.

@@ -16,8 +16,8 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func TestParseObjectRefusesWhatJSONLeavesToChance(t *testing.T) {

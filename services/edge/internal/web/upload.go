@@ -20,8 +20,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // The limits of contract.md, Files.

@@ -8,8 +8,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/fault"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/fault"
 )
 
 var (

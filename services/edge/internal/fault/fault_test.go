@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"quire.dev/pkg/fault"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func TestKindSurvivesWrapping(t *testing.T) {
