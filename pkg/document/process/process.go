@@ -70,7 +70,7 @@ func (p Program) Run(ctx context.Context) error {
 		return errors.Join(err, store.Close())
 	}
 	metrics := telemetry.NewMetrics()
-	member := members.NewLate(nc, members.Config{
+	member := members.NewMembership(nc, members.Config{
 		Service: p.Name, Partitions: env.service.PartitionCount, Replicas: env.service.Bounds.Replicas, Logger: log,
 	})
 	env.service.Assigned, env.service.Served = member.Assigned(), member.Serving
@@ -91,7 +91,7 @@ func (p Program) Run(ctx context.Context) error {
 // shared is a service that folds its share of the partitions, and hands it over before it stops.
 type shared struct {
 	Service
-	member *members.Late
+	member *members.Membership
 }
 
 // Run implements lifecycle.Component.

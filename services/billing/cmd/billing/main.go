@@ -165,11 +165,11 @@ const handover = 30 * time.Second
 
 // share makes the settings follow the members of the service. It returns nil where they name the
 // partitions.
-func share(cfg *settings, nc *nats.Conn, log *slog.Logger) *members.Late {
+func share(cfg *settings, nc *nats.Conn, log *slog.Logger) *members.Membership {
 	if cfg.billing.Partitions != nil {
 		return nil
 	}
-	member := members.NewLate(nc, members.Config{
+	member := members.NewMembership(nc, members.Config{
 		Service: "billing", Partitions: cfg.billing.PartitionCount, Folders: folders, Handover: handover,
 		Replicas: cfg.billing.Replicas, Logger: log,
 	})
@@ -181,7 +181,7 @@ func share(cfg *settings, nc *nats.Conn, log *slog.Logger) *members.Late {
 // shared is a service that folds its share of the partitions, and hands it over before it stops.
 type shared struct {
 	*billing.Service
-	member *members.Late
+	member *members.Membership
 }
 
 // Run implements lifecycle.Component.

@@ -12,18 +12,18 @@ import (
 	"quire.dev/pkg/members"
 )
 
-// host runs a late member whose work passes on what it is assigned.
-func host(t *testing.T, late *members.Late) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
+// host runs a membership whose work passes on what it is assigned.
+func host(t *testing.T, membership *members.Membership) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, done := make(chan []int, 100), make(chan error, 1)
 	go func() {
-		done <- late.Host(ctx, func(ctx context.Context) error {
+		done <- membership.Host(ctx, func(ctx context.Context) error {
 			for {
 				select {
-				case set := <-late.Assigned():
+				case set := <-membership.Assigned():
 					for _, p := range set {
-						late.Serving(p, true)
+						membership.Serving(p, true)
 					}
 					out <- set
 				case <-ctx.Done():
@@ -36,17 +36,17 @@ func host(t *testing.T, late *members.Late) (sets <-chan []int, stop context.Can
 	return out, cancel, done
 }
 
-// TestALateMemberJoinsWhenAServerIsThere: until then it can be made, and stopped.
-func TestALateMemberJoinsWhenAServerIsThere(t *testing.T) {
+// TestAMembershipJoinsWhenAServerIsThere: until then it can be made, and stopped.
+func TestAMembershipJoinsWhenAServerIsThere(t *testing.T) {
 	server, cfg := journaltest.Start(t), quick(1)
 	nc := server.Conn(t, nats.MaxReconnects(-1))
 	server.Stop()
-	_, stop, ended := host(t, members.NewLate(nc, cfg))
+	_, stop, ended := host(t, members.NewMembership(nc, cfg))
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatalf("stopped before a server was there: %v", err)
 	}
-	first, second := members.NewLate(nc, cfg), members.NewLate(nc, cfg)
+	first, second := members.NewMembership(nc, cfg), members.NewMembership(nc, cfg)
 	sets, _, _ := host(t, first)
 	server.Restart(t)
 	if set := <-sets; len(set) != cfg.Partitions {
@@ -77,12 +77,12 @@ func TestALateMemberJoinsWhenAServerIsThere(t *testing.T) {
 	})
 }
 
-func TestALateMemberOfAnotherPartitionCountIsRefused(t *testing.T) {
+func TestAMembershipOfAnotherPartitionCountIsRefused(t *testing.T) {
 	server, cfg := journaltest.Start(t), quick(1)
-	sets, _, _ := host(t, members.NewLate(server.Conn(t), cfg))
+	sets, _, _ := host(t, members.NewMembership(server.Conn(t), cfg))
 	<-sets
 	cfg.Partitions++
-	_, _, ended := host(t, members.NewLate(server.Conn(t), cfg))
+	_, _, ended := host(t, members.NewMembership(server.Conn(t), cfg))
 	if err := <-ended; !errors.Is(err, members.ErrPartitions) {
 		t.Fatalf("ended with %v", err)
 	}
