@@ -1,8 +1,9 @@
 // Package cluster starts a whole Quire as many processes on this machine: three NATS servers, a server of the MongoDB
-// protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes and the
-// failure runs stand on it. Each NATS user has the permissions of deploy/nats/users.conf.
+// protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes, the
+// failure runs and the measurements of bench/scale are built on it. Each NATS user has the permissions of
+// deploy/nats/users.conf.
 //
-// The programs are those of bin/, which `make cluster-programs` builds.
+// The programs are those in bin/, which `make cluster-programs` builds.
 package cluster
 
 import (
@@ -14,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,21 +22,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options of a cluster. The zero value of each field but Root and Dir has a default.
+// Options of a cluster. Root and Dir must be set; each other field has a default.
 type Options struct {
-	Root       string            // of the project: its bin/ and deploy/ are used
-	Dir        string            // data, configuration and logs; made where it is missing, taken up where it is not
+	Root       string            // folder of the project, with bin/ and deploy/
+	Dir        string            // folder of data, configuration and logs; made if it is missing, used again if it is not
 	Partitions int               // of each journal; 4
 	Replicas   int               // of each journal; 3
 	Edges      int               // 2
 	Instances  int               // of each other service; 2
-	Settings   map[string]string // QUIRE_… of every service process, over the cluster's own
-	Listen     []string          // addresses of the edges, "127.0.0.1:8080"; free ports where there are too few
-	MongoURL   string            // a server that is there already; FerretDB is started where it is empty
-	Isolated   bool              // each process in a network namespace of its own, see Namespaces
+	Settings   map[string]string // QUIRE_… of every service, instead of the cluster's own values
+	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others get addresses of their own
+	MongoURL   string            // of a running server; FerretDB is started if it is empty
+	Isolated   bool              // each process runs in a network namespace of its own, so that Process.Cut and Slow work
 }
 
-// maxPartitions is what deploy/nats/users.conf allows.
+// maxPartitions is the number that deploy/nats/users.conf has permissions for.
 const maxPartitions = 16
 
 func (o Options) withDefaults() (Options, error) {
@@ -53,7 +53,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// Root is the folder of the project that the working folder is in: the one with go.work.
+// Root returns the folder of the project: the nearest one with go.work, from the working folder upwards.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -71,24 +71,23 @@ func Root() (string, error) {
 	}
 }
 
-// Services are those of the product, in the order in which they start.
+// Services returns the names of the product's services, in the order in which they start.
 func Services() []string { return []string{"billing", "paste", "lite", "file", "edge"} }
 
-const natsServers = 3
-
-// Cluster is a running one. Its methods may be called by several goroutines; two calls for one process may not.
+// Cluster is a running cluster. Goroutines may call its methods at the same time, but not two for one process.
 type Cluster struct {
 	opts  Options
 	state *state
-	net   network
+	net   *network
 
 	mu        sync.Mutex
 	settings  map[string]string
 	processes []*Process
 }
 
-// Start starts the processes and returns once each is ready. What it started is stopped again when it fails or ctx ends
-// before that; afterwards ctx has no say. On a Dir of an earlier cluster it takes up the data, ports and secrets of that.
+// Start starts the processes and returns once each is ready. If it fails or ctx ends before that, it stops what it has
+// started. After Start has returned, ctx has no effect. If options.Dir was used before, its data and secrets are used
+// again.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return start(ctx, options, (*Cluster).startAll)
 }
@@ -103,7 +102,8 @@ func start(ctx context.Context, options Options, processes func(*Cluster, contex
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{opts: opts, settings: maps.Clone(opts.Settings)}
+	c := &Cluster{opts: opts, settings: map[string]string{}}
+	c.Set(opts.Settings)
 	if err := os.MkdirAll(filepath.Join(opts.Dir, "log"), 0o700); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,10 @@ func start(ctx context.Context, options Options, processes func(*Cluster, contex
 	if c.net, err = newNetwork(ctx, opts.Isolated, c.state); err != nil {
 		return nil, err
 	}
-	if err := processes(c, ctx); err != nil {
+	if err = c.state.save(); err == nil {
+		err = processes(c, ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the cluster: %w", err), c.Close())
 	}
 	return c, nil
@@ -123,38 +126,32 @@ func (c *Cluster) startStores(ctx context.Context) error {
 	if err := c.addStores(ctx); err != nil {
 		return err
 	}
-	return c.startTogether(ctx, c.Processes(""))
+	return startTogether(ctx, c.Processes())
 }
 
 func (c *Cluster) startAll(ctx context.Context) error {
-	if err := c.addJournals(ctx); err != nil {
+	if err := c.addNATS(ctx); err != nil {
 		return err
 	}
 	if err := c.startStores(ctx); err != nil {
 		return err
 	}
 	for _, service := range Services() {
-		for n := range c.count(service) {
-			if err := c.addInstance(ctx, service, n); err != nil {
+		count := c.opts.Instances
+		if service == "edge" {
+			count = c.opts.Edges
+		}
+		for n := range count {
+			if _, err := c.addInstance(ctx, service, n); err != nil {
 				return err
 			}
 		}
 	}
-	if err := c.state.save(); err != nil {
-		return err
-	}
-	// Services make their streams at the first start, and wait for each other's where they need them.
-	return c.startTogether(ctx, c.quire())
+	// The services make their streams at the first start, and wait for those of other services that they need.
+	return c.StartServices(ctx)
 }
 
-func (c *Cluster) count(service string) int {
-	if service == "edge" {
-		return c.opts.Edges
-	}
-	return c.opts.Instances
-}
-
-func (c *Cluster) startTogether(ctx context.Context, processes []*Process) error {
+func startTogether(ctx context.Context, processes []*Process) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range processes {
 		if !p.Running() {
@@ -164,7 +161,20 @@ func (c *Cluster) startTogether(ctx context.Context, processes []*Process) error
 	return group.Wait()
 }
 
-// Edges are the base URLs of the edges, in the order of their names.
+// add keeps a process that is not started yet. Its program is looked for in bin/, and its log is named after it.
+func (c *Cluster) add(p *Process) *Process {
+	p.program = filepath.Join(c.opts.Root, "bin", p.program)
+	p.log = filepath.Join(c.opts.Dir, "log", p.name+".log")
+	if p.environ == nil {
+		p.environ = func() []string { return Environment() }
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes = append(c.processes, p)
+	return p
+}
+
+// Edges returns the base URLs of the edges, in the order of their names.
 func (c *Cluster) Edges() []string {
 	var urls []string
 	for _, p := range c.Processes("edge") {
@@ -173,28 +183,25 @@ func (c *Cluster) Edges() []string {
 	return urls
 }
 
-// AdminToken is the one of the admin API.
+// AdminToken is the token of the admin API.
 func (c *Cluster) AdminToken() string { return c.state.Secrets["admin"] }
 
-// Password is that of a NATS user, such as "operator".
-func (c *Cluster) Password(user string) string { return c.state.Secrets["nats-"+user] }
-
-// Partitions of each journal.
+// Partitions is the number of partitions of each journal.
 func (c *Cluster) Partitions() int { return c.opts.Partitions }
 
-// NATSURL is for a NATS user: a client's way to any of the servers.
+// NATSURL lists the addresses of all NATS servers, with the password of a user such as "edge".
 func (c *Cluster) NATSURL(user string) string {
 	var urls []string
 	for n := range natsServers {
-		h := c.net.host(natsName(n))
-		urls = append(urls, fmt.Sprintf("nats://%s:%s@%s", user, c.Password(user), h.address("client")))
+		address := c.net.host(natsName(n)).address(clientPort)
+		urls = append(urls, fmt.Sprintf("nats://%s:%s@%s", user, c.state.Secrets["nats-"+user], address))
 	}
 	return strings.Join(urls, ",")
 }
 
-// Process gives the one of that name, "edge-0", "billing-1", "nats-2", "mongo" or "minio"; nil where there is none.
+// Process returns the process of that name, such as "edge-0", "nats-2" or "mongo". It is nil if there is none.
 func (c *Cluster) Process(name string) *Process {
-	for _, p := range c.Processes("") {
+	for _, p := range c.Processes() {
 		if p.name == name {
 			return p
 		}
@@ -202,67 +209,62 @@ func (c *Cluster) Process(name string) *Process {
 	return nil
 }
 
-// Processes are those of a service, or of "nats", in the order of their names; all where service is empty.
-func (c *Cluster) Processes(service string) []*Process {
+// Processes returns the processes of some services, "nats" included, in the order of the services and then of their
+// names. Without a service it returns all processes.
+func (c *Cluster) Processes(services ...string) []*Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var of []*Process
-	for _, p := range c.processes {
-		if service == "" || p.service == service {
-			of = append(of, p)
+	if len(services) == 0 {
+		return slices.Clone(c.processes)
+	}
+	var found []*Process
+	for _, service := range services {
+		for _, p := range c.processes {
+			if p.service == service {
+				found = append(found, p)
+			}
 		}
 	}
-	return of
+	return found
 }
 
-// quire are the processes of the product itself.
-func (c *Cluster) quire() []*Process {
-	var of []*Process
-	for _, service := range Services() {
-		of = append(of, c.Processes(service)...)
-	}
-	return of
-}
-
-// Set gives settings to the service processes that are started from now on.
+// Set changes settings of the services that are started after it.
 func (c *Cluster) Set(settings map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settings == nil {
-		c.settings = map[string]string{}
-	}
 	maps.Copy(c.settings, settings)
 }
 
-// Add starts another instance of a service and returns once it is ready.
+// Add starts another instance of a service and returns once it is ready. If it fails to start, the process is returned
+// with the error.
 func (c *Cluster) Add(ctx context.Context, service string) (*Process, error) {
-	n := len(c.Processes(service))
-	if err := c.addInstance(ctx, service, n); err != nil {
+	p, err := c.addInstance(ctx, service, len(c.Processes(service)))
+	if err != nil {
 		return nil, err
 	}
-	p := c.Process(service + "-" + strconv.Itoa(n))
-	return p, errors.Join(c.state.save(), p.Start(ctx))
+	return p, p.Start(ctx)
 }
 
-// StartServices starts the instances of the product that do not run, StopServices ends all of them, the edges first.
-// The stores run on.
-func (c *Cluster) StartServices(ctx context.Context) error { return c.startTogether(ctx, c.quire()) }
+// StartServices starts the instances of services that do not run.
+func (c *Cluster) StartServices(ctx context.Context) error {
+	return startTogether(ctx, c.Processes(Services()...))
+}
 
-// StopServices ends them in order. What still runs when ctx ends is killed.
+// StopServices stops the services in order, the edges first. The stores run on. It kills the processes that still run
+// when ctx ends.
 func (c *Cluster) StopServices(ctx context.Context) error {
-	return errors.Join(stopTogether(ctx, c.Processes("edge")),
-		stopTogether(ctx, slices.DeleteFunc(c.quire(), func(p *Process) bool { return p.service == "edge" })))
+	return errors.Join(stopTogether(ctx, c.Processes("edge")), stopTogether(ctx, c.Processes(Services()...)))
 }
 
-// closeLimit is how long an orderly stop may take; billing has the longest.
+// closeLimit bounds an orderly stop. Billing takes longest.
 const closeLimit = 4 * time.Minute
 
-// Close stops everything: the edges first, the stores last. It returns an error for each process that did not end by
-// itself with status 0.
+// Close stops all processes: the edges first, the stores last. Each process that was killed or that ended with another
+// status than 0 is an error.
 func (c *Cluster) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
-	return errors.Join(c.StopServices(ctx), stopTogether(ctx, c.Processes("")), c.net.close(), c.state.release())
+	return errors.Join(c.StopServices(ctx), stopTogether(ctx, c.Processes()), c.net.close())
 }
 
 func stopTogether(ctx context.Context, processes []*Process) error {
@@ -275,10 +277,4 @@ func stopTogether(ctx context.Context, processes []*Process) error {
 	}
 	group.Wait()
 	return errors.Join(errs...)
-}
-
-func (c *Cluster) add(p *Process) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.processes = append(c.processes, p)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -14,16 +13,17 @@ import (
 
 	"quire.dev/cluster"
 	"quire.dev/cluster/clustertest"
+	"quire.dev/cluster/scrape"
 )
 
-var many = flag.Bool("processes", false, "start clusters: `make test-cluster` builds the programs for it")
+var many = flag.Bool("processes", false, "start clusters of the programs that `make test-cluster` builds")
 
 const limit = 2 * time.Minute
 
 func start(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	if !*many {
-		t.Skip("it starts many processes: make test-cluster")
+		t.Skip("starts many processes: make test-cluster")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -43,24 +43,24 @@ func start(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// TestInstancesComeAndGo follows who answers for which partition, as the NATS servers see it.
+// TestInstancesComeAndGo follows which instances serve which partitions, as the NATS servers see it.
 func TestInstancesComeAndGo(t *testing.T) {
 	c := start(t)
-	for service, folders := range map[string]int{"billing": 2, "lite": 1, "paste": 1, "file": 1} {
-		awaitFolders(t, c, service, folders, len(c.Processes(service)))
+	for service, replicas := range map[string]int{"billing": 2, "lite": 1, "paste": 1, "file": 1} {
+		awaitReplicas(t, c, service, replicas, len(c.Processes(service)))
 		p, err := c.Add(t.Context(), service)
 		if err != nil {
 			t.Fatal(err)
 		}
-		awaitFolders(t, c, service, folders, len(c.Processes(service)))
+		awaitReplicas(t, c, service, replicas, len(c.Processes(service)))
 		if err := p.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		awaitFolders(t, c, service, folders, len(c.Processes(service))-1)
+		awaitReplicas(t, c, service, replicas, len(c.Processes(service))-1)
 		if err := c.Processes(service)[0].Kill(); err != nil {
 			t.Fatal(err)
 		}
-		awaitFolders(t, c, service, min(folders, 1), len(c.Processes(service))-2)
+		awaitReplicas(t, c, service, min(replicas, 1), len(c.Processes(service))-2)
 		for _, p := range c.Processes(service) {
 			if !p.Running() {
 				if err := p.Start(t.Context()); err != nil {
@@ -68,33 +68,32 @@ func TestInstancesComeAndGo(t *testing.T) {
 				}
 			}
 		}
-		awaitFolders(t, c, service, folders, len(c.Processes(service)))
+		awaitReplicas(t, c, service, replicas, len(c.Processes(service)))
 	}
 }
 
-// awaitFolders returns once each partition of a service is answered for by as many instances as it is to be, and
-// by no more instances than there are.
-func awaitFolders(t *testing.T, c *cluster.Cluster, service string, folders, instances int) {
+// awaitReplicas returns once each partition of a service has that many replicas, on no more instances than there are.
+func awaitReplicas(t *testing.T, c *cluster.Cluster, service string, replicas, instances int) {
 	t.Helper()
 	clustertest.Eventually(t, limit, "the partitions are shared", func() error {
-		byPartition, byInstance, err := folding(t.Context(), c, service)
+		byPartition, byInstance, err := serving(t.Context(), c, service)
 		if err != nil {
 			return err
 		}
 		for p := range c.Partitions() {
-			if n := byPartition[p]; n != folders {
-				return fmt.Errorf("%s: partition %d has %d folders, want %d of %d instances: %v", service, p, n, folders, instances, byInstance)
+			if n := byPartition[p]; n != replicas {
+				return fmt.Errorf("%s: partition %d has %d replicas, want %d on %d instances: %v", service, p, n, replicas, instances, byInstance)
 			}
 		}
 		if len(byInstance) > instances {
-			return fmt.Errorf("%s: %d instances fold, there are %d", service, len(byInstance), instances)
+			return fmt.Errorf("%s: %d instances serve, there are %d", service, len(byInstance), instances)
 		}
 		return nil
 	})
 }
 
-// folding reads who subscribes to a service's queries or reads.
-func folding(ctx context.Context, c *cluster.Cluster, service string) (byPartition map[int]int, byInstance map[string][]int, err error) {
+// serving counts the subscriptions to the queries or reads of a service. An instance is known by its address.
+func serving(ctx context.Context, c *cluster.Cluster, service string) (byPartition map[int]int, byInstance map[string][]int, err error) {
 	subject := service + ".%d.read"
 	if service == "billing" {
 		subject = "billing.%d.query"
@@ -108,7 +107,11 @@ func folding(ctx context.Context, c *cluster.Cluster, service string) (byPartiti
 				Subscriptions []string `json:"subscriptions_list"`
 			} `json:"connections"`
 		}
-		if err := get(ctx, server.Ops()+"/connz?subs=1&limit=1000", &page); err != nil {
+		body, err := scrape.Get(ctx, server.Ops()+"/connz?subs=1&limit=1000")
+		if err == nil {
+			err = json.Unmarshal(body, &page)
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 		for _, conn := range page.Connections {
@@ -124,21 +127,7 @@ func folding(ctx context.Context, c *cluster.Cluster, service string) (byPartiti
 	return byPartition, byInstance, nil
 }
 
-func get(ctx context.Context, url string, out any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	return json.NewDecoder(response.Body).Decode(out)
-}
-
-// TestAWrongNumberOfPartitionsIsRefused: a process that was told another number would look for keys in the wrong
-// journals.
+// TestAWrongNumberOfPartitionsIsRefused: a process with another number would look for keys in the wrong journals.
 func TestAWrongNumberOfPartitionsIsRefused(t *testing.T) {
 	c := start(t)
 	c.Set(map[string]string{"QUIRE_PARTITIONS": "5"})
@@ -155,7 +144,7 @@ func TestAWrongNumberOfPartitionsIsRefused(t *testing.T) {
 			t.Fatal(readErr)
 		}
 		if !strings.Contains(string(log), "partitions") {
-			t.Errorf("%s does not say why it ends: %v", service, err)
+			t.Errorf("%s does not say why it has ended: %v", service, err)
 		}
 	}
 }

@@ -1,79 +1,92 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 )
 
-// network says where processes live.
+// Ports of a process. Each process has an IP address of its own, so that all processes use the same ports.
+const (
+	guardPort  = 12_000 + iota // nobody serves it: the cluster listens on it to keep its network
+	clientPort                 // of a store, for its clients
+	peerPort                   // of a NATS server, for the other servers
+	opsPort                    // for operators
+	apiPort                    // of an edge
+)
+
+// network gives each process an address. They are addresses of the loopback interface, or with network namespaces those
+// of hosts behind a bridge.
 type network struct {
-	state *state
-	ns    *namespaces // nil: all on the loopback interface
-	hosts map[string]*host
+	prefix   string       // of all addresses, such as "127.83.17."
+	guard    net.Listener // nil with network namespaces
+	isolated bool
+	hosts    []*host
 }
 
-// host is where one process lives.
+// host is where one process runs.
 type host struct {
-	name  string
-	ip    string
-	ports map[string]int // by use
-	ns    *namespaces    // nil on the loopback interface
+	name     string
+	ip       string
+	isolated bool   // in a network namespace of its own
+	cable    string // then: the bridge's end of the cable to it
 }
 
-func newNetwork(ctx context.Context, isolated bool, s *state) (network, error) {
-	n := network{state: s, hosts: map[string]*host{}}
+func newNetwork(ctx context.Context, isolated bool, s *state) (*network, error) {
 	if isolated {
-		var err error
-		if n.ns, err = newNamespaces(ctx); err != nil {
-			return n, err
-		}
+		return &network{prefix: bridgePrefix, isolated: true}, makeBridge(ctx)
 	}
-	return n, nil
+	n := &network{prefix: s.Network}
+	var err error
+	for range networkTries {
+		n.prefix = cmp.Or(n.prefix, fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256)))
+		n.guard, err = net.Listen("tcp", net.JoinHostPort(n.prefix+"1", strconv.Itoa(guardPort)))
+		if err == nil {
+			s.Network = n.prefix
+			return n, nil
+		}
+		n.prefix = "" // another cluster has it
+	}
+	return nil, fmt.Errorf("find a network of the loopback interface that no other cluster has: %w", err)
 }
 
-// add makes a host with a port for each use.
-func (n network) add(ctx context.Context, name string, uses ...string) (*host, error) {
-	h := &host{name: name, ip: "127.0.0.1", ports: map[string]int{}, ns: n.ns}
-	for _, use := range uses {
-		port, err := n.state.reserve(name + "/" + use)
-		if err != nil {
-			return nil, err
-		}
-		h.ports[use] = port
+// networkTries bounds the search for a free network. There are 65,024.
+const networkTries = 100
+
+// add makes the host of a process.
+func (n *network) add(ctx context.Context, name string) (*host, error) {
+	number := strconv.Itoa(len(n.hosts) + 2) // 1 is the guard's or the bridge's
+	h := &host{name: name, ip: n.prefix + number, isolated: n.isolated, cable: "quire" + number}
+	n.hosts = append(n.hosts, h)
+	if n.isolated {
+		return h, makeNamespace(ctx, h)
 	}
-	if n.ns != nil {
-		var err error
-		if h.ip, err = n.ns.add(ctx, name); err != nil {
-			return nil, err
-		}
-	}
-	n.hosts[name] = h
 	return h, nil
 }
 
-func (n network) host(name string) *host { return n.hosts[name] }
-
-func (n network) close() error {
-	if n.ns == nil {
-		return nil
-	}
-	return n.ns.close()
+// host returns the host of that name, which must have been added.
+func (n *network) host(name string) *host {
+	return n.hosts[slices.IndexFunc(n.hosts, func(h *host) bool { return h.name == name })]
 }
 
-func (h *host) address(use string) string {
-	port, ok := h.ports[use]
-	if !ok {
-		panic(fmt.Sprintf("%s has no port for %s", h.name, use))
+func (n *network) close() error {
+	if n.isolated {
+		return removeNamespaces(n.hosts)
 	}
-	return net.JoinHostPort(h.ip, strconv.Itoa(port))
+	return n.guard.Close()
 }
+
+func (h *host) address(port int) string { return net.JoinHostPort(h.ip, strconv.Itoa(port)) }
 
 func (h *host) command(program string, args ...string) *exec.Cmd {
-	if h.ns == nil {
+	if !h.isolated {
 		return exec.Command(program, args...)
 	}
-	return h.ns.command(h.name, program, args...)
+	// nsenter becomes the program, so signals and the process id are those of the program.
+	return exec.Command("nsenter", append([]string{"--net=/run/netns/" + h.name, "--", program}, args...)...)
 }

@@ -5,46 +5,95 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"quire.dev/cluster/scrape"
 )
 
-// Process is one program of a cluster. It may be started and stopped again and again; one goroutine at a time does so.
+// Process is one program, which may be started and stopped many times, by one goroutine at a time.
 type Process struct {
 	name, service string
 	program       string
 	args          []string
-	environ       func() []string
-	ready         func(ctx context.Context) error // nil once it is
+	environ       func() []string // asked at each start
+	ready         func(ctx context.Context) error
 	host          *host
 	url, ops      string
 	log           string
-	quit          syscall.Signal // for an orderly stop
+	quit          syscall.Signal // asks for an orderly stop
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when cmd has ended; nil before the first start
+	ended chan struct{} // closed once cmd has ended; nil before the first start
 	exit  error
+}
+
+// listens matches what bin/quire prints when it serves.
+var listens = regexp.MustCompile(`listens on (http://\S+)`)
+
+// StartServer starts a server that is part of no cluster, and returns once it has printed its URL. Its output goes to
+// the file log, which must not exist yet. It has the environment of Environment.
+func StartServer(ctx context.Context, log string, settings []string, program string, args ...string) (*Process, error) {
+	p := &Process{
+		name: program, program: program, args: args, host: &host{}, log: log, quit: syscall.SIGTERM,
+		environ: func() []string { return Environment(settings...) },
+	}
+	p.ready = func(context.Context) error {
+		output, err := os.ReadFile(log)
+		if err != nil {
+			return err
+		}
+		found := listens.FindSubmatch(output)
+		if found == nil {
+			return errors.New("it has not printed its URL")
+		}
+		p.url = string(found[1])
+		return nil
+	}
+	if err := p.Start(ctx); err != nil {
+		if p.Running() {
+			err = errors.Join(err, p.Kill())
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// Environment is the environment of this process without the settings of Quire and of Go's memory limit, with settings
+// ("NAME=value") in their place.
+func Environment(settings ...string) []string {
+	var environ []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "QUIRE_") && !strings.HasPrefix(v, "GOMEMLIMIT=") {
+			environ = append(environ, v)
+		}
+	}
+	return append(environ, settings...)
 }
 
 // Name is "edge-0", "nats-2", "mongo".
 func (p *Process) Name() string { return p.name }
 
-// URL is where an edge serves the API, or how a store is reached.
+// Service is "edge", "nats", "mongo".
+func (p *Process) Service() string { return p.service }
+
+// URL is where a server serves the API, or where clients connect to a store.
 func (p *Process) URL() string { return p.url }
 
-// Ops is the base of /livez, /readyz and /metrics of an instance of Quire.
+// Ops is the base URL of the pages for operators: /livez, /readyz and /metrics of a service, the monitoring of a NATS
+// server. It is empty for the other stores.
 func (p *Process) Ops() string { return p.ops }
 
-// Log is the path of what the process wrote, of all its lives.
+// Log is the path of the output of all runs of the process.
 func (p *Process) Log() string { return p.log }
 
-// PID of the running process, 0 where none runs.
+// PID is the id of the running process, 0 where none runs.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,13 +103,10 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Running tells whether the process lives.
-func (p *Process) Running() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.alive()
-}
+// Running reports whether the process runs.
+func (p *Process) Running() bool { return p.PID() != 0 }
 
+// alive must be called with the lock.
 func (p *Process) alive() bool {
 	if p.ended == nil {
 		return false
@@ -73,16 +119,15 @@ func (p *Process) alive() bool {
 	}
 }
 
-// Start starts the process and returns once it is ready. When it is not before ctx ends it is left running.
+// Start starts the process and returns once it is ready. If ctx ends earlier, that is an error and the process runs on.
 func (p *Process) Start(ctx context.Context) error {
-	if err := p.Launch(); err != nil {
+	if err := p.launch(); err != nil {
 		return err
 	}
 	return p.AwaitReady(ctx)
 }
 
-// Launch starts the process without waiting until it is ready.
-func (p *Process) Launch() error {
+func (p *Process) launch() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.alive() {
@@ -96,10 +141,11 @@ func (p *Process) Launch() error {
 	cmd := p.host.command(p.program, p.args...)
 	cmd.Env = p.environ()
 	cmd.Stdout, cmd.Stderr = out, out
-	// A terminal's Ctrl-C is for the one who started the cluster, who then stops it in order. It must not outlive that one.
+	// A process group of its own keeps Ctrl-C in a terminal from it: this process gets the signal and stops the others
+	// in order. The kernel kills it when this process dies.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w (make cluster-programs builds it)", p.name, err)
+		return fmt.Errorf("start %s: %w (make cluster-programs builds the programs)", p.name, err)
 	}
 	ended := make(chan struct{})
 	p.cmd, p.ended, p.exit = cmd, ended, nil
@@ -113,18 +159,22 @@ func (p *Process) Launch() error {
 	return nil
 }
 
-// poll is how often readiness is asked for.
-const poll = 25 * time.Millisecond
+const (
+	readyTick    = 25 * time.Millisecond
+	readyTimeout = 2 * time.Second // of one question
+)
 
-// AwaitReady returns once the process is ready, or with an error when it ends or ctx does.
+// AwaitReady returns once the process is ready. It is an error if the process or ctx ends first.
 func (p *Process) AwaitReady(ctx context.Context) error {
-	tick := time.NewTicker(poll)
+	tick := time.NewTicker(readyTick)
 	defer tick.Stop()
 	p.mu.Lock()
 	ended := p.ended
 	p.mu.Unlock()
 	for {
-		err := p.ready(ctx)
+		asking, cancel := context.WithTimeout(ctx, readyTimeout)
+		err := p.ready(asking)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -147,7 +197,7 @@ func (p *Process) status() error {
 	return p.exit
 }
 
-// tailBytes of a log are shown with an error.
+// tailBytes is how much of a log an error shows.
 const tailBytes = 2000
 
 // Tail is the end of the log.
@@ -156,16 +206,10 @@ func (p *Process) Tail() string {
 	if err != nil {
 		return err.Error()
 	}
-	if len(data) > tailBytes {
-		data = data[len(data)-tailBytes:]
-		if at := strings.IndexByte(string(data), '\n'); at >= 0 {
-			data = data[at+1:]
-		}
-	}
-	return string(data)
+	return string(data[max(0, len(data)-tailBytes):])
 }
 
-// Signal sends one.
+// Signal sends a signal to the process. It is an error if the process does not run.
 func (p *Process) Signal(signal syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,10 +219,11 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	return p.cmd.Process.Signal(signal)
 }
 
-// Stop ends the process in order and waits; it is an error when it does not end with status 0. When ctx ends first it
-// is killed.
+// Stop ends the process in order and waits for its end. An exit status other than 0 is an error. The process is killed
+// if ctx ends first.
 func (p *Process) Stop(ctx context.Context) error {
-	if err := errors.Join(p.Signal(syscall.SIGCONT), p.Signal(p.quit)); err != nil {
+	// A paused process takes no other signal than the one to continue.
+	if err := errors.Join(p.Resume(), p.Signal(p.quit)); err != nil {
 		return err
 	}
 	select {
@@ -194,7 +239,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the process by SIGKILL and waits.
+// Kill ends the process by SIGKILL and waits for its end.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -203,13 +248,13 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Pause stops the process from running, Resume has it go on.
+// Pause keeps the process from running until Resume.
 func (p *Process) Pause() error { return p.Signal(syscall.SIGSTOP) }
 
-// Resume has a paused process go on.
+// Resume lets a paused process run again.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
-// Restart stops and starts.
+// Restart is Stop and Start.
 func (p *Process) Restart(ctx context.Context) error {
 	if err := p.Stop(ctx); err != nil {
 		return err
@@ -217,31 +262,18 @@ func (p *Process) Restart(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
-var probe = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// answers is ready when a GET is answered with 200.
+// answers makes a check that passes once a GET of url is answered with 200.
 func answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		response, err := probe.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s: %s", url, response.Status)
-		}
-		return nil
+		_, err := scrape.Get(ctx, url)
+		return err
 	}
 }
 
-// accepts is ready when a connection is accepted.
+// accepts makes a check that passes once a connection to address is accepted.
 func accepts(address string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// natsUsers are the secrets' names of the users in deploy/nats/users.conf.
+// natsUsers are the names of the secrets that are passwords of the users in deploy/nats/users.conf.
 func natsUsers() []string {
 	names := []string{"nats-operator", "nats-sys"}
 	for _, service := range Services() {
@@ -18,65 +18,11 @@ func natsUsers() []string {
 	return names
 }
 
+const natsServers = 3
+
 func natsName(n int) string { return fmt.Sprintf("nats-%d", n) }
 
-// addJournals makes the NATS servers, none of them started yet.
-func (c *Cluster) addJournals(ctx context.Context) error {
-	for n := range natsServers {
-		if _, err := c.net.add(ctx, natsName(n), "client", "cluster", "http"); err != nil {
-			return err
-		}
-	}
-	if err := c.writeUsers(); err != nil {
-		return err
-	}
-	for n := range natsServers {
-		if err := c.addNATS(n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addStores makes the stores of read models and blobs, not started yet.
-func (c *Cluster) addStores(ctx context.Context) error {
-	if c.opts.MongoURL == "" {
-		h, err := c.net.add(ctx, "mongo", "client")
-		if err != nil {
-			return err
-		}
-		c.add(&Process{
-			name: "mongo", service: "mongo", program: c.program("ferretdb"), host: h, log: c.log("mongo"),
-			args:    []string{"-listen", h.address("client"), "-data", filepath.Join(c.opts.Dir, "mongo")},
-			environ: outside, quit: syscall.SIGTERM, ready: accepts(h.address("client")), url: "mongodb://" + h.address("client") + "/",
-		})
-	}
-	return c.addMinIO(ctx)
-}
-
-// writeUsers lays the permissions of the deployment and this cluster's passwords where nats.conf includes them.
-func (c *Cluster) writeUsers() error {
-	users, err := os.ReadFile(filepath.Join(c.opts.Root, "deploy", "nats", "users.conf"))
-	if err != nil {
-		return err
-	}
-	var passwords strings.Builder
-	for _, name := range natsUsers() {
-		fmt.Fprintf(&passwords, "%s_password: %q\n", strings.TrimPrefix(name, "nats-"), c.state.Secrets[name])
-	}
-	for path, content := range map[string]string{"nats/users.conf": string(users), "secrets/passwords.conf": passwords.String()} {
-		path = filepath.Join(c.opts.Dir, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// natsConf is deploy/nats/nats.conf for one machine: without TLS, with an address for each server.
+// natsConf is deploy/nats/nats.conf for one machine: without TLS, and with addresses.
 const natsConf = `server_name: %[1]s
 listen: "%[2]s"
 http: "%[3]s"
@@ -99,62 +45,100 @@ cluster {
 include "./users.conf"
 `
 
-func (c *Cluster) addNATS(n int) error {
-	name := natsName(n)
-	h := c.net.host(name)
-	var routes []string
-	for other := range natsServers {
-		routes = append(routes, fmt.Sprintf("%q", "nats://"+c.net.host(natsName(other)).address("cluster")))
-	}
-	conf := filepath.Join(c.opts.Dir, "nats", name+".conf")
-	content := fmt.Sprintf(natsConf, name, h.address("client"), h.address("http"), filepath.Join(c.opts.Dir, name),
-		h.address("cluster"), strings.Join(routes, ", "))
-	if err := os.WriteFile(conf, []byte(content), 0o600); err != nil {
+// addNATS adds the NATS servers, which are not started yet.
+func (c *Cluster) addNATS(ctx context.Context) error {
+	if err := c.writeUsers(); err != nil {
 		return err
 	}
-	c.add(&Process{
-		name: name, service: "nats", program: c.program("nats-server"), args: []string{"-c", conf}, environ: outside,
-		host: h, log: c.log(name), ready: answers("http://" + h.address("http") + "/healthz"), url: "nats://" + h.address("client"),
-		ops:  "http://" + h.address("http"),
-		quit: syscall.SIGINT, // SIGTERM is an orderly stop too, but ends with status 1
-	})
+	var hosts []*host
+	var routes []string
+	for n := range natsServers {
+		h, err := c.net.add(ctx, natsName(n))
+		if err != nil {
+			return err
+		}
+		hosts, routes = append(hosts, h), append(routes, fmt.Sprintf("%q", "nats://"+h.address(peerPort)))
+	}
+	for _, h := range hosts {
+		conf := filepath.Join(c.opts.Dir, "nats", h.name+".conf")
+		content := fmt.Sprintf(natsConf, h.name, h.address(clientPort), h.address(opsPort), filepath.Join(c.opts.Dir, h.name),
+			h.address(peerPort), strings.Join(routes, ", "))
+		if err := os.WriteFile(conf, []byte(content), 0o600); err != nil {
+			return err
+		}
+		c.add(&Process{
+			name: h.name, service: "nats", program: "nats-server", args: []string{"-c", conf}, host: h,
+			ready: answers("http://" + h.address(opsPort) + "/healthz"),
+			url:   "nats://" + h.address(clientPort), ops: "http://" + h.address(opsPort),
+			quit: syscall.SIGINT, // SIGTERM is an orderly stop too, but ends with status 1
+		})
+	}
 	return nil
 }
 
-func (c *Cluster) addMinIO(ctx context.Context) error {
-	h, err := c.net.add(ctx, "minio", "client")
+// writeUsers writes the permissions of the deployment and the passwords of this cluster to the files that the servers'
+// configuration includes.
+func (c *Cluster) writeUsers() error {
+	users, err := os.ReadFile(filepath.Join(c.opts.Root, "deploy", "nats", "users.conf"))
 	if err != nil {
 		return err
 	}
-	environ := func() []string {
-		return append(outside(), "MINIO_ROOT_USER=quire", "MINIO_ROOT_PASSWORD="+c.state.Secrets["minio"], "MINIO_BROWSER=off",
-			"MINIO_UPDATE=off", "CI=true") // it may share its disk with others
+	var passwords strings.Builder
+	for _, name := range natsUsers() {
+		fmt.Fprintf(&passwords, "%s_password: %q\n", strings.TrimPrefix(name, "nats-"), c.state.Secrets[name])
 	}
+	for path, content := range map[string]string{"nats/users.conf": string(users), "secrets/passwords.conf": passwords.String()} {
+		path = filepath.Join(c.opts.Dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addStores adds the stores of read models and blobs, which are not started yet.
+func (c *Cluster) addStores(ctx context.Context) error {
+	if c.opts.MongoURL == "" {
+		h, err := c.net.add(ctx, "mongo")
+		if err != nil {
+			return err
+		}
+		address := h.address(clientPort)
+		c.add(&Process{
+			name: "mongo", service: "mongo", program: "ferretdb", host: h, quit: syscall.SIGTERM,
+			args:  []string{"-listen", address, "-data", filepath.Join(c.opts.Dir, "mongo")},
+			ready: accepts(address), url: "mongodb://" + address + "/",
+		})
+	}
+	h, err := c.net.add(ctx, "minio")
+	if err != nil {
+		return err
+	}
+	address := h.address(clientPort)
 	c.add(&Process{
-		name: "minio", service: "minio", program: c.program("minio"), environ: environ, host: h, log: c.log("minio"),
-		args:  []string{"server", "--quiet", "--address", h.address("client"), filepath.Join(c.opts.Dir, "minio")},
-		quit:  syscall.SIGTERM,
-		ready: answers("http://" + h.address("client") + "/minio/health/ready"), url: "http://" + h.address("client"),
+		name: "minio", service: "minio", program: "minio", host: h, quit: syscall.SIGTERM,
+		args: []string{"server", "--quiet", "--address", address, filepath.Join(c.opts.Dir, "minio")},
+		environ: func() []string {
+			return Environment("MINIO_ROOT_USER=quire", "MINIO_ROOT_PASSWORD="+c.state.Secrets["minio"], "MINIO_BROWSER=off",
+				"MINIO_UPDATE=off", "CI=true") // CI lets it share a disk
+		},
+		ready: answers("http://" + address + "/minio/health/ready"), url: "http://" + address,
 	})
 	return nil
 }
 
-// S3URL is MinIO's, with the credentials for it.
-func (c *Cluster) S3URL() string {
-	return fmt.Sprintf("http://quire:%s@%s", c.state.Secrets["minio"], c.net.host("minio").address("client"))
+// MongoURL is the URL of the server of the MongoDB protocol.
+func (c *Cluster) MongoURL() string {
+	if c.opts.MongoURL != "" {
+		return c.opts.MongoURL
+	}
+	return c.Process("mongo").URL()
 }
 
-func (c *Cluster) program(name string) string { return filepath.Join(c.opts.Root, "bin", name) }
-
-func (c *Cluster) log(name string) string { return filepath.Join(c.opts.Dir, "log", name+".log") }
-
-// outside is this process's environment without what is meant for Quire.
-func outside() []string {
-	var environ []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "QUIRE_") {
-			environ = append(environ, v)
-		}
-	}
-	return environ
+// S3URL is the URL of the bucket in MinIO, with credentials.
+func (c *Cluster) S3URL() string {
+	return fmt.Sprintf("http://quire:%s@%s/quire", c.state.Secrets["minio"], c.net.host("minio").address(clientPort))
 }

@@ -45,7 +45,7 @@ const (
 
 // journalAlone ends the services of a cluster and measures one stream without them. Afterwards they can't go on.
 func (s *system) journalAlone(ctx context.Context) ([]journalSpeed, error) {
-	for _, p := range s.cluster.Processes("") {
+	for _, p := range s.cluster.Processes() {
 		switch serviceOf(p.Name()) {
 		case "nats", "mongo", "minio":
 		default:

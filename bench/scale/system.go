@@ -92,7 +92,7 @@ func (s *system) processes() []process {
 		return []process{{service: "quire", pid: s.single.PID()}}
 	}
 	var list []process
-	for _, p := range s.cluster.Processes("") {
+	for _, p := range s.cluster.Processes() {
 		if pid := p.PID(); pid != 0 {
 			list = append(list, process{service: serviceOf(p.Name()), pid: pid})
 		}
@@ -118,7 +118,7 @@ func (s *system) close() error {
 	if s.single != nil {
 		s.single.Kill()
 	} else {
-		for _, p := range slices.Backward(s.cluster.Processes("")) { // edges first
+		for _, p := range slices.Backward(s.cluster.Processes()) { // edges first
 			if p.Running() {
 				err = errors.Join(err, p.Kill())
 			}

@@ -1,6 +1,6 @@
 // Package chaos has the failure runs of a cluster: `make chaos-cluster`. Each process has a network namespace of its
-// own. While a crowd of clients is at work something fails; then everything that was acknowledged is compared with what
-// is there. What clients saw meanwhile is reported, not judged, but where a fault must not be noticed at all.
+// own. While a crowd of clients works, one thing fails. Then everything that was acknowledged is compared with what is
+// stored. The gaps that clients saw are reported. Only faults that no client may notice fail the run by them.
 package chaos
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,24 +20,24 @@ import (
 )
 
 var (
-	run   = flag.Bool("chaos", false, "run: `make chaos-cluster` prepares what it takes")
+	run   = flag.Bool("chaos", false, "run the failure runs, for which `make chaos-cluster` prepares this machine")
 	only  = flag.String("chaos.only", "", "regular expression of the faults to run")
-	seed  = flag.Uint64("chaos.seed", 1, "of the clients' choices")
+	seed  = flag.Uint64("chaos.seed", 1, "seed of the clients' choices")
 	quiet = flag.Duration("chaos.hold", 8*time.Second, "how long a fault lasts")
-	keep  = flag.String("chaos.dir", "", "folder of data and logs, which stays; default: a temporary one")
+	keep  = flag.String("chaos.dir", "", "folder of data and logs, which is kept; default: a temporary one")
 )
 
 const (
 	partitions   = 4
 	startLimit   = 2 * time.Minute
 	recoverLimit = 90 * time.Second
-	settleLimit  = 4 * time.Minute // a hold that nobody settles is given back after two
+	settleLimit  = 4 * time.Minute // an unsettled hold is closed after two minutes
 )
 
-// TestFaults lets one thing after another fail in one cluster.
+// TestFaults injects one fault after the other into one cluster.
 func TestFaults(t *testing.T) {
 	if !*run {
-		t.Skip("a failure run: make chaos-cluster")
+		t.Skip("failure runs: make chaos-cluster")
 	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
@@ -55,7 +54,7 @@ func TestFaults(t *testing.T) {
 	t.Logf("what clients saw (seed %d, %s a fault):\n%s%s", *seed, *quiet, heading, table.String())
 }
 
-// bench is a cluster with clients.
+// bench is a cluster and its clients.
 type bench struct {
 	c    *cluster.Cluster
 	load *load.Load
@@ -84,7 +83,7 @@ func newBench(t *testing.T) *bench {
 			t.Errorf("stop the cluster: %v", err)
 		}
 	})
-	// The crowd leaves the processors some room: they are shared with everything that has to recover.
+	// The clients pause between calls, to leave processor time to the processes that have to recover.
 	l, err := load.New(ctx, load.Config{Bases: c.Edges(), AdminToken: c.AdminToken(), Seed: *seed, Workers: 6, Pace: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +91,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{c: c, load: l}
 }
 
-// try runs the clients, has something fail, waits until all works again, and checks.
+// try injects a fault while the clients work, waits until everything works again, and verifies.
 func (b *bench) try(t *testing.T, f fault, table *strings.Builder) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -112,7 +111,7 @@ func (b *bench) try(t *testing.T, f fault, table *strings.Builder) {
 	if f.unnoticed {
 		for _, s := range report {
 			if s.Base == load.AllBases && s.Unknown > 0 {
-				t.Errorf("%s: %d calls of kind %s were left without an answer; none may be", f.name, s.Unknown, s.Kind)
+				t.Errorf("%s: %d calls of kind %s had no answer; each must have one", f.name, s.Unknown, s.Kind)
 			}
 		}
 	}
@@ -134,7 +133,7 @@ func row(name string, r load.Report) string {
 	return line + fmt.Sprintf(" %7d %8d\n", unavailable, unknown)
 }
 
-// awaitWork returns once each kind of call succeeds again, many times.
+// awaitWork returns once calls of each kind have succeeded several times more.
 func (b *bench) awaitWork(t *testing.T) {
 	t.Helper()
 	for _, kind := range []load.Kind{load.Read, load.Lite, load.Paste, load.File, load.Admin} {
@@ -148,12 +147,12 @@ func (b *bench) awaitWork(t *testing.T) {
 	}
 }
 
-// awaitReady returns once every process says that it is ready.
+// awaitReady returns once every process is ready.
 func (b *bench) awaitReady(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), recoverLimit)
 	defer cancel()
-	for _, p := range b.c.Processes("") {
+	for _, p := range b.c.Processes() {
 		if !p.Running() {
 			t.Fatalf("%s does not run:\n%s", p.Name(), p.Tail())
 		}
@@ -163,7 +162,7 @@ func (b *bench) awaitReady(t *testing.T) {
 	}
 }
 
-// verify holds everything to what was promised, with no clients at work.
+// verify compares what is stored with what was acknowledged. No client may be at work.
 func (b *bench) verify(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), recoverLimit)
@@ -173,7 +172,7 @@ func (b *bench) verify(t *testing.T) {
 	}
 }
 
-// rest waits until nothing is left open, and checks once more.
+// rest waits until every call has its outcome and no hold is open, and verifies once more.
 func (b *bench) rest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), settleLimit)
 	defer cancel()
@@ -188,27 +187,18 @@ func (b *bench) rest(t *testing.T) {
 		}
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, "Violation") {
-				t.Errorf("%s: a service may not do what it does: %s", p.Name(), line)
+				t.Errorf("%s refused a service something that it needs: %s", p.Name(), line)
 				break
 			}
 		}
 	}
 }
 
-// openHolds are those of all partitions, as all their folders see them.
+// openHolds counts the open holds of all partitions, once for each replica.
 func (b *bench) openHolds(ctx context.Context) (int64, error) {
 	var bases []string
 	for _, p := range b.c.Processes("billing") {
 		bases = append(bases, p.Ops())
 	}
 	return load.OpenHolds(ctx, bases...)
-}
-
-// names of the processes of some services, in order.
-func (b *bench) processes(services ...string) []*cluster.Process {
-	var of []*cluster.Process
-	for _, s := range services {
-		of = append(of, b.c.Processes(s)...)
-	}
-	return slices.Clip(of)
 }

@@ -9,15 +9,14 @@ import (
 	"quire.dev/cluster"
 )
 
-// fault is something that goes wrong, or is done to a cluster, and is over when inject returns.
+// fault is a failure of a part, or a change by an operator. It is over when inject returns.
 type fault struct {
-	name   string
-	inject func(t *testing.T, b *bench) error
-	// unnoticed: no call is left without an answer.
-	unnoticed bool
+	name      string
+	inject    func(t *testing.T, b *bench) error
+	unnoticed bool // every call must get an answer
 }
 
-// instances that are killed, one of each kind. Their twins are like them.
+// victims are one instance of each service. The other instances are like them.
 func victims() []string {
 	return []string{"billing-0", "paste-0", "lite-0", "file-0", "edge-1"}
 }
@@ -50,7 +49,7 @@ func faults() []fault {
 	add("cut off edge-1", cut("edge-1"))
 	add("edge-0 can't reach NATS", func(t *testing.T, b *bench) error {
 		edge := b.c.Process("edge-0")
-		return between(t, func(ctx context.Context) error { return edge.CutFrom(ctx, b.processes("nats")...) }, edge.Heal)
+		return between(t, func(ctx context.Context) error { return edge.CutFrom(ctx, b.c.Processes("nats")...) }, edge.Heal)
 	})
 	add("nats-0 can't reach its peers", func(t *testing.T, b *bench) error {
 		server := b.c.Process("nats-0")
@@ -71,13 +70,13 @@ func faults() []fault {
 		})
 	}
 	addUnnoticed("rolling restart of the services", func(t *testing.T, b *bench) error {
-		return rolling(t, b.processes(cluster.Services()...))
+		return rolling(t, b.c.Processes(cluster.Services()...))
 	})
-	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.processes("nats")) })
+	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.c.Processes("nats")) })
 	return all
 }
 
-// last lets the fault last.
+// last waits for as long as a fault lasts.
 func last(t *testing.T) error {
 	timer := time.NewTimer(*quiet)
 	defer timer.Stop()
@@ -89,7 +88,7 @@ func last(t *testing.T) error {
 	}
 }
 
-// between has a fault last from begin to end.
+// between begins a fault, waits for as long as it lasts, and ends it.
 func between(t *testing.T, begin, end func(ctx context.Context) error) error {
 	return errors.Join(begin(t.Context()), last(t), end(t.Context()))
 }
@@ -122,7 +121,7 @@ func cut(name string) func(*testing.T, *bench) error {
 	}
 }
 
-// rolling restarts one process after the other, each once the one before it is ready.
+// rolling restarts the processes one after the other. It waits until each is ready.
 func rolling(t *testing.T, processes []*cluster.Process) error {
 	for _, p := range processes {
 		ctx, cancel := context.WithTimeout(t.Context(), startLimit)

@@ -1,5 +1,5 @@
-// Command cluster runs a whole Quire as many processes on this machine until it is told to stop. `make cluster` calls
-// it from the root of the project.
+// Command cluster runs a whole Quire as many processes on this machine until Ctrl-C or SIGTERM. `make cluster` calls it
+// from the root of the project.
 package main
 
 import (
@@ -27,21 +27,21 @@ func main() {
 	}
 }
 
-// startLimit is how long everything may take to be ready; a long journal is folded in this time.
+// startLimit bounds the start, in which billing folds the journal.
 const startLimit = 5 * time.Minute
 
 func run(ctx context.Context) error {
-	root := flag.String("root", ".", "of the project")
-	dir := flag.String("dir", "data/cluster", "data, configuration and logs")
+	root := flag.String("root", ".", "folder of the project")
+	dir := flag.String("dir", "data/cluster", "folder of data, configuration and logs")
 	listen := flag.String("listen", "127.0.0.1:8080,127.0.0.1:8081", "addresses of the edges")
-	partitions := flag.Int("partitions", 4, "of each journal, fixed by the first start")
-	instances := flag.Int("instances", 2, "of each service but the edge")
+	partitions := flag.Int("partitions", 4, "partitions of each journal, fixed by the first start")
+	instances := flag.Int("instances", 2, "instances of each service but the edge")
 	flag.Parse()
 	edges := strings.Split(*listen, ",")
 	mongo := os.Getenv("QUIRE_MONGO_URL")
 	if mongo == "" {
-		fmt.Println("QUIRE_MONGO_URL is not set: FerretDB 1.24.2 over SQLite stands in for MongoDB, with an index on _id that " +
-			"it lacks\n(cluster/tools/ferretdb). It is slow, and gives fewer guarantees: docs/mongodb.md")
+		fmt.Println("QUIRE_MONGO_URL is not set: a changed FerretDB over SQLite stands in for MongoDB (cluster/tools/ferretdb).\n" +
+			"It is slow and gives fewer guarantees: docs/mongodb.md")
 	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -52,18 +52,17 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = greet(ctx, c, *dir)
-	if err == nil {
-		err = watch(ctx, c)
+	if err = greet(ctx, c, *dir); err == nil {
+		watch(ctx, c)
 	}
 	fmt.Println("stopping")
 	return errors.Join(err, c.Close())
 }
 
-// greet says where everything is, and on the first start makes an account.
+// greet prints the addresses of all processes. On the first start it also makes an account.
 func greet(ctx context.Context, c *cluster.Cluster, dir string) error {
 	fmt.Printf("quire listens on %s\n", strings.Join(c.Edges(), " and "))
-	for _, p := range c.Processes("") {
+	for _, p := range c.Processes() {
 		where := p.URL()
 		if p.Ops() != "" {
 			where = strings.TrimSpace(where + "  operators: " + p.Ops())
@@ -84,20 +83,20 @@ func greet(ctx context.Context, c *cluster.Cluster, dir string) error {
 	return os.WriteFile(welcomed, nil, 0o600)
 }
 
-// watch says when a process ends that was not told to, and returns when ctx ends.
-func watch(ctx context.Context, c *cluster.Cluster) error {
+// watch prints when a process ends by itself, until ctx ends.
+func watch(ctx context.Context, c *cluster.Cluster) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	gone := map[string]bool{}
+	ended := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
-		for _, p := range c.Processes("") {
-			if !p.Running() && !gone[p.Name()] {
-				gone[p.Name()] = true
+		for _, p := range c.Processes() {
+			if !p.Running() && !ended[p.Name()] {
+				ended[p.Name()] = true
 				fmt.Printf("%s has ended; the others go on. Its log: %s\n", p.Name(), p.Log())
 			}
 		}

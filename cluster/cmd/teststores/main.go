@@ -1,13 +1,14 @@
-// Command teststores runs the tests that need a server of the MongoDB protocol and one of S3, against such servers
-// of its own: bin/ferretdb and bin/minio, on free ports, with data that goes when it ends. Run it from the project's
-// root; its arguments are passed on to go test. It fails where a test was skipped, since none may be.
+// Command teststores runs the tests of pkg/views/mongo and pkg/blob/s3 against servers of its own: bin/ferretdb and
+// bin/minio. Their data is removed at the end. It is run from the project's root and passes its arguments on to go test.
+// A skipped test is an error.
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -42,46 +43,30 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stores.Close()) }() // before their data goes
+	defer func() { err = errors.Join(err, stores.Close()) }()
 	return test(ctx, "QUIRE_MONGO_URL="+stores.MongoURL(), "QUIRE_S3_URL="+stores.S3URL())
 }
 
-// stopWait is how long the tests may take to end, once they are told to, before they are killed.
+// stopWait is how long the tests may take to end after SIGTERM before they are killed.
 const stopWait = 10 * time.Second
 
-// test runs the tests and shows what they print.
+// test runs the tests and prints their output.
 func test(ctx context.Context, environ ...string) error {
 	arguments := append([]string{"test", "-count=1", "-v", "-timeout", "20m", "./views/mongo", "./blob/s3"}, os.Args[1:]...)
 	c := exec.CommandContext(ctx, "go", arguments...)
-	c.Dir, c.Env, c.Stderr = "pkg", append(os.Environ(), environ...), os.Stderr
-	output, err := c.StdoutPipe()
-	if err != nil {
-		return err
-	}
+	var output bytes.Buffer
+	c.Dir, c.Env, c.Stdout, c.Stderr = "pkg", append(os.Environ(), environ...), io.MultiWriter(os.Stdout, &output), os.Stderr
+	// The signal goes to the test programs as well, which are in the process group of go test.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = stopWait
-	if err := c.Start(); err != nil {
+	if err := c.Run(); err != nil {
 		return err
 	}
-	passed, skipped := 0, 0
-	lines := bufio.NewScanner(output)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Text()
-		fmt.Println(line)
-		if strings.Contains(line, "--- PASS") {
-			passed++
-		}
-		if strings.Contains(line, "--- SKIP") || strings.Contains(line, "NOT TESTED") {
-			skipped++
-		}
-	}
-	if err := errors.Join(lines.Err(), c.Wait()); err != nil {
-		return err
-	}
+	passed := strings.Count(output.String(), "--- PASS")
+	skipped := strings.Count(output.String(), "--- SKIP") + strings.Count(output.String(), "NOT TESTED")
 	if passed == 0 || skipped > 0 {
-		return fmt.Errorf("%d tests passed, %d lines tell of one that was skipped", passed, skipped)
+		return fmt.Errorf("%d tests passed, %d lines report a skipped one", passed, skipped)
 	}
 	fmt.Printf("%d tests passed, none was skipped\n", passed)
 	return nil

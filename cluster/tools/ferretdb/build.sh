@@ -1,8 +1,10 @@
 #!/bin/sh
-# Builds FerretDB with two changes, without which a cluster can't be tried on it:
-#   - a filter that names an _id beside other fields uses the index, where it would read the whole collection;
-#   - one update command runs at a time. FerretDB finds and replaces in two steps, so that both of two writers win, and
-#     holds a connection for each update of a command, so that several large ones wait for each other for ever.
+# Builds FerretDB with three changes. Without them a cluster can't be tried on it:
+#   - An index is made on the expression that queries use. FerretDB's own index on _id is on another one, so that SQLite
+#     reads the whole collection for each query.
+#   - A filter with an _id and other fields uses that index. FerretDB would read the whole collection.
+#   - One update command runs at a time. FerretDB finds and replaces in two steps, so that two writers could both win.
+#     It also holds a connection for each update of a command, so that several large commands could block each other.
 # Usage: build.sh <program>
 set -eu
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
@@ -17,6 +19,7 @@ change() { # file, from, to: each must be there
   grep -q "$2" "$work/source/$1" || { echo "build.sh: $1 does not have: $2" >&2; exit 1; }
   sed -i "s/$2/$3/" "$work/source/$1"
 }
+change internal/backends/sqlite/metadata/registry.go 'fields\[j\] = fmt.Sprintf("%q", f)' "fields[j] = \"'\$.\" + f + \"'\""
 change internal/backends/sqlite/collection.go 'params.Filter.Len() == 1' 'params.Filter.Has("_id")'
 change internal/handler/msg_update.go '^func (h \*Handler) MsgUpdate(.*{$' '&\n\toneUpdate.Lock()\n\tdefer oneUpdate.Unlock()\n'
 cat >"$work/source/internal/handler/one_update.go" <<'GO'

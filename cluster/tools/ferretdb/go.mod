@@ -3,10 +3,7 @@ module quire.dev/cluster/tools/ferretdb
 
 go 1.26
 
-require (
-	github.com/FerretDB/FerretDB v1.24.2
-	modernc.org/sqlite v1.32.0
-)
+require github.com/FerretDB/FerretDB v1.24.2
 
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
@@ -67,6 +64,7 @@ require (
 	modernc.org/libc v1.55.3 // indirect
 	modernc.org/mathutil v1.6.0 // indirect
 	modernc.org/memory v1.8.0 // indirect
+	modernc.org/sqlite v1.32.0 // indirect
 	modernc.org/strutil v1.2.0 // indirect
 	modernc.org/token v1.1.0 // indirect
 )

@@ -93,7 +93,7 @@ func (p *manyProcesses) diagnosis() string {
 		return ""
 	}
 	var b strings.Builder
-	for _, process := range p.c.Processes("") {
+	for _, process := range p.c.Processes() {
 		fmt.Fprintf(&b, "--- %s\n", process.Log())
 		for _, line := range p.lines(process, func(line string) bool {
 			return !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, "[INF]")
@@ -163,7 +163,7 @@ const alive = "/healthz?js-enabled-only=true"
 
 // heal does what Kubernetes does: it starts what has ended, and NATS servers that are not alive any more.
 func (p *manyProcesses) heal(ctx context.Context) error {
-	for _, process := range p.c.Processes("") {
+	for _, process := range p.c.Processes() {
 		if !process.Running() {
 			if err := process.Start(ctx); err != nil {
 				return err
