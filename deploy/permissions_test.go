@@ -91,7 +91,7 @@ func TestServicesDoTheirWork(t *testing.T) {
 	// Requests of the edge are answered by the service that they are for.
 	for subject, service := range map[string]string{
 		"billing.0.query": "billing", "billing.users": "billing",
-		event.InstancesSubject: "billing", event.FolderSubject(0, "instance"): "billing",
+		event.InstancesSubject: "billing", event.ReplicaSubject(0, "instance"): "billing",
 		"paste.0.read": "paste", "lite.0.read": "lite", "file.0.read": "file",
 		"paste.0.list": "paste", "lite.0.list": "lite", "file.0.list": "file",
 	} {

@@ -196,10 +196,10 @@ func (s *system) counters(ctx context.Context, customers []customer) (map[string
 // auditResult is what an audit found, and what it cost.
 type auditResult struct {
 	match    bool
-	folders  int // of each partition, each of which audits
+	replicas int // of each partition, each of which audits
 	messages uint64
 	entries  uint64        // admissions, settlements and commands, of all partitions
-	took     time.Duration // all folders of all partitions together
+	took     time.Duration // all replicas of all partitions together
 	cpu      time.Duration // of billing
 }
 
@@ -221,7 +221,7 @@ func (s *system) audit(ctx context.Context) (auditResult, error) {
 		return auditResult{}, err
 	}
 	result := auditResult{
-		match: answer.Match && len(answer.Partitions) == s.partitions, folders: s.folders, took: after.at.Sub(before.at),
+		match: answer.Match && len(answer.Partitions) == s.partitions, replicas: s.replicas, took: after.at.Sub(before.at),
 		cpu: after.cpu["billing"] - before.cpu["billing"] + after.cpu["quire"] - before.cpu["quire"],
 	}
 	for _, p := range answer.Partitions {

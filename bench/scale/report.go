@@ -176,7 +176,7 @@ func addStarts(add func(string, func(*measurement) string)) {
 
 // foldSpeed is how many entries one core folds a second, the reading of the journal included.
 func (m *measurement) foldSpeed() float64 {
-	return float64(m.audit.entries) * float64(m.audit.folders) / m.audit.cpu.Seconds()
+	return float64(m.audit.entries) * float64(m.audit.replicas) / m.audit.cpu.Seconds()
 }
 
 type percentile int

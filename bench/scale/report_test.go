@@ -81,9 +81,9 @@ func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
 	one, four := &measurement{name: "one process"}, &measurement{name: "4 partitions", sync: seconds(0.0012)}
 	for _, m := range []*measurement{one, four} {
 		m.reads, m.few, m.creates = *turned(t), *turned(t), *turned(t)
-		m.audit = auditResult{folders: 1, entries: 1000, cpu: seconds(0.5)}
+		m.audit = auditResult{replicas: 1, entries: 1000, cpu: seconds(0.5)}
 	}
-	four.audit = auditResult{folders: 2, entries: 1000, cpu: seconds(0.5)}
+	four.audit = auditResult{replicas: 2, entries: 1000, cpu: seconds(0.5)}
 	four.starts = &starts{fromJournal: seconds(1.5), snapshots: []snapshotSize{{64, 10_000}, {1064, 260_000}}}
 	got := table([]*measurement{one, four})
 	lines := strings.Split(strings.TrimSpace(got), "\n")

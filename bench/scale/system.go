@@ -25,7 +25,7 @@ type system struct {
 	edges      []string // base URLs
 	metrics    []string // URLs of the edges' metrics
 	journals   []string // bases of the NATS servers' monitoring; none in one process
-	folders    int      // instances that fold each billing partition
+	replicas   int      // instances that fold each billing partition
 	token      string
 	cluster    *cluster.Cluster // nil: one process
 	single     *server.Server   // nil: a cluster
@@ -55,7 +55,7 @@ func startSingle(ctx context.Context, program, dir string) (*system, error) {
 	}
 	return &system{
 		name: "one process", partitions: 1, dir: dir, edges: []string{one.URL}, metrics: []string{one.URL + "/metrics"},
-		folders: 1, token: token, single: one,
+		replicas: 1, token: token, single: one,
 	}, nil
 }
 
@@ -72,7 +72,7 @@ func startCluster(ctx context.Context, root, dir string, partitions int) (*syste
 	}
 	s := &system{
 		name: fmt.Sprintf("%d partitions", partitions), partitions: partitions, dir: dir, edges: c.Edges(),
-		folders: instances, token: c.AdminToken(), cluster: c,
+		replicas: instances, token: c.AdminToken(), cluster: c,
 	}
 	if partitions == 1 {
 		s.name = "1 partition"

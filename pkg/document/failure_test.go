@@ -17,9 +17,9 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// TestTwoFoldersLoseAndDoubleNothing lets two engines fold one partition over one read model, as
+// TestTwoReplicasLoseAndDoubleNothing lets two engines fold one partition over one read model, as
 // happens while it moves from one instance to another.
-func TestTwoFoldersLoseAndDoubleNothing(t *testing.T) {
+func TestTwoReplicasLoseAndDoubleNothing(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.bounds.CommitMessages = 2
 	w.start()
@@ -59,9 +59,9 @@ func TestTwoFoldersLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// TestSlowFolderDoesNotDecideOnTheFuture has one engine load a document only after another has
+// TestSlowReplicaDoesNotDecideOnTheFuture has one engine load a document only after another has
 // projected what this one is about to decide.
-func TestSlowFolderDoesNotDecideOnTheFuture(t *testing.T) {
+func TestSlowReplicaDoesNotDecideOnTheFuture(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	running := w.start()
 	e := w.newEdge("edge1")

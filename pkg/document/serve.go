@@ -10,9 +10,9 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// folders is the queue that the folders of a partition share: while two of them serve it, each request
-// is answered by one.
-const folders = "folders"
+// replicaQueue is the queue group that the replicas of a partition share: each request is answered by one of them.
+// Its name on the wire stays, since replicas of an older version share it.
+const replicaQueue = "folders"
 
 // drainReads bounds how long a session that ends still answers, after each of its subscriptions.
 const drainReads = time.Second
@@ -35,12 +35,12 @@ func (s *session) serve(ctx, session context.Context) error {
 	for range s.e.cfg.Bounds.ReadWorkers {
 		workers.Go(func() { reader.work(reading) })
 	}
-	reads, err := rpc.ServeBatch(s.e.deps.NC, domain.ReadSubject(s.partition), folders, reader.receive, rpc.WithLogger(s.log))
+	reads, err := rpc.ServeBatch(s.e.deps.NC, domain.ReadSubject(s.partition), replicaQueue, reader.receive, rpc.WithLogger(s.log))
 	if err != nil {
 		return err
 	}
 	defer drain(reads)
-	lists, err := rpc.Serve(s.e.deps.NC, domain.ListSubject(s.partition), folders, s.e.cfg.Bounds.ListWorkers, s.list, rpc.WithLogger(s.log))
+	lists, err := rpc.Serve(s.e.deps.NC, domain.ListSubject(s.partition), replicaQueue, s.e.cfg.Bounds.ListWorkers, s.list, rpc.WithLogger(s.log))
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *session) flush(ctx context.Context) error {
 }
 
 // drain takes no more requests and answers those it has. That it took too long is no news: who asked
-// asks another folder.
+// asks another replica.
 func drain(server *rpc.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drainReads)
 	defer cancel()

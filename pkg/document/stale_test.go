@@ -179,7 +179,7 @@ func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 	}
 }
 
-// TestAReadModelThatLostACommitIsBroughtUpToDate holds that a folder does not wait for ever for what its read model
+// TestAReadModelThatLostACommitIsBroughtUpToDate holds that a replica does not wait for ever for what its read model
 // has shown and lost, as after a restore or the loss of a majority.
 func TestAReadModelThatLostACommitIsBroughtUpToDate(t *testing.T) {
 	w := newWorld(t, fold.Pastes())

@@ -6,9 +6,9 @@ import "fmt"
 // request is empty.
 const InstancesSubject = "billing.instances.query"
 
-// FolderSubject takes Query requests about a partition to one of the instances that fold it, where
-// QuerySubject takes them to any.
-func FolderSubject(partition int, instance string) string {
+// ReplicaSubject takes Query requests to one replica of a partition, the one in that instance. QuerySubject
+// takes them to any replica.
+func ReplicaSubject(partition int, instance string) string {
 	return fmt.Sprintf("billing.%d-%s.query", partition, instance)
 }
 

@@ -93,7 +93,7 @@ func (b *bucket) ensure() (made bool, err error) {
 	if errors.Is(err, nats.ErrBucketNotFound) {
 		kv, err = b.js.CreateKeyValue(&nats.KeyValueConfig{
 			Bucket: Bucket, Description: "live instances and what they fold",
-			TTL: b.cfg.TTL, Storage: nats.MemoryStorage, Replicas: b.cfg.Replicas, History: 1,
+			TTL: b.cfg.TTL, Storage: nats.MemoryStorage, Replicas: b.cfg.BucketReplicas, History: 1,
 		})
 		made = err == nil
 		if errors.Is(err, nats.ErrStreamNameAlreadyInUse) {
@@ -118,10 +118,10 @@ func (b *bucket) widen() error {
 		return err
 	}
 	cfg := info.Config
-	if cfg.Replicas >= b.cfg.Replicas && cfg.MaxAge >= b.cfg.TTL {
+	if cfg.Replicas >= b.cfg.BucketReplicas && cfg.MaxAge >= b.cfg.TTL {
 		return nil
 	}
-	cfg.Replicas, cfg.MaxAge = max(cfg.Replicas, b.cfg.Replicas), max(cfg.MaxAge, b.cfg.TTL)
+	cfg.Replicas, cfg.MaxAge = max(cfg.Replicas, b.cfg.BucketReplicas), max(cfg.MaxAge, b.cfg.TTL)
 	_, err = b.js.UpdateStream(&cfg)
 	return err
 }

@@ -20,14 +20,14 @@ import (
 const never = 10 * time.Minute
 
 // slow is a service whose members learn nothing from heartbeats or silence.
-func slow(folders int) members.Config {
-	return members.Config{Service: "billing", Partitions: 16, Folders: folders, TTL: 3 * never, Heartbeat: never, Handover: never}
+func slow(replicas int) members.Config {
+	return members.Config{Service: "billing", Partitions: 16, PerPartition: replicas, TTL: 3 * never, Heartbeat: never, Handover: never}
 }
 
 // quick is a service whose dead are soon missed.
-func quick(folders int) members.Config {
+func quick(replicas int) members.Config {
 	return members.Config{
-		Service: "billing", Partitions: 16, Folders: folders,
+		Service: "billing", Partitions: 16, PerPartition: replicas,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: never,
 	}
 }
@@ -36,7 +36,7 @@ func quick(folders int) members.Config {
 type coverage struct {
 	mu      sync.Mutex
 	serving map[int]map[string]bool // by partition
-	least   int                     // folders that each partition must have from now on
+	least   int                     // replicas that each partition must have from now on
 	holes   int                     // moments at which one had fewer
 }
 
@@ -58,11 +58,11 @@ func (c *coverage) set(partition int, instance string, serves bool) {
 	}
 }
 
-// guard counts a hole whenever a partition has fewer folders, from now on.
-func (c *coverage) guard(folders int) {
+// guard counts a hole whenever a partition has fewer replicas, from now on.
+func (c *coverage) guard(replicas int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.least = folders
+	c.least = replicas
 }
 
 func (c *coverage) mustHaveNoHole(t *testing.T) {
@@ -70,12 +70,12 @@ func (c *coverage) mustHaveNoHole(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.holes > 0 {
-		t.Errorf("%d times a partition had fewer than %d folders", c.holes, c.least)
+		t.Errorf("%d times a partition had fewer than %d replicas", c.holes, c.least)
 	}
 }
 
-// folder is one instance: a member, and the partitions it serves as it is told.
-type folder struct {
+// instance is one process: a member, and the partitions it serves as it is told.
+type instance struct {
 	*members.Member
 	cover *coverage
 	nc    *nats.Conn
@@ -89,7 +89,7 @@ type folder struct {
 }
 
 // join starts an instance that lives until the test ends, or is killed or stopped before.
-func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *folder {
+func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *instance {
 	t.Helper()
 	m, err := members.Join(t.Context(), nc, cfg)
 	if err != nil {
@@ -99,10 +99,10 @@ func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *fol
 }
 
 // live runs a member that has joined; stuck, it never serves what it is assigned.
-func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck bool) *folder {
+func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck bool) *instance {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &folder{Member: m, cover: cover, nc: nc, stuck: stuck, ended: make(chan struct{}), cancel: cancel}
+	f := &instance{Member: m, cover: cover, nc: nc, stuck: stuck, ended: make(chan struct{}), cancel: cancel}
 	var all sync.WaitGroup
 	all.Go(func() { f.err = m.Run(ctx) })
 	all.Go(f.fold)
@@ -115,7 +115,7 @@ func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck
 }
 
 // fold serves what is assigned, as soon as it is.
-func (f *folder) fold() {
+func (f *instance) fold() {
 	for set := range f.Assigned() {
 		f.mu.Lock()
 		had, stuck := f.has, f.stuck
@@ -136,20 +136,20 @@ func (f *folder) fold() {
 	}
 }
 
-func (f *folder) assigned() []int {
+func (f *instance) assigned() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.has)
 }
 
 // stop ends Run, as the end of a process does that has no time to hand over.
-func (f *folder) stop() {
+func (f *instance) stop() {
 	f.cancel()
 	<-f.ended
 }
 
 // kill ends the instance without a word to the others.
-func (f *folder) kill(t *testing.T) {
+func (f *instance) kill(t *testing.T) {
 	t.Helper()
 	f.nc.Close()
 	<-f.ended
@@ -160,7 +160,7 @@ func (f *folder) kill(t *testing.T) {
 
 // waitShared waits until exactly these instances are known to each of them, and each partition is
 // folded by its owners among them and by nobody else.
-func waitShared(t *testing.T, cfg members.Config, instances ...*folder) {
+func waitShared(t *testing.T, cfg members.Config, instances ...*instance) {
 	t.Helper()
 	want := map[string][]int{}
 	var alive []string
@@ -170,7 +170,7 @@ func waitShared(t *testing.T, cfg members.Config, instances ...*folder) {
 	}
 	slices.Sort(alive)
 	for p := range cfg.Partitions {
-		for _, owner := range members.Owners(alive, p, max(cfg.Folders, 1)) {
+		for _, owner := range members.Owners(alive, p, max(cfg.PerPartition, 1)) {
 			want[owner] = append(want[owner], p)
 		}
 	}

@@ -22,14 +22,14 @@ import (
 // TestAJoinerTakesItsShareWithoutAHole: whoever folded a partition goes on until the joiner serves it,
 // and all is settled long before a heartbeat.
 func TestAJoinerTakesItsShareWithoutAHole(t *testing.T) {
-	for _, folders := range []int{1, 2} {
-		t.Run(fmt.Sprintf("%d folders", folders), func(t *testing.T) {
-			server, cfg, cover := journaltest.Start(t), slow(folders), newCoverage()
-			var all []*folder
+	for _, replicas := range []int{1, 2} {
+		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
+			server, cfg, cover := journaltest.Start(t), slow(replicas), newCoverage()
+			var all []*instance
 			for i := range 4 {
 				all = append(all, join(t, server.Conn(t), cfg, cover))
 				waitShared(t, cfg, all...)
-				cover.guard(min(i+1, folders))
+				cover.guard(min(i+1, replicas))
 			}
 			cover.mustHaveNoHole(t)
 		})
@@ -38,12 +38,12 @@ func TestAJoinerTakesItsShareWithoutAHole(t *testing.T) {
 
 // TestAGracefulLeaveIsTakenOverAtOnce, without a hole, and the leaver is known to be gone.
 func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
-	for _, folders := range []int{1, 2} {
-		t.Run(fmt.Sprintf("%d folders", folders), func(t *testing.T) {
-			server, cfg, cover := journaltest.Start(t), slow(folders), newCoverage()
+	for _, replicas := range []int{1, 2} {
+		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
+			server, cfg, cover := journaltest.Start(t), slow(replicas), newCoverage()
 			a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
 			waitShared(t, cfg, a, b, c)
-			cover.guard(folders)
+			cover.guard(replicas)
 			if err := b.Leave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAHandoverIsBounded: a partition that its next folder can't serve is given up in the end.
+// TestAHandoverIsBounded: a partition that its next replica can't serve is given up in the end.
 func TestAHandoverIsBounded(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	cfg.Handover = 50 * time.Millisecond
@@ -169,7 +169,7 @@ func TestARestartedServerChangesNothing(t *testing.T) {
 // stream, and the dead are missed then too.
 func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 	cluster, cfg, cover := journaltest.StartCluster(t, 3), quick(1), newCoverage()
-	cfg.Replicas = 3
+	cfg.BucketReplicas = 3
 	a, b, c := join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover)
 	waitShared(t, cfg, a, b, c)
 	cover.guard(1)
@@ -196,7 +196,7 @@ func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, cover := quick(1), newCoverage()
-	cfg.Replicas = 3
+	cfg.BucketReplicas = 3
 	a := join(t, cluster.Conn(t), cfg, cover)
 	b := join(t, far, cfg, cover)
 	waitShared(t, cfg, a, b)
@@ -340,9 +340,9 @@ func TestJoinWaitsForTheServer(t *testing.T) {
 func TestAWrongConfigurationIsRefused(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	_, err := members.Join(t.Context(), nc, members.Config{
-		Service: "a.b", Instance: "*", Folders: -1, TTL: time.Millisecond, Heartbeat: time.Second, Handover: -1, Replicas: 9,
+		Service: "a.b", Instance: "*", PerPartition: -1, TTL: time.Millisecond, Heartbeat: time.Second, Handover: -1, BucketReplicas: 9,
 	})
-	for _, fault := range []string{`"a.b"`, `"*"`, "0 partitions", "-1 folders", "TTL of 1ms", "heartbeat of 1s", "handover", "9 replicas"} {
+	for _, fault := range []string{`"a.b"`, `"*"`, "0 partitions", "-1 replicas per partition", "TTL of 1ms", "heartbeat of 1s", "handover", "9 replicas"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is missing: %v", fault, err)
 		}
@@ -357,7 +357,7 @@ func TestHostHandsOverBeforeItStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &folder{Member: m, cover: cover}
+	b := &instance{Member: m, cover: cover}
 	ctx, cancel := context.WithCancel(t.Context())
 	had := -1
 	done := make(chan error, 1)

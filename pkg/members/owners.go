@@ -7,10 +7,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Owners names the instances that fold a partition: the folders of them that score highest, best
+// Owners names the instances that fold a partition: the replicas of them that score highest, best
 // first, and all where there are fewer. It depends on the set of members alone, not on their order,
 // and a member that goes or comes moves only the partitions that it owned or will own.
-func Owners(members []string, partition, folders int) []string {
+func Owners(members []string, partition, replicas int) []string {
 	type ranked struct {
 		member string
 		score  uint64
@@ -23,7 +23,7 @@ func Owners(members []string, partition, folders int) []string {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.member, b.member))
 	})
 	ranking = slices.Compact(ranking)
-	owners := make([]string, 0, max(min(folders, len(ranking)), 0))
+	owners := make([]string, 0, max(min(replicas, len(ranking)), 0))
 	for _, r := range ranking[:cap(owners)] {
 		owners = append(owners, r.member)
 	}

@@ -18,12 +18,12 @@ func TestOwnersDependOnTheSetAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := names.Draw(t, "members")
 		other := append(rapid.Permutation(set).Draw(t, "order"), set[0]) // named twice counts once
-		partition, folders := rapid.IntRange(0, 1000).Draw(t, "partition"), rapid.IntRange(1, 4).Draw(t, "folders")
-		owners := members.Owners(set, partition, folders)
-		if got := members.Owners(other, partition, folders); !slices.Equal(got, owners) {
+		partition, replicas := rapid.IntRange(0, 1000).Draw(t, "partition"), rapid.IntRange(1, 4).Draw(t, "replicas")
+		owners := members.Owners(set, partition, replicas)
+		if got := members.Owners(other, partition, replicas); !slices.Equal(got, owners) {
 			t.Fatalf("%v own it, in another order %v", owners, got)
 		}
-		if want := min(folders, len(set)); len(owners) != want || len(slices.Compact(slices.Sorted(slices.Values(owners)))) != want {
+		if want := min(replicas, len(set)); len(owners) != want || len(slices.Compact(slices.Sorted(slices.Values(owners)))) != want {
 			t.Fatalf("owners %v, want %d different ones", owners, want)
 		}
 		for _, o := range owners {
@@ -41,9 +41,9 @@ func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
 		set := names.Draw(t, "members")
 		gone := rapid.SampledFrom(set).Draw(t, "gone")
 		rest := slices.DeleteFunc(slices.Clone(set), func(n string) bool { return n == gone })
-		folders := rapid.IntRange(1, 4).Draw(t, "folders")
+		replicas := rapid.IntRange(1, 4).Draw(t, "replicas")
 		for p := range 64 {
-			before, after := members.Owners(set, p, folders), members.Owners(rest, p, folders)
+			before, after := members.Owners(set, p, replicas), members.Owners(rest, p, replicas)
 			kept := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == gone })
 			if !slices.Equal(after[:len(kept)], kept) {
 				t.Fatalf("partition %d went from %v to %v without %q", p, before, after, gone)
@@ -54,7 +54,7 @@ func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
 
 // TestOwnersAreBalanced also with names that differ in one character, as those of pods do.
 func TestOwnersAreBalanced(t *testing.T) {
-	const partitions, folders = 4096, 2
+	const partitions, replicas = 4096, 2
 	for _, count := range []int{2, 3, 5, 8, 16} {
 		for _, pattern := range []string{"billing-%d", "%d", "aaaaaaaa%08b"} {
 			var set []string
@@ -63,7 +63,7 @@ func TestOwnersAreBalanced(t *testing.T) {
 			}
 			share, first := map[string]int{}, map[string]int{}
 			for p := range partitions {
-				owners := members.Owners(set, p, folders)
+				owners := members.Owners(set, p, replicas)
 				first[owners[0]]++
 				for _, o := range owners {
 					share[o]++
@@ -71,11 +71,11 @@ func TestOwnersAreBalanced(t *testing.T) {
 			}
 			for _, name := range set {
 				// Six standard deviations of a fair draw are below a fifth here, but for 16 members.
-				fair := float64(partitions*folders) / float64(count)
+				fair := float64(partitions*replicas) / float64(count)
 				if got := float64(share[name]); got < 0.75*fair || got > 1.25*fair {
 					t.Errorf("of %d members %s folds %v of %d partitions, %v is fair", count, name, got, partitions, fair)
 				}
-				if got := float64(first[name]); got < 0.6*fair/folders || got > 1.4*fair/folders {
+				if got := float64(first[name]); got < 0.6*fair/replicas || got > 1.4*fair/replicas {
 					t.Errorf("of %d members %s comes first in %v of %d partitions", count, name, got, partitions)
 				}
 			}
@@ -97,8 +97,8 @@ func TestOwnersNeverChange(t *testing.T) {
 }
 
 func TestOwnersOfNobody(t *testing.T) {
-	for _, folders := range []int{-1, 0, 2} {
-		if got := members.Owners(nil, rand.IntN(100), folders); len(got) != 0 {
+	for _, replicas := range []int{-1, 0, 2} {
+		if got := members.Owners(nil, rand.IntN(100), replicas); len(got) != 0 {
 			t.Errorf("owners %v among nobody", got)
 		}
 	}

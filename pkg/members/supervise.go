@@ -35,7 +35,7 @@ type Work struct {
 // Supervise works on the assigned partitions, each in a goroutine of its own, until ctx ends; it then
 // waits for them and returns nil. A set replaces the one before: what is missing from it is stopped, and
 // never runs twice here, even if it comes back meanwhile. There is no overlap at this level, since a
-// Member keeps a partition assigned until its next folder serves it. After assigned is closed the last
+// Member keeps a partition assigned until its next replica serves it. After assigned is closed the last
 // set stays.
 func Supervise(ctx context.Context, assigned <-chan []int, work Work) error {
 	if work.FirstPause <= 0 {

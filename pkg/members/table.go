@@ -46,10 +46,10 @@ type peer struct {
 // itself a TTL after it last heard the peer, through the same stream. So whoever is cut off, paused, or
 // without a bus buries nobody.
 type table struct {
-	self                string
-	partitions, folders int
-	ttl, quiet          time.Duration // quiet: longer between two echoes means that the bus was away
-	handover            time.Duration
+	self                 string
+	partitions, replicas int
+	ttl, quiet           time.Duration // quiet: longer between two echoes means that the bus was away
+	handover             time.Duration
 
 	own     sighting // as last heard
 	echoed  time.Time
@@ -64,7 +64,7 @@ type table struct {
 
 func newTable(cfg Config) *table {
 	return &table{
-		self: cfg.Instance, partitions: cfg.Partitions, folders: cfg.Folders,
+		self: cfg.Instance, partitions: cfg.Partitions, replicas: cfg.PerPartition,
 		ttl: cfg.TTL, quiet: 2 * cfg.Heartbeat, handover: cfg.Handover,
 		peers: map[string]*peer{}, assigned: map[int]time.Time{},
 	}
@@ -165,7 +165,7 @@ func (t *table) voters() []string {
 func (t *table) reassign(now time.Time) []int {
 	voters := t.voters()
 	for p := range t.partitions {
-		owners := Owners(voters, p, t.folders)
+		owners := Owners(voters, p, t.replicas)
 		since, has := t.assigned[p]
 		switch {
 		case slices.Contains(owners, t.self):

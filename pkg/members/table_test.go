@@ -120,10 +120,10 @@ func TestAJoinerKnowsHowLongOthersHaveBeenSilent(t *testing.T) {
 	s.mustKnow()
 }
 
-func TestAMovedPartitionIsKeptUntilAllItsFoldersServeIt(t *testing.T) {
-	for _, folders := range []int{1, 2} {
+func TestAMovedPartitionIsKeptUntilAllItsReplicasServeIt(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
 		s := newScene(t)
-		s.folders = folders
+		s.replicas = replicas
 		all := s.reassign(s.now)
 		if len(all) != 8 {
 			t.Fatalf("alone it folds %v", all)
@@ -132,20 +132,20 @@ func TestAMovedPartitionIsKeptUntilAllItsFoldersServeIt(t *testing.T) {
 		s.says("a", 0, announcement{Serving: all})
 		s.says("b", 0, announcement{Serving: all})
 		if got := s.reassign(s.now); len(got) != 8 {
-			t.Errorf("%d folders: keeps %v before anybody knows that it leaves", folders, got)
+			t.Errorf("%d replicas: keeps %v before anybody knows that it leaves", replicas, got)
 		}
 		s.leave()
 		if got := s.reassign(s.now); len(got) != 8 {
-			t.Errorf("%d folders: keeps %v that the others may be giving up", folders, got)
+			t.Errorf("%d replicas: keeps %v that the others may be giving up", replicas, got)
 		}
 		s.says("a", 0, announcement{Heard: s.last})
 		s.says("b", 0, announcement{Heard: s.last, Serving: all})
-		if got := s.reassign(s.now); folders == 2 && len(got) != 8 || len(got) == 0 {
-			t.Errorf("%d folders: keeps %v while a serves none", folders, got)
+		if got := s.reassign(s.now); replicas == 2 && len(got) != 8 || len(got) == 0 {
+			t.Errorf("%d replicas: keeps %v while a serves none", replicas, got)
 		}
 		s.says("a", 0, announcement{Heard: s.last, Serving: all})
 		if got := s.reassign(s.now); len(got) != 0 {
-			t.Errorf("%d folders: keeps %v that are served", folders, got)
+			t.Errorf("%d replicas: keeps %v that are served", replicas, got)
 		}
 	}
 }

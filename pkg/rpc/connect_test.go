@@ -238,7 +238,7 @@ func TestWhoStopsServingWhileDisconnectedIsNotAskedAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	serving, err := rpc.Serve(nc, "lite.0.read", "folders", 1, func(_ context.Context, payload []byte) ([]byte, error) { return payload, nil })
+	serving, err := rpc.Serve(nc, "lite.0.read", "replicas", 1, func(_ context.Context, payload []byte) ([]byte, error) { return payload, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ import (
 type sharing struct {
 	s        *stack
 	instance string
-	folders  int
+	replicas int
 	service  *billing.Service
 	nc       *nats.Conn
 	views    *switched
@@ -41,15 +41,15 @@ type sharing struct {
 	served map[int]bool
 }
 
-func (s *stack) share(instance string, folders int) *sharing {
+func (s *stack) share(instance string, replicas int) *sharing {
 	s.t.Helper()
 	h := &sharing{
-		s: s, instance: instance, folders: folders, nc: s.server.Conn(s.t), views: &switched{Store: s.views.Store},
+		s: s, instance: instance, replicas: replicas, nc: s.server.Conn(s.t), views: &switched{Store: s.views.Store},
 		blobs: &switchedBlobs{Store: s.blobs.Store}, ended: make(chan struct{}), served: map[int]bool{},
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{s.t}, nil)).With("instance", instance)
 	member := members.NewMembership(h.nc, members.Config{
-		Service: "billing", Instance: instance, Partitions: s.count, Folders: folders,
+		Service: "billing", Instance: instance, Partitions: s.count, PerPartition: replicas,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: 30 * time.Second, Logger: log,
 	})
 	cfg := billing.Config{PartitionCount: s.count, SnapshotMessages: 20, Instance: instance, Live: member.Live, Assigned: member.Assigned(), Served: func(p int, serving bool) {
@@ -111,7 +111,7 @@ func (s *stack) waitShared(all ...*sharing) {
 	}
 	want := map[string][]int{}
 	for p := range s.count {
-		for _, owner := range members.Owners(names, p, all[0].folders) {
+		for _, owner := range members.Owners(names, p, all[0].replicas) {
 			want[owner] = append(want[owner], p)
 		}
 	}
@@ -245,7 +245,7 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	s.mustHaveCharged(ids, charges)
 }
 
-// TestATwinAnswersWhenTheOtherIsKilled: with two folders a partition, nobody waits for a kill to be found.
+// TestATwinAnswersWhenTheOtherIsKilled: with two replicas a partition, nobody waits for a kill to be found.
 func TestATwinAnswersWhenTheOtherIsKilled(t *testing.T) {
 	s := newStack(t)
 	s.count = 4
@@ -305,15 +305,15 @@ func (s *stack) instances(count int) map[string]event.Instance {
 // auditBy has one instance audit a partition.
 func (s *stack) auditBy(instance string, partition int) *event.AuditAnswer {
 	s.t.Helper()
-	a := s.ask(event.FolderSubject(partition, instance), &event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
+	a := s.ask(event.ReplicaSubject(partition, instance), &event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
 	if a.Status != event.QueryStatus_QUERY_OK {
 		s.t.Fatalf("audit by %s: %v", instance, a.Status)
 	}
 	return a.GetAudit()
 }
 
-// TestEveryFolderCanBeAskedForAnAudit: who asks must be able to find all of them, and each by its name.
-func TestEveryFolderCanBeAskedForAnAudit(t *testing.T) {
+// TestEveryReplicaCanBeAskedForAnAudit: who asks must be able to find all of them, and each by its name.
+func TestEveryReplicaCanBeAskedForAnAudit(t *testing.T) {
 	s := newStack(t)
 	s.count = 4
 	all := []*sharing{s.share("i-1", 2), s.share("i-2", 2), s.share("i-3", 2)}
@@ -321,22 +321,22 @@ func TestEveryFolderCanBeAskedForAnAudit(t *testing.T) {
 	ids := s.accounts()
 	names := []string{"i-1", "i-2", "i-3"}
 	known := s.instances(3)
-	folders := map[int]int{}
+	replicas := map[int]int{}
 	for _, h := range all {
 		i := known[h.instance]
 		if i.Partitions != 4 || !slices.Equal(i.Live, names) || !slices.Equal(i.Serves, h.serves()) {
 			t.Errorf("%s says %+v, serves %v", h.instance, i, h.serves())
 		}
 		for _, p := range i.Serves {
-			folders[p]++
+			replicas[p]++
 			if a := s.auditBy(h.instance, p); !a.Match || a.Partition != uint32(p) || a.LastSequence == 0 {
 				t.Errorf("audit by %s: %v", h.instance, a)
 			}
 		}
 	}
 	for p := range ids {
-		if folders[p] != 2 {
-			t.Errorf("partition %d has %d folders", p, folders[p])
+		if replicas[p] != 2 {
+			t.Errorf("partition %d has %d replicas", p, replicas[p])
 		}
 	}
 	// At the same place all have the same state, whoever came to it.
@@ -357,7 +357,7 @@ func TestEveryFolderCanBeAskedForAnAudit(t *testing.T) {
 	<-all[0].ended
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := rpc.CallOnce(ctx, s.nc, event.FolderSubject(0, "i-1"), nil); !errors.Is(err, rpc.ErrUnavailable) {
+	if _, err := rpc.CallOnce(ctx, s.nc, event.ReplicaSubject(0, "i-1"), nil); !errors.Is(err, rpc.ErrUnavailable) {
 		t.Errorf("one that has left: %v, want %v", err, rpc.ErrUnavailable)
 	}
 }

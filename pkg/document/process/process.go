@@ -71,7 +71,7 @@ func (p Program) Run(ctx context.Context) error {
 	}
 	metrics := telemetry.NewMetrics()
 	member := members.NewMembership(nc, members.Config{
-		Service: p.Name, Partitions: env.service.PartitionCount, Replicas: env.service.Bounds.Replicas, Logger: log,
+		Service: p.Name, Partitions: env.service.PartitionCount, BucketReplicas: env.service.Bounds.Replicas, Logger: log,
 	})
 	env.service.Assigned, env.service.Served = member.Assigned(), member.Serving
 	service, err := p.New(env.service, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: log, Metrics: metrics})

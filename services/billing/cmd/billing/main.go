@@ -156,10 +156,10 @@ func run(ctx context.Context) error {
 	return group.Run(ctx)
 }
 
-// folders of each partition: while one is lost the other answers.
-const folders = 2
+// replicas of each partition: while one is lost the other answers.
+const replicas = 2
 
-// handover is how long a partition that has moved is folded on at most: its next folder reads a snapshot
+// handover is how long a partition that has moved is folded on at most: its next replica reads a snapshot
 // and what the journal holds since.
 const handover = 30 * time.Second
 
@@ -170,8 +170,8 @@ func share(cfg *settings, nc *nats.Conn, log *slog.Logger) *members.Membership {
 		return nil
 	}
 	member := members.NewMembership(nc, members.Config{
-		Service: "billing", Partitions: cfg.billing.PartitionCount, Folders: folders, Handover: handover,
-		Replicas: cfg.billing.Replicas, Logger: log,
+		Service: "billing", Partitions: cfg.billing.PartitionCount, PerPartition: replicas, Handover: handover,
+		BucketReplicas: cfg.billing.Replicas, Logger: log,
 	})
 	cfg.billing.Assigned, cfg.billing.Served = member.Assigned(), member.Serving
 	cfg.billing.Instance, cfg.billing.Live = member.Instance(), member.Live

@@ -264,7 +264,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	return err
 }
 
-// serveQueries answers those that any folder of the partition may answer, and those that are for this
+// serveQueries answers those that any replica of the partition may answer, and those that are for this
 // one, until stop is called.
 func (p *Partition) serveQueries() (stop func(context.Context), err error) {
 	var servers []*rpc.Server
@@ -279,8 +279,8 @@ func (p *Partition) serveQueries() (stop func(context.Context), err error) {
 		p.audits.wait()
 	}
 	for subject, queue := range map[string]string{
-		event.QuerySubject(p.cfg.Partition):                  queryQueue,
-		event.FolderSubject(p.cfg.Partition, p.cfg.Instance): p.cfg.Instance,
+		event.QuerySubject(p.cfg.Partition):                   queryQueue,
+		event.ReplicaSubject(p.cfg.Partition, p.cfg.Instance): p.cfg.Instance,
 	} {
 		server, err := rpc.Serve(p.deps.NC, subject, queue, queryWorkers, p.query, rpc.WithLogger(p.log))
 		if err != nil {

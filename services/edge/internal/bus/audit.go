@@ -22,7 +22,7 @@ const (
 	// auditAsk bounds the wait for one answer. The audit goes on meanwhile, and who asks again joins it:
 	// whether its instance is still there is looked at in between.
 	auditAsk = 10 * time.Second
-	// auditPause lies before a folder is asked again, auditTries times at most where it says that it can't.
+	// auditPause lies before a replica is asked again, auditTries times at most where it says that it can't.
 	auditPause = 250 * time.Millisecond
 	auditTries = 20
 
@@ -33,12 +33,12 @@ const (
 )
 
 var (
-	errMissing = errors.New("not all folders are known")
+	errMissing = errors.New("not all replicas are known")
 	errMoved   = errors.New("the instance does not fold the partition any more")
 )
 
-// folders are the names of the instances that fold each partition.
-type folders [][]string
+// replicas are the names of the instances that fold each partition.
+type replicas [][]string
 
 // Audit has every instance that folds a billing partition fold its journal again, and returns an answer
 // for each partition: a match where all of them match, and those at the same place have the same state.
@@ -57,7 +57,7 @@ func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
 			return callFault(err, false)
 		}
 		audits[p] = mergeAudits(answers)
-		b.cfg.Logger.Info("audited", "partition", p, "folders", len(answers), "sequence", audits[p].LastSequence, "match", audits[p].Match)
+		b.cfg.Logger.Info("audited", "partition", p, "replicas", len(answers), "sequence", audits[p].LastSequence, "match", audits[p].Match)
 		return nil
 	})
 	if err != nil {
@@ -67,15 +67,15 @@ func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
 }
 
 // rollCall finds who folds what. It is done when all billing instances that are alive were heard, and
-// each partition has a folder.
-func (b *Bus) rollCall(ctx context.Context) (folders, error) {
+// each partition has a replica.
+func (b *Bus) rollCall(ctx context.Context) (replicas, error) {
 	ctx, cancel := context.WithTimeout(ctx, rollWait)
 	defer cancel()
 	var err error
 	for wait := rollFirst; ctx.Err() == nil; wait *= 2 {
 		listening, stop := context.WithTimeout(ctx, wait)
 		var answers [][]byte
-		var found folders
+		var found replicas
 		answers, err = rpc.Gather(listening, b.nc, event.InstancesSubject, nil)
 		if err == nil {
 			found, err = b.whoFolds(answers)
@@ -92,8 +92,8 @@ func (b *Bus) rollCall(ctx context.Context) (folders, error) {
 }
 
 // whoFolds puts together what instances say of themselves.
-func (b *Bus) whoFolds(answers [][]byte) (folders, error) {
-	found := make(folders, b.cfg.Partitions)
+func (b *Bus) whoFolds(answers [][]byte) (replicas, error) {
+	found := make(replicas, b.cfg.Partitions)
 	heard, named := map[string]bool{}, map[string]bool{}
 	for _, data := range answers {
 		i, err := b.instance(data)
@@ -123,7 +123,7 @@ func (b *Bus) whoFolds(answers [][]byte) (folders, error) {
 	return found, nil
 }
 
-// auditPartition has all folders of a partition audit it. Those that give it up meanwhile are left out,
+// auditPartition has all replicas of a partition audit it. Those that give it up meanwhile are left out,
 // unless none remains: then whoever folds it instead is asked.
 func (b *Bus) auditPartition(ctx context.Context, partition int, names []string) ([]*event.AuditAnswer, error) {
 	for {
@@ -134,7 +134,7 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string)
 		)
 		for _, name := range names {
 			group.Go(func() error {
-				answer, err := b.auditFolder(ctx, partition, name)
+				answer, err := b.auditReplica(ctx, partition, name)
 				if errors.Is(err, errMoved) {
 					return nil
 				}
@@ -158,15 +158,15 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string)
 	}
 }
 
-// auditFolder has one instance audit a partition; errMoved where it does not fold it any more.
-func (b *Bus) auditFolder(ctx context.Context, partition int, name string) (*event.AuditAnswer, error) {
+// auditReplica has one instance audit a partition; errMoved where it does not fold it any more.
+func (b *Bus) auditReplica(ctx context.Context, partition int, name string) (*event.AuditAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
 	if err != nil {
 		return nil, err
 	}
 	for tries := 1; ; {
 		attempt, cancel := context.WithTimeout(ctx, auditAsk)
-		data, err := rpc.CallOnce(attempt, b.nc, event.FolderSubject(partition, name), query)
+		data, err := rpc.CallOnce(attempt, b.nc, event.ReplicaSubject(partition, name), query)
 		cancel()
 		var refused *rpc.Error
 		switch {
@@ -203,7 +203,7 @@ func (b *Bus) auditFolder(ctx context.Context, partition int, name string) (*eve
 	}
 }
 
-// mergeAudits is the answer of all folders of a partition: the first that does not match, else that of
+// mergeAudits is the answer of all replicas of a partition: the first that does not match, else that of
 // the fold that is furthest.
 func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	slices.SortFunc(answers, func(a, b *event.AuditAnswer) int { return cmp.Compare(b.LastSequence, a.LastSequence) })

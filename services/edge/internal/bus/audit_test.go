@@ -63,7 +63,7 @@ func (a *auditor) serve(t *testing.T, w *world) {
 		return json.Marshal(a.is)
 	})
 	for p := range w.partitions {
-		serve(event.FolderSubject(p, a.is.Name), func() ([]byte, error) { return a.audit(p) })
+		serve(event.ReplicaSubject(p, a.is.Name), func() ([]byte, error) { return a.audit(p) })
 	}
 	if err := w.nc.Flush(); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func mustAudit(t *testing.T, b *running) []*event.AuditAnswer {
 	return answers
 }
 
-func TestAuditAsksEveryFolderOfEveryPartition(t *testing.T) {
+func TestAuditAsksEveryReplicaOfEveryPartition(t *testing.T) {
 	w := newBareWorld(t, 3)
 	i1, i2 := w.auditor(t, "i-1", 0, 1, 2), w.auditor(t, "i-2", 0, 2)
 	b := w.bus(t, nil)
@@ -130,7 +130,7 @@ func TestAuditAsksEveryFolderOfEveryPartition(t *testing.T) {
 	}
 }
 
-func TestAuditMatchesOnlyWhereAllFoldersDo(t *testing.T) {
+func TestAuditMatchesOnlyWhereAllReplicasDo(t *testing.T) {
 	w := newBareWorld(t, 4)
 	i1, i2 := w.auditor(t, "i-1", 0, 1, 2, 3), w.auditor(t, "i-2", 0, 1, 2, 3)
 	// 0: one of them differs from its own replay. 1: both have theirs, at the same place, and differ.

@@ -16,7 +16,7 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 )
 
-// fold is what the fake folders do with a message; it returns the subject and bytes of an answer.
+// fold is what the fake replicas do with a message; it returns the subject and bytes of an answer.
 type fold func(m journal.Message) (answers []answer)
 
 type answer struct {
