@@ -174,10 +174,11 @@ func follow(t *testing.T, c *client, stream string) {
 	if !errors.Is(err, errEnough) {
 		t.Errorf("follow %s: %v", stream, err)
 	}
-	if _, err := j.Get(ctx, state.Last+1); err != nil {
+	m, err := j.Get(ctx, state.Last+1)
+	if err != nil {
 		t.Errorf("read from %s: %v", stream, err)
 	}
-	if _, err := j.SeekTime(ctx, state.LastTime); err != nil {
+	if _, err := j.SeekTime(ctx, m.Time); err != nil {
 		t.Errorf("search %s: %v", stream, err)
 	}
 	if err := c.Publish("$JS.FC."+stream+".consumer.token", nil); err != nil {

@@ -476,7 +476,7 @@ func (w *world) projected() {
 		if err != nil {
 			return false
 		}
-		checkpoint, err := w.views.Store.Checkpoint(w.t.Context(), j.Name())
+		checkpoint, err := w.views.Store.Checkpoint(w.t.Context(), w.policy.Domain.Stream(0))
 		return err == nil && checkpoint >= last
 	})
 }

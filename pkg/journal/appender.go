@@ -121,27 +121,11 @@ type Appender[T any] struct {
 	keepMu sync.Mutex
 	kept   []keptBatch // oldest first
 	resent uint64      // number of the batch last sent by Resend
-
-	stats appenderStats
 }
 
 type keptBatch struct {
 	number uint64
 	data   []byte
-}
-
-type appenderStats struct {
-	batches, items, bytes, attempts, failed atomic.Uint64
-}
-
-// Stats are counted since the appender was made.
-type Stats struct {
-	Batches  uint64 // acknowledged
-	Items    uint64 // in them
-	Bytes    uint64 // in them
-	Attempts uint64 // messages published; more than Batches where some were again
-	Failed   uint64 // items that were given to Failed
-	Queued   int    // items that wait now
 }
 
 // NewAppender checks the configuration. Nothing leaves before Run.
@@ -209,23 +193,10 @@ func (a *Appender[T]) Resend(number uint64) error {
 		return fmt.Errorf("resend batch %d to %s: %w", number, a.cfg.Subject, ErrForgotten)
 	}
 	a.resent = number
-	a.stats.attempts.Add(1)
 	if err := a.nc.PublishRequest(a.cfg.Subject, a.reply(number, 0), a.kept[i].data); err != nil {
 		return fmt.Errorf("resend batch %d to %s: %w", number, a.cfg.Subject, err)
 	}
 	return nil
-}
-
-// Stats can be read at any time.
-func (a *Appender[T]) Stats() Stats {
-	a.mu.Lock()
-	queued := len(a.queue)
-	a.mu.Unlock()
-	s := &a.stats
-	return Stats{
-		Batches: s.batches.Load(), Items: s.items.Load(), Bytes: s.bytes.Load(),
-		Attempts: s.attempts.Load(), Failed: s.failed.Load(), Queued: queued,
-	}
 }
 
 // Run appends until ctx ends; then it takes no more items, writes those that
@@ -341,7 +312,6 @@ func (a *Appender[T]) failRest() (n int) {
 }
 
 func (a *Appender[T]) fail(n int, number uint64, err error) {
-	a.stats.failed.Add(uint64(n))
 	a.cfg.Failed(a.items[:n], number, fmt.Errorf("append to %s: %w", a.cfg.Subject, err))
 	a.drop(n)
 }
@@ -373,9 +343,6 @@ func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 		a.fail(n, a.number, err)
 		return
 	}
-	a.stats.batches.Add(1)
-	a.stats.items.Add(uint64(n))
-	a.stats.bytes.Add(uint64(len(data)))
 	a.cfg.Acked(a.items[:n], a.number, sequence)
 	a.drop(n)
 }

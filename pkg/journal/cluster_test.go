@@ -20,8 +20,8 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	ensure(t, nc, replicated)
 	j := journal.Open(nc, "BILLING_0")
 	var o outcomes
-	cfg := config(&o) // MaxWait 0: nothing may fail
-	cfg.MaxItems = 10
+	cfg := config(&o)                    // MaxWait 0: nothing may fail
+	cfg.MaxItems, cfg.MaxQueue = 10, 100 // many batches, not large ones
 	a, stop := start(t, nc, cfg)
 	var check sequenceCheck
 	end := follow(t, journal.Open(c.Conn(t), "BILLING_0"), 0, check.handle)

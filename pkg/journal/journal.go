@@ -79,9 +79,6 @@ func Open(nc *nats.Conn, stream string) *Journal {
 	return &Journal{nc: nc, stream: stream}
 }
 
-// Name is the name of the stream.
-func (j *Journal) Name() string { return j.stream }
-
 // Message as a fold sees it. The data belongs to the receiver.
 type Message struct {
 	Sequence uint64
@@ -92,12 +89,9 @@ type Message struct {
 
 // State is what the leader of a stream says it holds.
 type State struct {
-	Messages  uint64    `json:"messages"`
-	Bytes     uint64    `json:"bytes"`
-	First     uint64    `json:"first_seq"` // Last+1 where the stream is empty and was not always
-	FirstTime time.Time `json:"first_ts"`
-	Last      uint64    `json:"last_seq"`
-	LastTime  time.Time `json:"last_ts"`
+	Messages uint64 `json:"messages"`
+	First    uint64 `json:"first_seq"` // Last+1 where the stream is empty and was not always
+	Last     uint64 `json:"last_seq"`
 }
 
 // apiError is a refusal by the JetStream API.
@@ -156,12 +150,6 @@ func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 // Get reads one message, ErrNoMessage where there is none.
 func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
 	return j.get(ctx, map[string]any{"seq": sequence})
-}
-
-// TimeOf says when the leader took a message, ErrNoMessage where there is none.
-func (j *Journal) TimeOf(ctx context.Context, sequence uint64) (time.Time, error) {
-	m, err := j.Get(ctx, sequence)
-	return m.Time, err
 }
 
 // SeekTime is the sequence of the first message at or after t; where there is

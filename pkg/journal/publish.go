@@ -148,7 +148,6 @@ func (a *Appender[T]) send(t *attempts, data []byte) bool {
 		t.cause = nats.ErrDisconnected
 		return false
 	}
-	a.stats.attempts.Add(1)
 	if err := a.nc.PublishRequest(a.cfg.Subject, a.reply(a.number, t.sent+1), data); err != nil {
 		t.cause = err
 		return false

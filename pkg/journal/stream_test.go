@@ -125,14 +125,14 @@ func TestSeekTimeFindsTheFirstMessageNotBefore(t *testing.T) {
 	}
 	publish(t, nc, testSubject, "a", "b", "c", "d")
 	for sequence := uint64(1); sequence <= 4; sequence++ {
-		when, err := j.TimeOf(t.Context(), sequence)
+		m, err := j.Get(t.Context(), sequence)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, err := j.SeekTime(t.Context(), when); err != nil || at != sequence {
+		if at, err := j.SeekTime(t.Context(), m.Time); err != nil || at != sequence {
 			t.Errorf("at the time of %d: %d, %v", sequence, at, err)
 		}
-		if at, err := j.SeekTime(t.Context(), when.Add(1)); err != nil || at != sequence+1 {
+		if at, err := j.SeekTime(t.Context(), m.Time.Add(1)); err != nil || at != sequence+1 {
 			t.Errorf("just after %d: %d, %v", sequence, at, err)
 		}
 	}

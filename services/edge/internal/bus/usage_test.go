@@ -421,7 +421,7 @@ func TestServedWaitsForRoomInsteadOfDropping(t *testing.T) {
 		}
 	}()
 	l := b.usage[0]
-	journaltest.Eventually(t, "queue full", func() bool { return l.appender.Stats().Queued == 2 })
+	journaltest.Eventually(t, "queue full", func() bool { return len(l.tokens) == 2 })
 	start(t, b)
 	<-done
 	journaltest.Eventually(t, "settlements folded", f.is(func() bool { return len(f.served) == n }))
