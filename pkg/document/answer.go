@@ -117,7 +117,7 @@ func (s *session) settle(ctx context.Context, g *settlements) error {
 		s.settlers[g.partition] = appender
 		s.group.Go(func() error { return appender.Run(ctx) })
 	}
-	for retry := newBackoff(); ; {
+	for retry := newRetry(); ; {
 		err := appender.Add(g)
 		if !errors.Is(err, journal.ErrBusy) {
 			return err
@@ -125,7 +125,7 @@ func (s *session) settle(ctx context.Context, g *settlements) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		retry.wait(ctx)
+		retry.Wait(ctx)
 	}
 }
 

@@ -63,7 +63,7 @@ func (q *blobQueue) done(key string) {
 func (s *session) deleteBlobs(ctx context.Context) error {
 	poll := time.NewTicker(s.e.cfg.Bounds.SweepPoll)
 	defer poll.Stop()
-	retry := newBackoff()
+	retry := newRetry()
 	for {
 		select {
 		case <-s.blobs.wake:
@@ -78,10 +78,10 @@ func (s *session) deleteBlobs(ctx context.Context) error {
 				}
 				s.e.metrics.failures.WithLabelValues("blob").Inc()
 				s.log.Warn("a blob was not deleted and will be later", "error", err)
-				retry.wait(ctx)
+				retry.Wait(ctx)
 				continue
 			}
-			retry.reset()
+			retry.Reset()
 			s.blobs.done(key)
 			s.e.metrics.swept.WithLabelValues("blobs").Inc()
 		}

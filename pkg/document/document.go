@@ -276,10 +276,10 @@ func (e *Engine) serve(ctx context.Context, partition int) error {
 		}
 		return err
 	}
-	retry := newBackoff()
+	retry := newRetry()
 	for ctx.Err() == nil {
 		e.setServing(partition, false)
-		err := e.newSession(partition).run(ctx, retry)
+		err := e.newSession(partition).run(ctx, &retry)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -288,7 +288,7 @@ func (e *Engine) serve(ctx context.Context, partition int) error {
 		}
 		e.metrics.restarts.Inc()
 		e.deps.Logger.Warn("folding again from the checkpoint", "partition", partition, "cause", err)
-		retry.wait(ctx)
+		retry.Wait(ctx)
 	}
 	return nil
 }

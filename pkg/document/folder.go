@@ -33,7 +33,7 @@ func (s *session) handle(ctx context.Context, m journal.Message) error {
 	folded := &message{sequence: m.Sequence, source: batch.Source, number: batch.Number}
 	if repeat {
 		s.answerAgain(batch)
-		return s.finish(ctx, folded, nil, now)
+		return s.finish(ctx, folded, nil)
 	}
 	known, err := s.load(ctx, m.Sequence, batch)
 	if err != nil {
@@ -48,18 +48,18 @@ func (s *session) handle(ctx context.Context, m journal.Message) error {
 	}
 	s.answer(folded.source, folded.number, folded.sequence, folded.answers)
 	s.remember(folded)
-	return s.finish(ctx, folded, groups, now)
+	return s.finish(ctx, folded, groups)
 }
 
 // finish gives the message to the projection and its settlements to billing.
-func (s *session) finish(ctx context.Context, m *message, groups []*settlements, now int64) error {
+func (s *session) finish(ctx context.Context, m *message, groups []*settlements) error {
 	m.state = s.state.Snapshot()
 	m.unsettled.Store(int32(len(groups)))
 	bytes, messages := s.pending.add(m)
 	s.e.metrics.messages.Inc()
 	s.e.metrics.overlay.Set(float64(bytes))
 	s.e.metrics.unprojected.Set(float64(messages))
-	s.foldedTo(m.sequence, now)
+	s.folded.Set(m.sequence)
 	for _, g := range groups {
 		g.message = m
 		if err := s.settle(ctx, g); err != nil {
@@ -217,7 +217,7 @@ func (s *session) loadInto(ctx context.Context, collection string, ids []string,
 // It comes before the reads: one server never goes back in what it shows.
 func (s *session) waitCurrent(ctx context.Context) error {
 	projected := s.pending.projectedTo()
-	for retry := newBackoff(); ; {
+	for retry := newRetry(); ; {
 		checkpoint, err := s.e.deps.Views.Checkpoint(ctx, s.stream)
 		if err != nil {
 			return fmt.Errorf("read checkpoint of %s: %w", s.stream, err)
@@ -225,7 +225,7 @@ func (s *session) waitCurrent(ctx context.Context) error {
 		if checkpoint >= projected {
 			return nil
 		}
-		if retry.wait(ctx); ctx.Err() != nil {
+		if retry.Wait(ctx); ctx.Err() != nil {
 			return fmt.Errorf("%w: at %d, and %d before", errBehind, checkpoint, projected)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *session) list(ctx context.Context, payload []byte) ([]byte, error) {
 	if request.NowMs == 0 {
 		request.NowMs = s.e.now()
 	}
-	if err := s.pending.waitProjected(ctx, s.folded.Load()); err != nil {
+	if err := s.pending.waitProjected(ctx, s.folded.Get()); err != nil {
 		return nil, &rpc.Error{Code: CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
 	}
 	if s.pulse.lost() {

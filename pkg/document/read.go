@@ -58,7 +58,7 @@ func (r *reader) receive(request *rpc.Request) {
 		r.refuse(job)
 		return
 	}
-	if batch.AfterSequence > r.s.folded.Load() {
+	if batch.AfterSequence > r.s.folded.Get() {
 		for i := range batch.Reads {
 			job.indexes = append(job.indexes, i)
 		}
@@ -175,7 +175,7 @@ func (r *reader) do(ctx context.Context, job *readJob) {
 // versions and one for outcomes. It answers all or, with an error, nothing.
 func (r *reader) load(ctx context.Context, job *readJob) error {
 	s := r.s
-	if err := s.waitFolded(ctx, job.batch.AfterSequence); err != nil {
+	if err := s.folded.Until(ctx, job.batch.AfterSequence); err != nil {
 		return fmt.Errorf("wait for message %d: %w", job.batch.AfterSequence, err)
 	}
 	documents, err := r.loadDocuments(ctx, job)

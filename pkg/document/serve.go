@@ -49,7 +49,7 @@ func (s *session) serve(ctx, session context.Context) error {
 		return err
 	}
 	s.e.setServing(s.partition, true)
-	s.log.Info("serving", "sequence", s.folded.Load())
+	s.log.Info("serving", "sequence", s.folded.Get())
 	s.sweep(ctx)
 	s.e.setServing(s.partition, false)
 	return nil

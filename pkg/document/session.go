@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 )
 
 // errAhead says that somebody else has projected this partition further than this session has: what
@@ -43,11 +44,8 @@ type session struct {
 	once     sync.Once
 	broken   chan error // holds one
 
-	folded     atomic.Uint64 // sequence of the last message folded
-	foldedMS   atomic.Int64  // the fold's time there
+	folded     wait.Position
 	committing atomic.Uint64 // checkpoint that a commit under way moves to
-	movedMu    sync.Mutex
-	moved      chan struct{} // closed and replaced when folded grows, where somebody waits
 
 	// Of the goroutine that folds.
 	state    *fold.State
@@ -71,7 +69,7 @@ func (e *Engine) newSession(partition int) *session {
 }
 
 // run folds until ctx ends or something fails that starting again may cure.
-func (s *session) run(ctx context.Context, retry *backoff) error {
+func (s *session) run(ctx context.Context, retry *wait.Backoff) error {
 	checkpoint, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -112,7 +110,7 @@ func (s *session) run(ctx context.Context, retry *backoff) error {
 		defer func(begun time.Time) {
 			// Two that project one partition end each other: who has just come steps back.
 			if time.Since(begun) > steady {
-				retry.reset()
+				retry.Reset()
 			}
 		}(time.Now())
 		return s.serve(serving, ctx)
@@ -147,8 +145,7 @@ func (s *session) open(ctx context.Context) (checkpoint uint64, err error) {
 		}
 		s.state = fold.NewState(state)
 		s.pending = newPendingLog(s.e.cfg.Bounds.OverlayBytes, s.e.cfg.Bounds.OverlayMessages, checkpoint, s.state.TimeMS())
-		s.folded.Store(checkpoint)
-		s.foldedMS.Store(s.state.TimeMS())
+		s.folded.Set(checkpoint)
 		s.committing.Store(checkpoint)
 		return checkpoint, nil
 	}
@@ -170,42 +167,10 @@ func (s *session) loadState(ctx context.Context) (*event.DomainState, error) {
 	return state, nil
 }
 
-// waitFolded waits until the fold has come to sequence.
-func (s *session) waitFolded(ctx context.Context, sequence uint64) error {
-	for {
-		s.movedMu.Lock()
-		if s.moved == nil {
-			s.moved = make(chan struct{})
-		}
-		moved := s.moved
-		s.movedMu.Unlock()
-		if s.folded.Load() >= sequence {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// foldedTo lets those go on who wait for the fold.
-func (s *session) foldedTo(sequence uint64, nowMS int64) {
-	s.foldedMS.Store(nowMS)
-	s.folded.Store(sequence)
-	s.movedMu.Lock()
-	if s.moved != nil {
-		close(s.moved)
-		s.moved = nil
-	}
-	s.movedMu.Unlock()
-}
-
 // attempt calls the read model or the blob store until it answers; ctx's error where that ends first.
 // An error that trying again can't cure is returned.
 func (s *session) attempt(ctx context.Context, what string, call func(context.Context) error) error {
-	for retry := newBackoff(); ; {
+	for retry := newRetry(); ; {
 		bounded, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
 		err := call(bounded)
 		cancel()
@@ -218,37 +183,14 @@ func (s *session) attempt(ctx context.Context, what string, call func(context.Co
 		}
 		s.e.metrics.failures.WithLabelValues(what).Inc()
 		s.log.Warn("call failed and will be tried again", "call", what, "error", err)
-		retry.wait(ctx)
+		retry.Wait(ctx)
 	}
 }
 
-// backoff waits longer each time, up to a second. Not for concurrent use, except reset beside nothing.
-type backoff struct {
-	next atomic.Int64
+// newRetry paces calls that are tried again.
+func newRetry() wait.Backoff {
+	return wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 }
 
-const (
-	firstWait = 10 * time.Millisecond
-	mostWait  = time.Second
-	// steady is how long a session has to serve for its end to be the first failure, not one more.
-	steady = 10 * time.Second
-)
-
-func newBackoff() *backoff {
-	b := &backoff{}
-	b.reset()
-	return b
-}
-
-func (b *backoff) reset() { b.next.Store(int64(firstWait)) }
-
-func (b *backoff) wait(ctx context.Context) {
-	d := time.Duration(b.next.Load())
-	b.next.Store(int64(min(2*d, mostWait)))
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
+// steady is how long a session has to serve for its end to be the first failure, not one more.
+const steady = 10 * time.Second

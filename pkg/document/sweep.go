@@ -79,12 +79,12 @@ func (s *session) newSweepAppender() (*journal.Appender[*event.Request], error) 
 func (s *session) expire(ctx context.Context, item string) error {
 	id := event.NewRequestID()
 	r := &event.Request{RequestId: id[:], Item: item, Action: &event.Request_Expire{Expire: &event.Expire{}}}
-	for retry := newBackoff(); ; {
+	for retry := newRetry(); ; {
 		err := s.sweeps.Add(r)
 		if !errors.Is(err, journal.ErrBusy) || ctx.Err() != nil {
 			return err
 		}
-		retry.wait(ctx)
+		retry.Wait(ctx)
 	}
 }
 
@@ -192,7 +192,7 @@ func (s *session) sweepOrphans(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read end of %s: %w", s.stream, err)
 	}
-	if err := s.waitFolded(ctx, last); err != nil {
+	if err := s.folded.Until(ctx, last); err != nil {
 		return fmt.Errorf("wait for message %d: %w", last, err)
 	}
 	prefix := fmt.Sprintf("%s/%d/", s.e.cfg.Policy.Domain, s.partition)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/wait"
 )
 
 const (
@@ -92,14 +94,14 @@ type follower struct {
 
 	// patience is how long to wait for the server when attaching. A question
 	// that was lost with its connection is never answered, so it is short at first.
-	patience *backoff
+	patience wait.Backoff
 }
 
 func (f *follower) run(ctx context.Context) error {
 	status := f.journal.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer f.journal.nc.RemoveStatusListener(status)
-	retry := newBackoff(10*time.Millisecond, time.Second)
-	f.patience = newBackoff(time.Second, apiWait)
+	retry := wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+	f.patience = wait.Backoff{First: time.Second, Most: apiWait}
 	for doubts := 0; ; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -107,8 +109,8 @@ func (f *follower) run(ctx context.Context) error {
 		before := f.next
 		err := f.once(ctx, status)
 		if f.next > before {
-			retry.reset()
-			f.patience.reset()
+			retry.Reset()
+			f.patience.Reset()
 			doubts = 0
 		}
 		switch {
@@ -122,14 +124,14 @@ func (f *follower) run(ctx context.Context) error {
 			if doubts++; doubts >= confirmations {
 				return err
 			}
-			if !newBackoff(confirmWait, confirmWait).wait(ctx) {
+			if !wait.For(ctx, confirmWait) {
 				return ctx.Err()
 			}
 			continue
 		default:
 			return err
 		}
-		if !retry.wait(ctx) {
+		if !retry.Wait(ctx) {
 			return ctx.Err()
 		}
 	}
@@ -146,7 +148,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	if j.nc.IsClosed() {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}
-	asking, cancel := context.WithTimeout(ctx, f.patience.step())
+	asking, cancel := context.WithTimeout(ctx, f.patience.Next())
 	state, err := j.State(asking)
 	cancel()
 	switch {
@@ -235,7 +237,7 @@ func (a *attachment) run(status <-chan nats.Status) error {
 		return again(err)
 	}
 	name := inbox[strings.LastIndexByte(inbox, '.')+1:]
-	creating, cancel := context.WithTimeout(a.ctx, a.f.patience.next)
+	creating, cancel := context.WithTimeout(a.ctx, a.f.patience.Next())
 	err = a.create(creating, name, inbox)
 	cancel()
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/wait"
 )
 
 // What one message to an appender's inbox says about its batch.
@@ -83,23 +85,22 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 	var (
 		t       attempts
 		until   time.Time
-		ackWait = newBackoff(a.cfg.AckWait, 8*a.cfg.AckWait)
-		pause   = newBackoff(10*time.Millisecond, time.Second)
+		ackWait = wait.Backoff{First: a.cfg.AckWait, Most: 8 * a.cfg.AckWait}
+		pause   = wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 	)
 	if a.cfg.MaxWait > 0 {
 		until = time.Now().Add(a.cfg.MaxWait)
 	}
 	for {
-		wait := pause.next
+		pauses := &pause
 		if a.send(&t, data) {
-			wait = ackWait.step()
-		} else {
-			pause.step()
+			pauses = &ackWait
 		}
+		most := pauses.Next()
 		for again := false; !again; {
-			left := wait
+			left := most
 			if !until.IsZero() {
-				left = min(wait, time.Until(until))
+				left = min(most, time.Until(until))
 			}
 			if left <= 0 && !until.IsZero() && !time.Now().Before(until) {
 				return 0, a.gaveUp(&t)
@@ -119,7 +120,7 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 				if err := a.judge(&t, ans); err != nil {
 					return 0, err
 				}
-				wait = pause.step()
+				most = pause.Next()
 			case s := <-status:
 				// An acknowledgement sent to the lost connection never comes.
 				again = s == nats.CONNECTED
@@ -127,7 +128,7 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 					return 0, a.gaveUp(&t)
 				}
 			case <-a.timer.C:
-				again = left == wait
+				again = left == most
 			case <-ctx.Done():
 				return 0, a.gaveUp(&t)
 			}

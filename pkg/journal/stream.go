@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/wait"
 )
 
 // partitionsKey is where a stream's metadata keeps the number of partitions it
@@ -60,7 +62,7 @@ func Ensure(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int
 
 // ensureWhenReady asks again while JetStream, or its quorum, is not up.
 func ensureWhenReady(ctx context.Context, js jetstream.JetStream, s Stream, partitions int) error {
-	backoff := newBackoff(20*time.Millisecond, time.Second)
+	retry := wait.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, apiWait)
 		err := ensure(attempt, js, s, partitions)
@@ -68,7 +70,7 @@ func ensureWhenReady(ctx context.Context, js jetstream.JetStream, s Stream, part
 		if err == nil || !notReady(err) {
 			return err
 		}
-		if !backoff.wait(ctx) {
+		if !retry.Wait(ctx) {
 			return errors.Join(err, ctx.Err())
 		}
 	}

@@ -74,7 +74,7 @@ func (p *Partition) loadOnce(ctx context.Context) error {
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
 	p.lastSnapshot = fold.Sequence()
-	p.position.set(fold.Sequence())
+	p.position.Set(fold.Sequence())
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
@@ -76,7 +77,7 @@ type Partition struct {
 	fold       *account.Fold
 	projection *projection.Projection
 
-	position position // of what is folded, answered and pushed
+	position wait.Position // of what is folded, answered and pushed
 	audits   audits
 	explains chan struct{} // bounds how many journals are folded again at a time
 	ready    chan struct{}
@@ -195,7 +196,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {
 		return err
 	}
-	p.position.set(m.Sequence)
+	p.position.Set(m.Sequence)
 	return nil
 }
 
@@ -299,7 +300,7 @@ func (p *Partition) publishPrices(ctx context.Context) error {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
-		changed := p.position.changed() // before looking, so that no move is missed
+		changed := p.position.Next()
 		p.mu.Lock()
 		same := samePrices(p.fold.Prices(), want)
 		p.mu.Unlock()
@@ -334,7 +335,8 @@ func (p *Partition) tick(ctx context.Context) error {
 	const every, most = 100 * time.Millisecond, time.Minute
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	pause, next, last := time.Second, time.Time{}, int64(0)
+	pause := wait.Backoff{First: time.Second, Most: most}
+	next, last := time.Time{}, int64(0)
 	for {
 		select {
 		case <-ticker.C:
@@ -349,9 +351,9 @@ func (p *Partition) tick(ctx context.Context) error {
 			continue
 		}
 		if due != last { // else the last one did not help, as with a clock far ahead of the journal's
-			pause = time.Second
+			pause.Reset()
 		}
-		next, pause, last = now.Add(pause), min(2*pause, most), due
+		next, last = now.Add(pause.Next()), due
 		batch := &event.UsageBatch{Source: "tick", StampMs: now.UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()}
 		data, err := event.Encode(batch)
 		if err != nil {

@@ -33,7 +33,7 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	last, err := p.journal.LastSequence(ctx)
 	if err == nil {
-		err = p.position.wait(ctx, last)
+		err = p.position.Until(ctx, last)
 	}
 	if err != nil {
 		return nil, &rpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("read the end of %s: %v", p.stream, err)}
@@ -128,7 +128,7 @@ func (p *Partition) statement(ctx context.Context, id event.AccountID, period st
 	left := p.fold.Sequence() // where the month has left the state by
 	p.mu.Unlock()
 	if !held {
-		err := p.position.wait(ctx, left)
+		err := p.position.Until(ctx, left)
 		if err == nil {
 			err = p.projection.Wait(ctx, left)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 const (
@@ -20,6 +22,7 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
 	last, pause := p.deps.Clock(), time.Duration(0)
+	retry := wait.Backoff{First: time.Second, Most: time.Minute}
 	defer p.deps.Metrics.forget(p.cfg.Partition)
 	for {
 		select {
@@ -28,18 +31,19 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 			return nil
 		}
 		p.observe()
-		since, age := p.position.get()-p.lastSnapshot, p.deps.Clock().Sub(last)
+		since, age := p.position.Get()-p.lastSnapshot, p.deps.Clock().Sub(last)
 		due := since >= uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval
 		if !due || age < pause {
 			continue
 		}
 		last = p.deps.Clock()
 		if err := p.snapshot(ctx); err != nil && ctx.Err() == nil {
-			pause = min(max(2*pause, time.Second), time.Minute)
+			pause = retry.Next()
 			p.log.Warn("no snapshot", "retry_in", pause, "error", err)
 			continue
 		}
 		pause = 0
+		retry.Reset()
 	}
 }
 
@@ -93,5 +97,5 @@ func (p *Partition) stop(ctx context.Context) {
 		p.log.Warn("stopped without writing everything; the next start folds more", "error", err)
 		return
 	}
-	p.log.Info("stopped", "sequence", p.position.get())
+	p.log.Info("stopped", "sequence", p.position.Get())
 }

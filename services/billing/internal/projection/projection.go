@@ -13,6 +13,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -57,10 +58,11 @@ type Projection struct {
 
 	mu      sync.Mutex
 	queue   []item
-	pushed  uint64        // sequence of the last message pushed
-	done    uint64        // checkpoint in the store
-	changed chan struct{} // closed and replaced when something has changed
+	pushed  uint64 // sequence of the last message pushed
+	done    uint64 // checkpoint in the store
 	failing error
+
+	changes wait.Changes // of the queue
 }
 
 type item struct {
@@ -76,30 +78,7 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	}
 	return &Projection{
 		store: store, stream: stream, bound: bound, log: log,
-		pushed: checkpoint, done: checkpoint, changed: make(chan struct{}),
-	}
-}
-
-// notify wakes all who wait. mu is held.
-func (p *Projection) notify() {
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
-
-// await waits until condition, which runs under mu, holds.
-func (p *Projection) await(ctx context.Context, condition func() bool) error {
-	for {
-		p.mu.Lock()
-		met, changed := condition(), p.changed
-		p.mu.Unlock()
-		if met {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		pushed: checkpoint, done: checkpoint,
 	}
 }
 
@@ -111,7 +90,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 		return err
 	}
 	if len(puts) > 0 {
-		if err := p.await(ctx, func() bool { return len(p.queue) < p.bound }); err != nil {
+		if err := p.changes.Until(ctx, func() bool { return p.Pending() < p.bound }); err != nil {
 			return err
 		}
 	}
@@ -125,7 +104,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 		p.queue = append(p.queue, item{sequence, put})
 	}
 	if len(puts) > 0 {
-		p.notify()
+		p.changes.Notify()
 	}
 	return nil
 }
@@ -160,7 +139,11 @@ func documents(sequence uint64, effects account.Effects) ([]views.Put, error) {
 
 // Wait returns once everything up to the sequence, which must have been pushed, is in the store.
 func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
-	err := p.await(ctx, func() bool { return len(p.queue) == 0 || p.queue[0].sequence > sequence })
+	err := p.changes.Until(ctx, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.queue) == 0 || p.queue[0].sequence > sequence
+	})
 	if err != nil {
 		return fmt.Errorf("wait for the read model of %s: %w", p.stream, errors.Join(err, p.Failing()))
 	}
@@ -186,14 +169,11 @@ func (p *Projection) Failing() error {
 func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
-	pause := firstPause
+	retry := wait.Backoff{First: firstPause, Most: mostPause}
 	for ctx.Err() == nil {
-		p.mu.Lock()
-		waiting, changed := len(p.queue) > 0, p.changed
-		p.mu.Unlock()
-		if !waiting {
+		if next := p.changes.Next(); p.Pending() == 0 {
 			select {
-			case <-changed:
+			case <-next:
 				continue
 			case <-idle.C:
 			case <-ctx.Done():
@@ -202,17 +182,13 @@ func (p *Projection) Run(ctx context.Context) error {
 		}
 		err := p.write(ctx)
 		if p.noted(ctx, err); err == nil {
-			pause = firstPause
+			retry.Reset()
 			continue
 		}
 		if errors.Is(err, ErrRewound) || errors.Is(err, views.ErrInvalid) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, mostPause)
-		case <-ctx.Done():
-		}
+		retry.Wait(ctx)
 	}
 	return nil
 }
@@ -271,7 +247,7 @@ func (p *Projection) write(ctx context.Context) error {
 	if batch.Stream != "" {
 		p.done = batch.To
 	}
-	p.notify()
+	p.changes.Notify()
 	return nil
 }
 
@@ -330,7 +306,7 @@ func (p *Projection) resume(ctx context.Context) error {
 	}
 	p.taken(n)
 	p.done, p.pushed = at, max(p.pushed, at)
-	p.notify()
+	p.changes.Notify()
 	return nil
 }
 
