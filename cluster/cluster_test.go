@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"quire.dev/cluster"
-	"quire.dev/cluster/clustertest"
 	"quire.dev/cluster/scrape"
+	"quire.dev/pkg/eventually"
 )
 
 var many = flag.Bool("processes", false, "start clusters of the programs that `make test-cluster` builds")
@@ -75,7 +75,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 // awaitReplicas returns once each partition of a service has that many replicas, on no more instances than there are.
 func awaitReplicas(t *testing.T, c *cluster.Cluster, service string, replicas, instances int) {
 	t.Helper()
-	clustertest.Eventually(t, limit, "the partitions are shared", func() error {
+	eventually.NoError(t, "the partitions are shared", func() error {
 		byPartition, byInstance, err := serving(t.Context(), c, service)
 		if err != nil {
 			return err

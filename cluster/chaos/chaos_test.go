@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"quire.dev/cluster"
-	"quire.dev/cluster/clustertest"
 	"quire.dev/cluster/load"
+	"quire.dev/pkg/eventually"
 )
 
 var (
@@ -138,7 +138,7 @@ func (b *bench) awaitWork(t *testing.T) {
 	t.Helper()
 	for _, kind := range []load.Kind{load.Read, load.Lite, load.Paste, load.File, load.Admin} {
 		more := b.load.Acked(kind) + 5
-		clustertest.Eventually(t, recoverLimit, "calls of kind "+string(kind)+" succeed", func() error {
+		eventually.NoError(t, "calls of kind "+string(kind)+" succeed", func() error {
 			if got := b.load.Acked(kind); got < more {
 				return fmt.Errorf("%d successes, want %d", got, more)
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"quire.dev/pkg/eventually"
 )
 
 const testSeed = 11
@@ -34,22 +36,16 @@ func newTestLoad(t *testing.T, bases []string, groups ...Group) *Load {
 // runUntil runs the load until enough says so.
 func runUntil(t *testing.T, l *Load, enough func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !enough() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			<-done
-			t.Fatalf("too little happens:\n%s", l.Gaps())
+	defer func() { cancel(); <-done }()
+	eventually.NoError(t, "enough happens", func() error {
+		if !enough() {
+			return fmt.Errorf("so far:\n%s", l.Gaps())
 		}
-	}
-	cancel()
-	<-done
+		return nil
+	})
 }
 
 func noHolds(context.Context) (int64, error) { return 0, nil }

@@ -9,7 +9,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 )
 
 func TestLifeOfADocument(t *testing.T) {
@@ -160,7 +160,7 @@ func TestRepeatedBatchIsAnsweredAgainAndFoldedOnce(t *testing.T) {
 	repeated := e.repeated
 	e.mu.Unlock()
 	e.store(data)
-	journaltest.Eventually(t, "both are answered again", func() bool {
+	eventually.True(t, "both are answered again", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return e.repeated == repeated+2
@@ -224,7 +224,7 @@ func TestIdempotencyKeyAnswersForADay(t *testing.T) {
 	w.stop(running)
 	w.offset = 24*time.Hour + time.Minute
 	w.start()
-	journaltest.Eventually(t, "kept outcomes are forgotten", func() bool {
+	eventually.True(t, "kept outcomes are forgotten", func() bool {
 		docs, err := w.views.Store.Load(t.Context(), "paste_outcomes", []string{fmt.Sprintf("%x", first.IdempotencyId)}, 0)
 		return err == nil && len(docs) == 0
 	})
@@ -350,7 +350,7 @@ func TestPartitionsComeAndGo(t *testing.T) {
 	if <-served {
 		t.Error("it serves what was taken away")
 	}
-	journaltest.Eventually(t, "an engine without a partition lacks nothing", running.Serving)
+	eventually.True(t, "an engine without a partition lacks nothing", running.Serving)
 	changed := retitle(alice, made.Item, "new")
 	number = e.send(changed)
 	assigned <- []int{0}
@@ -377,7 +377,7 @@ func TestAnEngineIsReadyOnlyWithAllOfItsFirstPartitions(t *testing.T) {
 	default:
 	}
 	w.views.set(func() { w.views.fail = false })
-	journaltest.Eventually(t, "the engine is ready", func() bool {
+	eventually.True(t, "the engine is ready", func() bool {
 		select {
 		case <-running.Ready():
 			return true

@@ -12,8 +12,8 @@ import (
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 )
 
@@ -80,7 +80,7 @@ func TestSlowReplicaDoesNotDecideOnTheFuture(t *testing.T) {
 	w.projected()
 	slow.set(func() { slow.hang = nil })
 	close(hang)
-	journaltest.Eventually(t, "the slow one begins again", func() bool { return strings.Contains(w.log.String(), "from the checkpoint") })
+	eventually.True(t, "the slow one begins again", func() bool { return strings.Contains(w.log.String(), "from the checkpoint") })
 	w.await(late)
 	if o := e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, "newer")); o.Version != 3 {
 		t.Errorf("decided %v", o)
@@ -258,7 +258,7 @@ func TestJournalServerRestarts(t *testing.T) {
 	e.do(made)
 	for n := range 3 {
 		w.server.Restart(t)
-		journaltest.Eventually(t, "the edge is connected and the journal is up", func() bool {
+		eventually.True(t, "the edge is connected and the journal is up", func() bool {
 			_, err := journal.Open(w.nc, event.Paste.Stream(0)).LastSequence(t.Context())
 			return err == nil
 		})
@@ -267,7 +267,7 @@ func TestJournalServerRestarts(t *testing.T) {
 		data := e.encode(changed)
 		e.store(data)
 		next := time.Now()
-		journaltest.Eventually(t, "the batch is answered", func() bool {
+		eventually.True(t, "the batch is answered", func() bool {
 			if time.Now().After(next) {
 				e.store(data)
 				next = time.Now().Add(200 * time.Millisecond)
@@ -275,7 +275,7 @@ func TestJournalServerRestarts(t *testing.T) {
 			return e.outcome(e.number, 0) != nil
 		})
 	}
-	journaltest.Eventually(t, "it serves", running.Serving)
+	eventually.True(t, "it serves", running.Serving)
 	if a := w.get(alice, made.Item); a.Document.GetVersion() != 4 {
 		t.Errorf("reads %v", a)
 	}

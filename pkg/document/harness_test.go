@@ -18,6 +18,7 @@ import (
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
@@ -132,7 +133,7 @@ func (w *world) start() *engine {
 
 func (w *world) await(e *engine) {
 	w.t.Helper()
-	journaltest.Eventually(w.t, "the engine serves", e.Serving)
+	eventually.True(w.t, "the engine serves", e.Serving)
 }
 
 func (w *world) launch(store views.Store) *engine {
@@ -253,7 +254,7 @@ func (e *edge) wait(number uint64, count int) []*event.Outcome {
 	e.w.t.Helper()
 	outcomes := make([]*event.Outcome, count)
 	for i := range outcomes {
-		journaltest.Eventually(e.w.t, fmt.Sprintf("outcome %d of batch %d of %s", i, number, e.source), func() bool {
+		eventually.True(e.w.t, fmt.Sprintf("outcome %d of batch %d of %s", i, number, e.source), func() bool {
 			outcomes[i] = e.outcome(number, i)
 			return outcomes[i] != nil
 		})
@@ -446,7 +447,7 @@ func (w *world) settledIn(partition int) []*event.Settlement {
 func (w *world) settlementsOf(requests ...*event.Request) map[string]*event.Settlement {
 	w.t.Helper()
 	var by map[string]*event.Settlement
-	journaltest.Eventually(w.t, "all requests are settled", func() bool {
+	eventually.True(w.t, "all requests are settled", func() bool {
 		by = map[string]*event.Settlement{}
 		for _, s := range w.settled() {
 			if len(s.RequestId) == 0 {
@@ -471,7 +472,7 @@ func (w *world) settlementsOf(requests ...*event.Request) map[string]*event.Sett
 func (w *world) projected() {
 	w.t.Helper()
 	j := journal.Open(w.nc, w.policy.Domain.Stream(0))
-	journaltest.Eventually(w.t, "the read model has caught up", func() bool {
+	eventually.True(w.t, "the read model has caught up", func() bool {
 		last, err := j.LastSequence(w.t.Context())
 		if err != nil {
 			return false

@@ -8,7 +8,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 )
 
 func titles(l *event.ListAnswer) []string {
@@ -190,5 +190,5 @@ func TestReadSeesWhatItsEdgeHasSeen(t *testing.T) {
 			t.Fatalf("read after %d: %v", sequence, answers[0])
 		}
 	}
-	journaltest.Eventually(t, "the last is answered", func() bool { return e.outcome(e.number, 0) != nil })
+	eventually.True(t, "the last is answered", func() bool { return e.outcome(e.number, 0) != nil })
 }

@@ -16,7 +16,7 @@ import (
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/members"
 )
 
@@ -109,7 +109,7 @@ func (w *world) waitShared(all ...*sharing) {
 		owner := members.Owners(names, p, 1)[0]
 		want[owner] = append(want[owner], p)
 	}
-	journaltest.Eventually(w.t, fmt.Sprintf("partitions are shared as %v", want), func() bool {
+	eventually.True(w.t, fmt.Sprintf("partitions are shared as %v", want), func() bool {
 		for _, s := range all {
 			if !slices.Equal(s.serves(), want[s.instance]) || !s.engine.Serving() {
 				return false
@@ -208,7 +208,7 @@ func (e *edge) known() uint64 {
 // mustRead reads as an edge does, which asks again where nobody listens at the moment.
 func (w *world) mustRead(item string, after uint64) {
 	w.t.Helper()
-	journaltest.Eventually(w.t, "an answer about "+item, func() bool {
+	eventually.True(w.t, "an answer about "+item, func() bool {
 		answers, err := w.tryRead(&event.ReadBatch{NowMs: time.Now().UnixMilli(), Reads: []*event.Read{{Item: item, Requester: alice}}, AfterSequence: after})
 		if errors.Is(err, nats.ErrNoResponders) {
 			return false

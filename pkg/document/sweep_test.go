@@ -7,8 +7,8 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/journal/journaltest"
 )
 
 func blobbed(key string, size uint64) *event.Document {
@@ -41,7 +41,7 @@ func TestFilesCountStorageOnceAndUntilTheirExpiry(t *testing.T) {
 	gone := remove(alice, deleted.Item)
 	e.want(event.OutcomeStatus_OK, gone)
 	key := func(r *event.Request) string { return r.GetCreate().Document.Content.Blob }
-	journaltest.Eventually(t, "the deleted file's blob is gone", func() bool { return !w.hasBlob(key(deleted)) })
+	eventually.True(t, "the deleted file's blob is gone", func() bool { return !w.hasBlob(key(deleted)) })
 	expires := w.get(alice, expiring.Item).Document.GetExpiresMs()
 	w.projected()
 	w.stop(running)
@@ -49,7 +49,7 @@ func TestFilesCountStorageOnceAndUntilTheirExpiry(t *testing.T) {
 	w.offset = time.Hour // nobody has read it, and nobody asks
 	w.start()
 	var expiry *event.Settlement
-	journaltest.Eventually(t, "the expiry is settled", func() bool {
+	eventually.True(t, "the expiry is settled", func() bool {
 		for _, s := range w.settled() {
 			if len(s.RequestId) == 0 {
 				expiry = s
@@ -60,7 +60,7 @@ func TestFilesCountStorageOnceAndUntilTheirExpiry(t *testing.T) {
 	if expiry.Account != alice || expiry.StorageDelta != -7 || expiry.StorageAtMs != expires {
 		t.Errorf("expired at %d, settled %v", expires, expiry)
 	}
-	journaltest.Eventually(t, "the expired file's blob is gone", func() bool { return !w.hasBlob(key(expiring)) })
+	eventually.True(t, "the expired file's blob is gone", func() bool { return !w.hasBlob(key(expiring)) })
 	w.projected()
 	total := int64(0)
 	for _, s := range w.settled() {
@@ -100,7 +100,7 @@ func TestDeleteRemovesTheBlobsOfAllVersions(t *testing.T) {
 			e.do(remove(alice, made.Item))
 		}
 		for _, key := range keys {
-			journaltest.Eventually(t, "blob "+key+" is gone", func() bool { return !w.hasBlob(key) })
+			eventually.True(t, "blob "+key+" is gone", func() bool { return !w.hasBlob(key) })
 		}
 		w.projected()
 		ids := []string{made.Item + "/1", made.Item + "/2", made.Item + "/3"}
@@ -134,7 +134,7 @@ func TestOrphansAreCollectedAndNothingElse(t *testing.T) {
 	w.bounds.OrphanAge = time.Nanosecond
 	w.start()
 	for _, key := range []string{lost, never} {
-		journaltest.Eventually(t, key+" is gone", func() bool { return !w.hasBlob(key) })
+		eventually.True(t, key+" is gone", func() bool { return !w.hasBlob(key) })
 	}
 	for _, key := range []string{earlier, current} {
 		if !w.hasBlob(key) {
@@ -164,7 +164,7 @@ func TestBurnedBlobCanStillBeFetched(t *testing.T) {
 	w.stop(running) // and what was to be deleted is forgotten
 	w.bounds.OrphanAge = time.Nanosecond
 	w.start()
-	journaltest.Eventually(t, "it is gone", func() bool { return !w.hasBlob(key) })
+	eventually.True(t, "it is gone", func() bool { return !w.hasBlob(key) })
 }
 
 func TestJournalIsPurgedOnceProjectedAndOld(t *testing.T) {
@@ -183,7 +183,7 @@ func TestJournalIsPurgedOnceProjectedAndOld(t *testing.T) {
 	w.stop(running)
 	w.bounds.ContentRetention = time.Nanosecond
 	running = w.start()
-	journaltest.Eventually(t, "the journal is purged", func() bool {
+	eventually.True(t, "the journal is purged", func() bool {
 		state, err := j.State(t.Context())
 		return err == nil && state.Messages == 0
 	})

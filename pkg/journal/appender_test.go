@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 )
@@ -56,7 +57,7 @@ func TestWhatWaitsLeavesInOneMessage(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- a.Run(t.Context()) }()
-	journaltest.Eventually(t, "1000 acknowledgements", func() bool { return len(o.ackedIDs()) == 1000 })
+	eventually.True(t, "1000 acknowledgements", func() bool { return len(o.ackedIDs()) == 1000 })
 	messages, _ := stored(t, journal.Open(nc, "BILLING_0"))
 	if len(messages) != 1 || len(messages[0].ids) != 1000 {
 		t.Fatalf("%d messages, want 1 with all items", len(messages))
@@ -194,7 +195,7 @@ func TestNobodyThereIsUnavailable(t *testing.T) {
 	cfg.MaxWait = 100 * time.Millisecond
 	a, _ := start(t, nc, cfg)
 	added := 0
-	journaltest.Eventually(t, "ErrUnavailable", func() bool { // on a busy machine it may be unknown first
+	eventually.True(t, "ErrUnavailable", func() bool { // on a busy machine it may be unknown first
 		n, err := o.failures()
 		if n == added && !errors.Is(err, journal.ErrUnavailable) {
 			add(t, a, item{id: 5})
@@ -218,7 +219,7 @@ func TestConfirmEndsTheWaitForAnAcknowledgement(t *testing.T) {
 	a, stop := start(t, nc, cfg)
 	close(started)
 	add(t, a, item{id: 5})
-	journaltest.Eventually(t, "the acknowledgement", func() bool { return len(o.ackedIDs()) == 1 })
+	eventually.True(t, "the acknowledgement", func() bool { return len(o.ackedIDs()) == 1 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -231,13 +232,13 @@ func TestResendPublishesTheSameBytesAndForgetsOldOnes(t *testing.T) {
 	a, _ := start(t, nc, config(&o))
 	for i := range uint64(3) {
 		add(t, a, item{id: i})
-		journaltest.Eventually(t, "the acknowledgement", func() bool { return len(o.ackedIDs()) == int(i+1) })
+		eventually.True(t, "the acknowledgement", func() bool { return len(o.ackedIDs()) == int(i+1) })
 	}
 	if err := a.Resend(3); err != nil {
 		t.Fatal(err)
 	}
 	j := journal.Open(nc, "BILLING_0")
-	journaltest.Eventually(t, "the message that was sent again", func() bool {
+	eventually.True(t, "the message that was sent again", func() bool {
 		last, err := j.LastSequence(t.Context())
 		return err == nil && last == 4
 	})
@@ -266,7 +267,7 @@ func TestFullStreamRefusesAndRecovers(t *testing.T) {
 	cfg.MaxWait = time.Minute
 	a, stop := start(t, nc, cfg)
 	next := uint64(0)
-	journaltest.Eventually(t, "a full stream", func() bool {
+	eventually.True(t, "a full stream", func() bool {
 		add(t, a, item{id: next, padding: 200})
 		next++
 		n, err := o.failures()
@@ -299,7 +300,7 @@ func TestServerOutOfStorageIsUnavailable(t *testing.T) {
 	cfg.MaxWait = time.Minute
 	a, _ := start(t, nc, cfg)
 	next := uint64(0)
-	journaltest.Eventually(t, "a refusal", func() bool {
+	eventually.True(t, "a refusal", func() bool {
 		add(t, a, item{id: next, padding: 1000})
 		next++
 		n, _ := o.failures()
@@ -327,7 +328,7 @@ func TestTooLargeItemsAreRefusedAndLargeBatchesCut(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- a.Run(t.Context()) }()
-	journaltest.Eventually(t, "40 acknowledgements", func() bool { return len(o.ackedIDs()) == 40 })
+	eventually.True(t, "40 acknowledgements", func() bool { return len(o.ackedIDs()) == 40 })
 	messages, folded := stored(t, journal.Open(nc, "BILLING_0"))
 	mustHoldOnce(t, folded, o.ackedIDs())
 	if len(messages) != 6 { // of 7, 7, 7, 7, 7 and 5
@@ -378,7 +379,7 @@ func TestFullQueueIsBusyAndAStoppedAppenderClosed(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- a.Run(t.Context()) }()
-	journaltest.Eventually(t, "both", func() bool { return len(o.ackedIDs()) == 2 })
+	eventually.True(t, "both", func() bool { return len(o.ackedIDs()) == 2 })
 	b, stop := start(t, nc, config(&o))
 	if err := stop(); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 )
@@ -125,7 +126,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	journaltest.Eventually(b, "all messages in the stream", func() bool {
+	eventually.True(b, "all messages in the stream", func() bool {
 		last, err := journal.Open(nc, "BILLING_0").LastSequence(b.Context())
 		return err == nil && last == messages
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
@@ -29,11 +30,11 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	stopLoad := load(t, a)
 	for range 3 {
 		goal := len(o.ackedIDs()) + 200
-		journaltest.Eventually(t, "more acknowledgements", func() bool { return len(o.ackedIDs()) >= goal })
+		eventually.True(t, "more acknowledgements", func() bool { return len(o.ackedIDs()) >= goal })
 		leader := c.LeaderOf(t, "BILLING_0")
 		c.Node(leader).Stop()
 		goal = len(o.ackedIDs()) + 200
-		journaltest.Eventually(t, "acknowledgements by another leader", func() bool { return len(o.ackedIDs()) >= goal })
+		eventually.True(t, "acknowledgements by another leader", func() bool { return len(o.ackedIDs()) >= goal })
 		c.Node(leader).Restart(t)
 		c.WaitCurrent(t, "BILLING_0")
 	}
@@ -47,7 +48,7 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	messages, folded := stored(t, j)
 	mustHoldOnce(t, folded, o.ackedIDs())
 	mustRepeatIdentically(t, messages)
-	journaltest.Eventually(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
+	eventually.True(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
@@ -116,7 +117,7 @@ func TestWithoutAServerAQuestionIsUnavailable(t *testing.T) {
 		t.Errorf("state: %v, want %v", err, journal.ErrUnavailable)
 	}
 	// To make sure of a stream waits for the server.
-	journaltest.Eventually(t, "the connection is lost", func() bool { return !nc.IsConnected() })
+	eventually.True(t, "the connection is lost", func() bool { return !nc.IsConnected() })
 	ensured := make(chan error, 1)
 	go func() { ensured <- journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 1) }()
 	s.Restart(t)

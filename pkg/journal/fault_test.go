@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 )
@@ -90,7 +91,7 @@ func TestRestartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	stopLoad := load(t, a)
 	for round := range 6 {
 		goal := len(o.ackedIDs()) + 300
-		journaltest.Eventually(t, "more acknowledgements", func() bool { return len(o.ackedIDs()) >= goal })
+		eventually.True(t, "more acknowledgements", func() bool { return len(o.ackedIDs()) >= goal })
 		if round%2 == 0 {
 			s.Restart(t)
 		} else {
@@ -111,7 +112,7 @@ func TestRestartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	}
 	mustHoldOnce(t, folded, acked)
 	mustRepeatIdentically(t, messages)
-	journaltest.Eventually(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
+	eventually.True(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
@@ -200,12 +201,12 @@ func TestSlowHandlerSlowsTheServerDownAndLosesNothing(t *testing.T) {
 		}
 	}
 	j := journal.Open(nc, "BILLING_0")
-	journaltest.Eventually(t, "all in the stream", func() bool {
+	eventually.True(t, "all in the stream", func() bool {
 		last, err := j.LastSequence(t.Context())
 		return err == nil && last == messages+1
 	})
 	close(hold)
-	journaltest.Eventually(t, "all handled", func() bool { return check.seen() == messages+1 })
+	eventually.True(t, "all handled", func() bool { return check.seen() == messages+1 })
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}

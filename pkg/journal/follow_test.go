@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 )
@@ -105,7 +106,7 @@ func TestFollowOutlivesItsConsumer(t *testing.T) {
 	var check sequenceCheck
 	end := follow(t, journal.Open(nc, "BILLING_0"), 0, check.handle)
 	publish(t, nc, testSubject, "a")
-	journaltest.Eventually(t, "the first message", func() bool { return check.seen() == 1 })
+	eventually.True(t, "the first message", func() bool { return check.seen() == 1 })
 	s, err := jetstreamOf(t, nc).Stream(t.Context(), "BILLING_0")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func TestFollowOutlivesItsConsumer(t *testing.T) {
 		}
 	}
 	publish(t, nc, testSubject, "b")
-	journaltest.Eventually(t, "the second message", func() bool { return check.seen() == 2 })
+	eventually.True(t, "the second message", func() bool { return check.seen() == 2 })
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
 	}
@@ -130,9 +131,9 @@ func TestFollowDoesNotMissWhatTheConnectionDrops(t *testing.T) {
 	end := follow(t, journal.Open(follower, "BILLING_0"), 0, check.handle)
 	for round := range uint64(5) {
 		publish(t, nc, testSubject, "a", "b", "c")
-		journaltest.Eventually(t, "all messages", func() bool { return check.seen() == 3*(round+1) })
+		eventually.True(t, "all messages", func() bool { return check.seen() == 3*(round+1) })
 		s.Drop()
-		journaltest.Eventually(t, "connections", func() bool { return nc.IsConnected() && nc.Flush() == nil })
+		eventually.True(t, "connections", func() bool { return nc.IsConnected() && nc.Flush() == nil })
 	}
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
@@ -149,7 +150,7 @@ func TestReplayReportsItsProgress(t *testing.T) {
 		}
 	}
 	j := journal.Open(nc, "BILLING_0")
-	journaltest.Eventually(t, "all in the stream", func() bool {
+	eventually.True(t, "all in the stream", func() bool {
 		last, err := j.LastSequence(t.Context())
 		return err == nil && last == messages
 	})

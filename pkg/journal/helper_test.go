@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/journal/journaltest"
 )
 
 const testSubject = "billing.0.usage"
@@ -154,7 +154,7 @@ func start(t testing.TB, nc *nats.Conn, cfg journal.Config[item]) (a *journal.Ap
 // add waits while the queue is full.
 func add(t testing.TB, a *journal.Appender[item], it item) {
 	t.Helper()
-	journaltest.Eventually(t, "room in the queue", func() bool {
+	eventually.True(t, "room in the queue", func() bool {
 		err := a.Add(it)
 		if err != nil && !errors.Is(err, journal.ErrBusy) {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/members"
 )
@@ -174,7 +175,7 @@ func waitShared(t *testing.T, cfg members.Config, instances ...*instance) {
 			want[owner] = append(want[owner], p)
 		}
 	}
-	journaltest.Eventually(t, "partitions shared among the live", func() bool {
+	eventually.True(t, "partitions shared among the live", func() bool {
 		got := map[string][]int{}
 		for _, f := range instances {
 			if !slices.Equal(f.Live(), alive) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/rpc"
@@ -47,7 +48,7 @@ func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
 			if err := b.Leave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			journaltest.Eventually(t, "the leaver without partitions", func() bool { return len(b.assigned()) == 0 })
+			eventually.True(t, "the leaver without partitions", func() bool { return len(b.assigned()) == 0 })
 			b.stop()
 			waitShared(t, cfg, a, c)
 			cover.mustHaveNoHole(t)
@@ -80,7 +81,7 @@ func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { left <- a.Leave(ctx) }()
-	journaltest.Eventually(t, "the heir's assignment", func() bool { return len(b.assigned()) == cfg.Partitions })
+	eventually.True(t, "the heir's assignment", func() bool { return len(b.assigned()) == cfg.Partitions })
 	if got := a.assigned(); !slices.Equal(got, before) {
 		t.Errorf("the leaver folds %v, nobody else serves %v", got, before)
 	}
@@ -145,7 +146,7 @@ func TestARestartedServerChangesNothing(t *testing.T) {
 	cover.guard(1)
 	server.Restart(t)
 	nc := server.Conn(t)
-	journaltest.Eventually(t, "all three in the new bucket", func() bool {
+	eventually.True(t, "all three in the new bucket", func() bool {
 		js, err := nc.JetStream()
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +203,7 @@ func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
 	waitShared(t, cfg, a, b)
 	left := far.ConnectedUrl()
 	proxies[left].Cut()
-	journaltest.Eventually(t, "it is missed", func() bool { return slices.Equal(a.Live(), []string{a.Instance()}) })
+	eventually.True(t, "it is missed", func() bool { return slices.Equal(a.Live(), []string{a.Instance()}) })
 	waitShared(t, cfg, a, b)
 	if now := far.ConnectedUrl(); now == left {
 		t.Errorf("still connected to %s", now)
@@ -225,7 +226,7 @@ func TestADeletedKeyIsAnnouncedAgain(t *testing.T) {
 	if err := kv.Delete("billing." + b.Instance()); err != nil {
 		t.Fatal(err)
 	}
-	journaltest.Eventually(t, "its key", func() bool {
+	eventually.True(t, "its key", func() bool {
 		_, err := kv.Get("billing." + b.Instance())
 		return err == nil
 	})
@@ -421,7 +422,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	a.stop()
 	refused.Close()
 	c.nc.Close()
-	journaltest.Eventually(t, "the end of all goroutines", func() bool {
+	eventually.True(t, "the end of all goroutines", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for _, stack := range bytes.Split(stacks, []byte("\n\n")) {

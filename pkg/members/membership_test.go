@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/members"
 )
@@ -54,7 +55,7 @@ func TestAMembershipJoinsWhenAServerIsThere(t *testing.T) {
 	}
 	others, leave, left := host(t, second)
 	var mine, its []int
-	journaltest.Eventually(t, "the partitions are shared", func() bool {
+	eventually.True(t, "the partitions are shared", func() bool {
 		for {
 			select {
 			case mine = <-sets:
@@ -68,7 +69,7 @@ func TestAMembershipJoinsWhenAServerIsThere(t *testing.T) {
 	if err := <-left; err != nil {
 		t.Fatalf("left with %v", err)
 	}
-	journaltest.Eventually(t, "all partitions are the first one's again", func() bool {
+	eventually.True(t, "all partitions are the first one's again", func() bool {
 		select {
 		case mine = <-sets:
 		default:

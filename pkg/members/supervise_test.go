@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/members"
 )
 
@@ -84,7 +84,7 @@ func supervise(t *testing.T, w *works, work members.Work) (assigned chan<- []int
 
 func (w *works) wait(t *testing.T, want ...int) {
 	t.Helper()
-	journaltest.Eventually(t, "work on the assigned partitions alone", func() bool { return slices.Equal(w.set(), want) })
+	eventually.True(t, "work on the assigned partitions alone", func() bool { return slices.Equal(w.set(), want) })
 }
 
 // TestSuperviseWorksOnWhatIsAssigned starts what is new, stops what is gone, and leaves the rest alone.
@@ -124,7 +124,7 @@ func TestSuperviseNeverRunsAPartitionTwice(t *testing.T) {
 		t.Fatalf("partition 0 was started %d times while it ran", got)
 	}
 	close(hold)
-	journaltest.Eventually(t, "a second start", func() bool { return w.starts(0) == 2 })
+	eventually.True(t, "a second start", func() bool { return w.starts(0) == 2 })
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -139,7 +139,7 @@ func TestSuperviseStartsAFailedPartitionAgain(t *testing.T) {
 	w.fail[1] = errors.New("broken for the moment")
 	assigned, stop := supervise(t, w, members.Work{Fatal: func(err error) bool { return errors.Is(err, members.ErrEnded) }})
 	assigned <- []int{0, 1}
-	journaltest.Eventually(t, "a second start", func() bool { return w.starts(1) == 2 })
+	eventually.True(t, "a second start", func() bool { return w.starts(1) == 2 })
 	w.wait(t, 0, 1)
 	if err := stop(); err != nil {
 		t.Error(err)

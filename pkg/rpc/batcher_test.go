@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 )
@@ -143,7 +144,7 @@ func TestNobodyThereIsUnavailableAndThenServed(t *testing.T) {
 	cfg := config()
 	cfg.Timeout = 100 * time.Millisecond
 	b := batcher(t, s.Conn(t), cfg)
-	journaltest.Eventually(t, "ErrUnavailable", func() bool { // on a busy machine it may be a time-out first
+	eventually.True(t, "ErrUnavailable", func() bool { // on a busy machine it may be a time-out first
 		_, err := b.Do(t.Context(), 1)
 		return errors.Is(err, rpc.ErrUnavailable)
 	})
@@ -272,7 +273,7 @@ func TestRequestsGoOnAfterARestartOfTheServer(t *testing.T) {
 	for range 3 {
 		s.Restart(t)
 		s.Drop()
-		journaltest.Eventually(t, "an answer", func() bool {
+		eventually.True(t, "an answer", func() bool {
 			_, err := b.Do(t.Context(), 1)
 			return err == nil
 		})

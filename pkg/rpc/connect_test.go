@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 )
@@ -53,7 +54,7 @@ func natsServer(t *testing.T, change func(*server.Options)) *server.Server {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	journaltest.Eventually(t, "the server takes connections", func() bool { return s.ReadyForConnections(time.Second) })
+	eventually.True(t, "the server takes connections", func() bool { return s.ReadyForConnections(time.Second) })
 	return s
 }
 
@@ -111,12 +112,12 @@ func (p *pair) cutOff() (url string) {
 
 func (p *pair) waitElsewhere(t *testing.T, left string) {
 	t.Helper()
-	journaltest.Eventually(t, "the connection is at the other server", func() bool {
+	eventually.True(t, "the connection is at the other server", func() bool {
 		return p.nc.IsConnected() && p.nc.ConnectedUrl() != left
 	})
 	p.mustAnswer(t)
 	for _, want := range []string{"connection to NATS is lost", "connected to NATS"} {
-		journaltest.Eventually(t, "the log says: "+want, func() bool { return strings.Contains(p.log.String(), want) })
+		eventually.True(t, "the log says: "+want, func() bool { return strings.Contains(p.log.String(), want) })
 	}
 }
 
@@ -130,7 +131,7 @@ func TestWritesToAServerThatIsCutOffEnd(t *testing.T) {
 	p := newPair(t)
 	left := p.cutOff()
 	payload := make([]byte, 512<<10)
-	journaltest.Eventually(t, "a request can't be sent, or the connection is at the other server", func() bool {
+	eventually.True(t, "a request can't be sent, or the connection is at the other server", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err := rpc.CallOnce(ctx, p.nc, callSubject, payload)
@@ -150,7 +151,7 @@ func TestNothingIsTakenWithoutAConnection(t *testing.T) {
 		}
 	}
 	p.cutOff()
-	journaltest.Eventually(t, "the connection is given up", func() bool { return !p.nc.IsConnected() })
+	eventually.True(t, "the connection is given up", func() bool { return !p.nc.IsConnected() })
 	if err := p.nc.Publish("late", nil); err == nil {
 		t.Error("a message was taken while there was no connection")
 	}
@@ -182,10 +183,10 @@ func TestConnectionLeavesALameDuck(t *testing.T) {
 	}
 	left := nc.ConnectedUrl()
 	go ducks[left].LameDuckShutdown()
-	journaltest.Eventually(t, "the connection is at the other server", func() bool {
+	eventually.True(t, "the connection is at the other server", func() bool {
 		return nc.IsConnected() && nc.ConnectedUrl() != left
 	})
-	journaltest.Eventually(t, "the log tells", func() bool { return strings.Contains(log.String(), "about to stop") })
+	eventually.True(t, "the log tells", func() bool { return strings.Contains(log.String(), "about to stop") })
 }
 
 func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
@@ -201,7 +202,7 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	journaltest.Eventually(t, "the log tells", func() bool { return strings.Contains(log.String(), "can't be reached") })
+	eventually.True(t, "the log tells", func() bool { return strings.Contains(log.String(), "can't be reached") })
 	waiting, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := rpc.WaitConnected(waiting, nc); !errors.Is(err, context.Canceled) {
@@ -211,7 +212,7 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 	if err := rpc.WaitConnected(t.Context(), nc); err != nil {
 		t.Fatal(err)
 	}
-	journaltest.Eventually(t, "the log tells", func() bool { return strings.Contains(log.String(), "connected to NATS") })
+	eventually.True(t, "the log tells", func() bool { return strings.Contains(log.String(), "connected to NATS") })
 	if !strings.HasPrefix(nc.NewInbox(), "_INBOX_billing.") {
 		t.Errorf("inbox %s", nc.NewInbox())
 	}
@@ -244,11 +245,11 @@ func TestWhoStopsServingWhileDisconnectedIsNotAskedAfterwards(t *testing.T) {
 	}
 	first.Shutdown()
 	first.WaitForShutdown()
-	journaltest.Eventually(t, "the connection is lost", func() bool { return !nc.IsConnected() })
+	eventually.True(t, "the connection is lost", func() bool { return !nc.IsConnected() })
 	drained := make(chan error, 1)
 	go func() { drained <- serving.Drain(t.Context()) }()
 	second := natsServer(t, func(o *server.Options) { o.Port = address.Port })
-	journaltest.Eventually(t, "the connection is back", nc.IsConnected)
+	eventually.True(t, "the connection is back", nc.IsConnected)
 	if err := <-drained; err != nil {
 		t.Fatal(err)
 	}

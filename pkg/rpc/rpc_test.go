@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 )
@@ -38,7 +39,7 @@ func upper(_ context.Context, payload []byte) ([]byte, error) {
 // that may come late, which is a time-out, and then it asks again.
 func mustBeUnavailable(t *testing.T, nc *nats.Conn) {
 	t.Helper()
-	journaltest.Eventually(t, "ErrUnavailable", func() bool {
+	eventually.True(t, "ErrUnavailable", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := rpc.Call(ctx, nc, callSubject, nil)
@@ -162,9 +163,18 @@ func TestLateRequestsAreDroppedAndTooManyAreBusy(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// By the server's clock a deadline is later, by as long as the request travelled.
-	past := time.Now().Add(time.Second)
-	journaltest.Eventually(t, "the end of all deadlines", func() bool { return time.Now().After(past) })
+	// By the server's clock a deadline is later, by as long as the request travelled. A request with the same time-out
+	// that is sent after all others is late after all others.
+	last := make(chan *rpc.Request, 1)
+	if _, err := rpc.ServeBatch(nc, "last", "last", func(r *rpc.Request) { last <- r }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := rpc.Call(ctx, nc, "last", nil); !errors.Is(err, rpc.ErrTimeout) {
+		t.Fatalf("err = %v, want ErrTimeout", err)
+	}
+	eventually.True(t, "all requests are late", (<-last).Late)
 	close(release)
 	if err := server.Drain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -269,7 +279,7 @@ func TestGatherHearsAllWhoAnswer(t *testing.T) {
 		t.Cleanup(func() { _ = server.Drain(context.Background()) })
 	}
 	asking := s.Conn(t)
-	journaltest.Eventually(t, "all but the one who failed are heard", func() bool {
+	eventually.True(t, "all but the one who failed are heard", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		answers, err := rpc.Gather(ctx, asking, callSubject, nil)

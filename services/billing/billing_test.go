@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
@@ -210,7 +211,7 @@ func TestAnotherJournalIsRefused(t *testing.T) {
 	if err := s.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	journaltest.Eventually(t, "the messages are stored", func() bool {
+	eventually.True(t, "the messages are stored", func() bool {
 		m, err := s.nc.Request("$JS.API.STREAM.MSG.GET.BILLING_0", []byte(`{"seq":10}`), 5*time.Second)
 		return err == nil && !bytes.Contains(m.Data, []byte(`"error"`))
 	})
@@ -265,7 +266,7 @@ func TestTimeGoesOnWithoutTraffic(t *testing.T) {
 	}
 	r.stop()
 	s.start(billing.Config{}, 3*time.Minute)
-	journaltest.Eventually(t, "the hold is voided", func() bool {
+	eventually.True(t, "the hold is voided", func() bool {
 		return s.usageOf(alice).Usage[plan.PastesCreate-1].Used == 0
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
@@ -115,7 +115,7 @@ func (s *stack) waitShared(all ...*sharing) {
 			want[owner] = append(want[owner], p)
 		}
 	}
-	journaltest.Eventually(s.t, fmt.Sprintf("partitions are shared as %v", want), func() bool {
+	eventually.True(s.t, fmt.Sprintf("partitions are shared as %v", want), func() bool {
 		for _, h := range all {
 			select {
 			case <-h.service.Ready():
@@ -267,7 +267,7 @@ func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
 	assigned <- nil
 	service, r := s.launch(billing.Config{PartitionCount: 4, Assigned: assigned}, 0)
 	<-service.Ready()
-	journaltest.Eventually(t, "it is ready for operators too", func() bool { return len(r.health.Failing()) == 0 })
+	eventually.True(t, "it is ready for operators too", func() bool { return len(r.health.Failing()) == 0 })
 	assigned <- []int{9, 2, -1} // those that are not there are left out
 	s.count = 4
 	for id := uint64(1); ; id++ {
@@ -283,7 +283,7 @@ func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
 func (s *stack) instances(count int) map[string]event.Instance {
 	s.t.Helper()
 	found := map[string]event.Instance{}
-	journaltest.Eventually(s.t, "the instances say what they are", func() bool {
+	eventually.True(s.t, "the instances say what they are", func() bool {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 200*time.Millisecond)
 		defer cancel()
 		answers, err := rpc.Gather(ctx, s.nc, event.InstancesSubject, nil)
@@ -369,7 +369,7 @@ func TestNothingIsShownOfAPartitionThatMovedAway(t *testing.T) {
 	_, r := s.launch(billing.Config{PartitionCount: 4, Assigned: assigned}, 0)
 	for _, set := range [][]int{{0, 1, 2}, {2, 3}, nil} {
 		assigned <- set
-		journaltest.Eventually(t, fmt.Sprintf("sizes of partitions %v are shown", set), func() bool {
+		eventually.True(t, fmt.Sprintf("sizes of partitions %v are shown", set), func() bool {
 			exposed := r.exposed()
 			for p := range 4 {
 				if strings.Contains(exposed, fmt.Sprintf("partition=\"%d\"", p)) != slices.Contains(set, p) {

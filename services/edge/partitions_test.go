@@ -12,6 +12,7 @@ import (
 
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
@@ -61,7 +62,7 @@ func TestAnEdgeOfAnotherNumberOfPartitionsTakesNoRequest(t *testing.T) {
 	}
 	right, health, _ := start(4)
 	_, _, wrong := start(8)
-	journaltest.Eventually(t, "it is not ready for operators", func() bool { return len(health.Failing()) == 1 })
+	eventually.True(t, "it is not ready for operators", func() bool { return len(health.Failing()) == 1 })
 	select {
 	case <-right.Ready():
 		t.Fatal("it takes requests before it knows the number of partitions")

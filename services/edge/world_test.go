@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
@@ -233,7 +234,7 @@ type counts struct {
 // want waits until billing, which folds behind the answers, has counted so. -1 is any number.
 func (b *countingBilling) want(t *testing.T, key plan.QuotaKey, want counts) {
 	t.Helper()
-	journaltest.Eventually(t, fmt.Sprintf("%s: %+v", key, want), func() bool {
+	eventually.True(t, fmt.Sprintf("%s: %+v", key, want), func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.used[key] == want.used && (want.void < 0 || b.void == want.void && b.fails == want.failed)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"quire.dev/pkg/eventually"
 )
 
 // quire runs the command to its end.
@@ -74,7 +76,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	c := launch(t, folder, "QUIRE_ADMIN_TOKEN=") // made by quire
 	var command string
-	eventually(t, "the greeting", func() error {
+	eventually.NoError(t, "the greeting", func() error {
 		command = regexp.MustCompile(`(?m)^curl .*$`).FindString(c.stdout.String())
 		if command == "" {
 			return errors.New("no curl command yet")
@@ -121,7 +123,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 		t.Errorf("explain alone: %d %q %q", code, out, errs)
 	}
 	c = launch(t, folder, "QUIRE_ADMIN_TOKEN=")
-	eventually(t, "the second greeting", func() error {
+	eventually.NoError(t, "the second greeting", func() error {
 		if !strings.Contains(c.stdout.String(), "admin token: in ") {
 			return errors.New(c.stdout.String())
 		}

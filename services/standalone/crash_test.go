@@ -135,9 +135,7 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	l := newCrowd(t, c.base, 24)
 	for round := range *crashRounds {
 		stop := running(t, l)
-		more(t, "the load has begun", l, 20)
-		timer := time.NewTimer(time.Duration(random.Int64N(int64(1500 * time.Millisecond))))
-		<-timer.C
+		more(t, "the load goes on", l, 20+random.Int64N(500))
 		_ = c.end(t, syscall.SIGKILL) // "signal: killed"
 		stop()
 		c = launch(t, folder)

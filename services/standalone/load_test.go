@@ -32,8 +32,3 @@ func check(t testing.TB, l *load.Load) error {
 	t.Helper()
 	return quiretest.Check(t, l)
 }
-
-func eventually(t testing.TB, what string, step func() error) {
-	t.Helper()
-	quiretest.Eventually(t, what, step)
-}

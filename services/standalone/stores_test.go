@@ -13,6 +13,7 @@ import (
 
 	"quire.dev/cluster/load"
 	"quire.dev/pkg/config"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/views"
 	"quire.dev/services/standalone/internal/quiretest"
 )
@@ -113,7 +114,7 @@ func TestAReadModelThatHangsStopsNoOtherService(t *testing.T) {
 	lite.Hang()
 	for _, kind := range []load.Kind{load.Paste, load.File} {
 		had := l.Acked(kind)
-		eventually(t, "others go on", func() error {
+		eventually.NoError(t, "others go on", func() error {
 			if got := l.Acked(kind); got < had+20 {
 				return fmt.Errorf("%s: %d writes since lite's read model hangs", kind, got-had)
 			}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/eventually"
 )
 
 // Cluster is several servers that replicate between them, over the loopback
@@ -41,7 +43,7 @@ func StartCluster(t testing.TB, count int, options ...Option) *Cluster {
 	for _, node := range c.nodes {
 		node.run(t)
 	}
-	Eventually(t, "a leader of the cluster", func() bool {
+	eventually.True(t, "a leader of the cluster", func() bool {
 		leads := func(srv *server.Server) bool {
 			return srv.JetStreamIsLeader() && len(srv.JetStreamClusterPeers()) == count
 		}
@@ -64,7 +66,7 @@ func (c *Cluster) count(is func(*server.Server) bool) (n int) {
 // that is stopped before that leaves the others without a quorum for seconds.
 func (c *Cluster) WaitCurrent(t testing.TB, stream string) {
 	t.Helper()
-	Eventually(t, "all replicas of "+stream, func() bool {
+	eventually.True(t, "all replicas of "+stream, func() bool {
 		current := func(srv *server.Server) bool {
 			return srv.JetStreamIsCurrent() && srv.JetStreamIsStreamCurrent("$G", stream)
 		}
@@ -89,7 +91,7 @@ func (c *Cluster) Node(i int) *Server { return c.nodes[i] }
 func (c *Cluster) LeaderOf(t testing.TB, stream string) int {
 	t.Helper()
 	leader := -1
-	Eventually(t, "a leader of "+stream, func() bool {
+	eventually.True(t, "a leader of "+stream, func() bool {
 		for i, node := range c.nodes {
 			if srv := node.server(); srv != nil && srv.JetStreamIsStreamLeader("$G", stream) {
 				leader = i

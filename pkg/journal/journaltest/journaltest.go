@@ -3,7 +3,6 @@
 package journaltest
 
 import (
-	"context"
 	"errors"
 	"net"
 	"sync"
@@ -164,22 +163,5 @@ func (s *Server) Drop() {
 	}
 	for _, c := range conns.Conns {
 		_ = srv.DisconnectClientByID(c.Cid) // it may have gone meanwhile
-	}
-}
-
-// Eventually waits until condition holds, and fails the test where it does
-// not within a minute.
-func Eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("never came: %s", what)
-		}
 	}
 }

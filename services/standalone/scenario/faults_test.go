@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"quire.dev/cluster/load"
+	"quire.dev/pkg/eventually"
 	"quire.dev/services/standalone/internal/quiretest"
 )
 
@@ -82,7 +83,7 @@ func TestReadModelsThatFailOrHangLoseNothing(t *testing.T) {
 				// A list needs them.
 				a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusServiceUnavailable, "unavailable", "")
 			})
-			eventually(t, "lists work again", func() error {
+			eventually.NoError(t, "lists work again", func() error {
 				if got := a.do(t, "GET", "/api/dev/paste-lite/list", nil); got.status != http.StatusOK {
 					return fmt.Errorf("%d %s", got.status, got.body)
 				}
@@ -147,7 +148,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "creations work once there is room", func() error {
+	eventually.NoError(t, "creations work once there is room", func() error {
 		if err := i.heal(t.Context()); err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 		return nil
 	})
 	for id := range ids {
-		eventually(t, "what was created is there", func() error {
+		eventually.NoError(t, "what was created is there", func() error {
 			if got := a.do(t, "GET", "/api/dev/paste-lite/get/"+id, nil); got.status != http.StatusOK {
 				return fmt.Errorf("%s: %d %s", id, got.status, got.body)
 			}

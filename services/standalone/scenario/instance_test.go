@@ -197,12 +197,6 @@ func (i *instance) crowd(t testing.TB) *load.Load {
 	return quiretest.Crowd{Bases: i.bases, AdminToken: i.adminToken, Workers: 12, Pace: 50 * time.Millisecond}.Gather(t)
 }
 
-// eventually repeats step until it returns nil.
-func eventually(t testing.TB, what string, step func() error) {
-	t.Helper()
-	quiretest.Eventually(t, what, step)
-}
-
 // common is the instance that the cheap tests share, each with accounts of its own. The tests' own address must be
 // able to try every error more than 100 times a minute, and to create more than 10 quick pastes: tests of those limits
 // come from other sources.

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"quire.dev/pkg/eventually"
 )
 
 // row is one line of the contract's table "Tiers and prices".
@@ -505,7 +507,7 @@ func ledger(t testing.TB, a account, limit int) []entry {
 func checkLedger(t testing.TB, a account) []entry {
 	t.Helper()
 	var entries []entry
-	eventually(t, "nothing is in flight", func() error {
+	eventually.NoError(t, "nothing is in flight", func() error {
 		entries = ledger(t, a, 100)
 		if sum, balance := sumOf(t, entries), micro(t, a.balance(t)); sum != balance {
 			return fmt.Errorf("the ledger sums to %s, the balance is %s", credits(sum), credits(balance))

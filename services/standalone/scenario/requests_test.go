@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/eventually"
 )
 
 // endpoint is a line of the contract's table "Developer API".
@@ -597,7 +598,7 @@ func TestExplainSaysHowARequestWasDecided(t *testing.T) {
 		func() answer { return i.admin(t, "GET", "/api/admin/requests/"+rid, nil) },
 	} {
 		var body object
-		eventually(t, "explained as served", func() error {
+		eventually.NoError(t, "explained as served", func() error {
 			body = ask().ok(t, http.StatusOK)
 			if s, _ := at(t, body, "request", "settlement").(string); s != "served" {
 				return fmt.Errorf("settlement is %q", s)

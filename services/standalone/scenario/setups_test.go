@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"quire.dev/pkg/eventually"
 )
 
 // roundTrip uses each service once, and audits.
@@ -74,6 +76,6 @@ func TestSeveralPartitions(t *testing.T) {
 	}
 	// Who was started wrongly may have been heard by its like, and is forgotten within seconds; until then those that are
 	// right are refused, and started again.
-	eventually(t, "it starts with the right ones", i.boot)
+	eventually.NoError(t, "it starts with the right ones", i.boot)
 	i.audit(t)
 }

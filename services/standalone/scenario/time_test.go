@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"quire.dev/pkg/eventually"
 )
 
 const day = 24 * time.Hour
@@ -129,14 +131,14 @@ func (s *lifetime) nextDay(t *testing.T) {
 }
 
 func (s *lifetime) grantsExpired(t *testing.T) {
-	eventually(t, "the grant of 2 has expired", func() error {
+	eventually.NoError(t, "the grant of 2 has expired", func() error {
 		if b := s.pro.balance(t); b != "5.000000" {
 			return fmt.Errorf("balance %s", b)
 		}
 		return nil
 	})
 	// Nothing but time happened: billing notices by itself.
-	eventually(t, "the expiry is in the ledger", func() error {
+	eventually.NoError(t, "the expiry is in the ledger", func() error {
 		if e := ledger(t, s.pro, 1)[0]; e.kind != "expiry" {
 			return fmt.Errorf("the newest entry is %+v", e)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/edge/internal/fault"
 )
@@ -164,7 +164,7 @@ func TestAuditLeavesOutWhoGivesItsPartitionUp(t *testing.T) {
 		}
 		done <- answers
 	}()
-	journaltest.Eventually(t, "both were asked", func() bool {
+	eventually.True(t, "both were asked", func() bool {
 		return i1.holds(func() bool { return i1.asked[0] > 0 }) && i2.holds(func() bool { return i2.asked[1] > 0 })
 	})
 	// One is killed, the other hands over; a third has all.
@@ -195,7 +195,7 @@ func TestAuditWaitsForAllThatAreAlive(t *testing.T) {
 		answers, err := b.Audit(t.Context())
 		done <- err == nil && answers[0].Match
 	}()
-	journaltest.Eventually(t, "the roll is called", func() bool { return i1.holds(func() bool { return i1.rolls > 0 }) })
+	eventually.True(t, "the roll is called", func() bool { return i1.holds(func() bool { return i1.rolls > 0 }) })
 	i2 := w.newAuditor("i-2", 0)
 	i2.hash[0] = 1
 	i2.serve(t, w)

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/edge/internal/fault"
 )
@@ -167,22 +170,47 @@ func TestReadThatIsRefusedToTheEndIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestReadWaitsForAPartitionToBeTakenOver: while nobody answers for it, longer than for an answer.
+// silent takes what is asked on a subject and never answers.
+func (w *world) silent(t *testing.T, subject string) *nats.Subscription {
+	t.Helper()
+	sub, err := w.nc.Subscribe(subject, func(*nats.Msg) {})
+	if err := errors.Join(err, w.nc.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+// TestReadWaitsForAPartitionToBeTakenOver: while nobody answers for it, longer than for one answer.
 func TestReadWaitsForAPartitionToBeTakenOver(t *testing.T) {
 	w := newBareWorld(t, 1)
-	const answer = 50 * time.Millisecond
-	b := w.bus(t, func(c *Config) { c.ReadTimeout, c.AwayTimeout = answer, time.Minute })
-	began := time.Now()
-	pending := b.StartRead(event.Paste, &event.Read{Item: "x"})
-	listed := make(chan error, 1)
+	reads, lists := w.silent(t, event.Paste.ReadSubject(0)), w.silent(t, event.Paste.ListSubject(0))
+	b := w.bus(t, func(c *Config) { c.ReadTimeout, c.AwayTimeout = 50*time.Millisecond, time.Minute })
+	read, listed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		a, err := b.StartRead(event.Paste, &event.Read{Item: "x"}).Wait(t.Context())
+		if err == nil && a.Document.GetId() != "x" {
+			err = fmt.Errorf("answer %v", a)
+		}
+		read <- err
+	}()
 	go func() {
 		_, err := b.List(t.Context(), event.Paste, &event.ListRequest{})
 		listed <- err
 	}()
-	journaltest.Eventually(t, "the wait is longer than for an answer", func() bool { return time.Since(began) > 4*answer })
+	for _, asked := range []*nats.Subscription{reads, lists} {
+		eventually.NoError(t, asked.Subject+" is asked again and again", func() error {
+			if n, err := asked.Delivered(); n < 3 {
+				return fmt.Errorf("asked %d times: %v", n, err)
+			}
+			return nil
+		})
+		if err := asked.Unsubscribe(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.handing(t, 0)
-	if a, err := pending.Wait(t.Context()); err != nil || a.Document.GetId() != "x" {
-		t.Errorf("read: %v, %v", a, err)
+	if err := <-read; err != nil {
+		t.Errorf("read: %v", err)
 	}
 	if err := <-listed; err != nil {
 		t.Errorf("list: %v", err)
@@ -196,7 +224,7 @@ func TestReadEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	pending := b.StartRead(event.Paste, &event.Read{Item: "x"})
 	go func() {
-		journaltest.Eventually(t, "it is asked again", func() bool { return asked.Load() > 1 })
+		eventually.True(t, "it is asked again", func() bool { return asked.Load() > 1 })
 		cancel()
 	}()
 	if _, err := pending.Wait(ctx); fault.KindOf(err) != fault.Unavailable {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/plan"
 )
 
@@ -83,7 +83,7 @@ func TestRefusalIsRememberedOfWhoGoesOnTryingAlone(t *testing.T) {
 	if _, asked := decided(t, b, f, admission(9)); asked {
 		t.Errorf("billing was asked after %d refusals", first)
 	}
-	journaltest.Eventually(t, "a pause ends it", func() bool {
+	eventually.True(t, "a pause ends it", func() bool {
 		_, asked := decided(t, b, f, admission(9))
 		return asked
 	})
@@ -102,7 +102,7 @@ func TestRefusalIsForgottenInTime(t *testing.T) {
 	}
 	a := admission(9)
 	decided(t, b, f, a)
-	journaltest.Eventually(t, "asked again", func() bool {
+	eventually.True(t, "asked again", func() bool {
 		_, asked := decided(t, b, f, a)
 		return asked
 	})

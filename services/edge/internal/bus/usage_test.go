@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -74,7 +74,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	journaltest.Eventually(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
+	eventually.True(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
 	f.with(func() {
 		if f.admissions != clients*each {
 			t.Errorf("%d admissions decided, want %d", f.admissions, clients*each)
@@ -153,7 +153,7 @@ func TestVoidIsInTheJournalWhenItReturns(t *testing.T) {
 			t.Fatalf("served %d times, voided %d times", served, voided)
 		}
 	}
-	journaltest.Eventually(t, "failures folded", f.is(func() bool { return f.failures == 20 }))
+	eventually.True(t, "failures folded", f.is(func() bool { return f.failures == 20 }))
 }
 
 func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
@@ -172,7 +172,7 @@ func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
 	gone := []*PendingVerdict{b.StartAdmit(admitted), b.StartAdmit(refused)}
 	stays := b.StartAdmit(admission(5))
 	start(t, b)
-	journaltest.Eventually(t, "admissions folded", f.is(func() bool { return f.admissions == 3 }))
+	eventually.True(t, "admissions folded", f.is(func() bool { return f.admissions == 3 }))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, p := range gone {
@@ -185,7 +185,7 @@ func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
 	if v, err := stays.Wait(t.Context()); err != nil || !v.Admitted() {
 		t.Fatalf("verdict of the one that waits: %v, %v", v, err)
 	}
-	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[admitted.RequestID] == 1 }))
+	eventually.True(t, "void folded", f.is(func() bool { return f.voided[admitted.RequestID] == 1 }))
 	if _, err := b.Admit(t.Context(), admission(6)); err != nil {
 		t.Fatalf("the next admission: %v", err)
 	}
@@ -207,12 +207,12 @@ func TestAdmissionWhoseWaiterWentBeforeTheVerdictIsGivenBackWithoutIt(t *testing
 	ctx, cancel := context.WithCancel(t.Context())
 	a := admission(3)
 	p := b.StartAdmit(a)
-	journaltest.Eventually(t, "admission folded", f.is(func() bool { return f.admissions == 1 }))
+	eventually.True(t, "admission folded", f.is(func() bool { return f.admissions == 1 }))
 	cancel()
 	if _, err := p.Wait(ctx); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Fatalf("error %v, want outcome_unknown", err)
 	}
-	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
+	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
 }
 
 func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
@@ -227,7 +227,7 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 	if _, err := b.Admit(t.Context(), a); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Fatalf("error %v, want outcome_unknown", err)
 	}
-	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
+	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
 }
 
 func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
@@ -235,7 +235,7 @@ func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
 	newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 2 * time.Second })
 	w.server.Stop()
-	journaltest.Eventually(t, "connection lost", func() bool { return !b.nc.IsConnected() })
+	eventually.True(t, "connection lost", func() bool { return !b.nc.IsConnected() })
 	var pending []*PendingVerdict
 	for range 10 {
 		pending = append(pending, b.StartAdmit(admission(1)))
@@ -311,8 +311,8 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 		t.Fatalf("admission to a full stream: %v, want unavailable", err)
 	}
 	w.ensure(t, event.Billing, 0)
-	journaltest.Eventually(t, "settlement folded", f.is(func() bool { return f.served[a.RequestID] == 1 }))
-	journaltest.Eventually(t, "admissions taken again", func() bool {
+	eventually.True(t, "settlement folded", f.is(func() bool { return f.served[a.RequestID] == 1 }))
+	eventually.True(t, "admissions taken again", func() bool {
 		_, err := b.Admit(t.Context(), admission(1))
 		return err == nil
 	})
@@ -344,7 +344,7 @@ func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 		t.Fatalf("error %v, want outcome_unknown", err)
 	}
 	first := <-published
-	journaltest.Eventually(t, "admissions turned away", func() bool {
+	eventually.True(t, "admissions turned away", func() bool {
 		_, err := b.Admit(t.Context(), admission(1))
 		return errors.Is(err, errStuck)
 	})
@@ -353,7 +353,7 @@ func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 		t.Fatalf("unsubscribe: %v", err)
 	}
 	f := newFakeBilling(t, w.nc, 1)
-	journaltest.Eventually(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
+	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
 	f.with(func() {
 		if f.served[served.RequestID] != 1 || f.admissions == 0 {
 			t.Errorf("served %d times, %d admissions", f.served[served.RequestID], f.admissions)
@@ -395,7 +395,7 @@ func TestLostConnectionsLoseNoVerdictAndCountNothingTwice(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	journaltest.Eventually(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
+	eventually.True(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
 	f.with(func() {
 		if f.admissions != clients*each {
 			t.Errorf("%d admissions counted, want %d", f.admissions, clients*each)
@@ -421,10 +421,10 @@ func TestServedWaitsForRoomInsteadOfDropping(t *testing.T) {
 		}
 	}()
 	l := b.usage[0]
-	journaltest.Eventually(t, "queue full", func() bool { return len(l.tokens) == 2 })
+	eventually.True(t, "queue full", func() bool { return len(l.tokens) == 2 })
 	start(t, b)
 	<-done
-	journaltest.Eventually(t, "settlements folded", f.is(func() bool { return len(f.served) == n }))
+	eventually.True(t, "settlements folded", f.is(func() bool { return len(f.served) == n }))
 }
 
 func TestRunTellsOfSettlementsThatItCouldNotStore(t *testing.T) {

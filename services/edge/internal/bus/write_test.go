@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/eventually"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -74,7 +74,7 @@ func TestWriteFailsAsUnavailableOrUnknown(t *testing.T) {
 		}, fault.Unavailable},
 		{"the server is gone", func(t *testing.T, w *world, b *running) context.Context {
 			w.server.Stop()
-			journaltest.Eventually(t, "connection lost", func() bool { return !b.nc.IsConnected() })
+			eventually.True(t, "connection lost", func() bool { return !b.nc.IsConnected() })
 			return t.Context()
 		}, fault.Unavailable},
 		{"nobody folds", func(t *testing.T, _ *world, _ *running) context.Context {
@@ -176,7 +176,7 @@ func TestWaitersOfWritesAreAnsweredBeforeRunReturns(t *testing.T) {
 		failed <- err
 	}()
 	l := b.requests[event.Paste][0]
-	journaltest.Eventually(t, "the write waits", l.waiting)
+	eventually.True(t, "the write waits", l.waiting)
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}

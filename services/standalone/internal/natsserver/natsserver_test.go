@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
+
+	"quire.dev/pkg/eventually"
 )
 
 func start(t *testing.T, folder string) *Server {
@@ -71,25 +73,6 @@ func publish(ctx context.Context, js jetstream.JetStream, data []byte) (uint64, 
 	return ack.Sequence, nil
 }
 
-// eventually repeats step until it returns nil.
-func eventually(t *testing.T, what string, step func() error) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(60 * time.Second)
-	var err error
-	for {
-		if err = step(); err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-}
-
 func stored(t *testing.T, js jetstream.JetStream) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -124,7 +107,7 @@ func TestConnectionsSurviveARestartAndNothingAcknowledgedIsLost(t *testing.T) {
 			}
 		}
 		name := fmt.Sprint(i)
-		eventually(t, "publish", func() error {
+		eventually.NoError(t, "publish", func() error {
 			_, err := publish(t.Context(), js, []byte(name+" x"))
 			return err
 		})
@@ -221,7 +204,7 @@ func TestAFullDiskIsRecoveredFromOnceThereIsRoom(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "publish after there is room", func() error {
+	eventually.NoError(t, "publish after there is room", func() error {
 		_, err := publish(t.Context(), js, []byte("after x"))
 		return err
 	})
@@ -244,7 +227,7 @@ func TestDisabledJetStreamIsEnabledAgain(t *testing.T) {
 	if err := s.current.ShutdownJetStream(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "publish", func() error {
+	eventually.NoError(t, "publish", func() error {
 		_, err := publish(t.Context(), js, []byte("again x"))
 		return err
 	})

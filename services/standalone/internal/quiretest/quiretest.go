@@ -1,5 +1,4 @@
-// Package quiretest is what the tests of a whole Quire share, of one process and of many: waiting for a condition, and
-// a crowd of clients at work.
+// Package quiretest is the crowd of clients that the tests of a whole Quire share, of one process and of many.
 package quiretest
 
 import (
@@ -9,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"quire.dev/cluster/clustertest"
 	"quire.dev/cluster/load"
+	"quire.dev/pkg/eventually"
 )
 
 // crowdSeed makes the clients' choices the same in each run of a test.
@@ -50,7 +49,7 @@ func Running(t testing.TB, l *load.Load) (stop func()) {
 func More(t testing.TB, what string, l *load.Load, count int64) {
 	t.Helper()
 	want := l.Acked(load.Lite) + count
-	Eventually(t, what, func() error {
+	eventually.NoError(t, what, func() error {
 		if got := l.Acked(load.Lite); got < want {
 			return fmt.Errorf("%d writes, want %d", got, want)
 		}
@@ -67,13 +66,4 @@ func Check(t testing.TB, l *load.Load) error {
 		}
 	}
 	return errors.Join(l.Verify(t.Context()), l.Audit(t.Context()))
-}
-
-// patience is for many processes on two cores that others use too.
-const patience = 90 * time.Second
-
-// Eventually repeats step until it returns nil.
-func Eventually(t testing.TB, what string, step func() error) {
-	t.Helper()
-	clustertest.Eventually(t, patience, what, step)
 }

@@ -1,0 +1,45 @@
+// Package eventually is how a test waits: it looks at a condition again and again, and ends the test if the condition
+// never comes. No other test code may pause.
+package eventually
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+const (
+	// limit is for many processes on two cores that others use too. Only a test that fails waits as long.
+	limit    = 2 * time.Minute
+	minPause = time.Millisecond
+	maxPause = 20 * time.Millisecond
+)
+
+var errFalse = errors.New("it is still false")
+
+// True waits until condition returns true.
+func True(t testing.TB, name string, condition func() bool) {
+	t.Helper()
+	NoError(t, name, func() error {
+		if !condition() {
+			return errFalse
+		}
+		return nil
+	})
+}
+
+// NoError repeats step until it returns nil. Its last error ends the test.
+func NoError(t testing.TB, name string, step func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		err := step()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s: %v", name, limit, err)
+		}
+		time.Sleep(pause)
+	}
+}
