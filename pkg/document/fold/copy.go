@@ -1,16 +1,26 @@
 package fold
 
-import "quire.dev/pkg/event"
+import (
+	"reflect"
 
-// CloneDocument copies d's fields; what they refer to is shared, since nothing changes it.
-func CloneDocument(d *event.Document) *event.Document {
-	return &event.Document{
-		Id: d.GetId(), Owner: d.GetOwner(), Title: d.GetTitle(), Language: d.GetLanguage(), Visibility: d.GetVisibility(),
-		Tags: d.GetTags(), BurnAfterRead: d.GetBurnAfterRead(), PasswordHash: d.GetPasswordHash(),
-		ManageTokenHash: d.GetManageTokenHash(), Version: d.GetVersion(), CreatedMs: d.GetCreatedMs(),
-		UpdatedMs: d.GetUpdatedMs(), ExpiresMs: d.GetExpiresMs(), Content: d.GetContent(), ContentType: d.GetContentType(),
-		FirstVersionKept: d.GetFirstVersionKept(), CreatedOrder: d.GetCreatedOrder(),
+	"quire.dev/pkg/event"
+)
+
+// clone copies m's fields; what they refer to is shared, since nothing changes it. It goes through
+// the fields, so that one added to the schema is copied too; reflection over the struct costs about as
+// much as naming them. Of nil it makes an empty message.
+func clone[M event.Document | event.Outcome](m *M) *M {
+	c := new(M)
+	if m == nil {
+		return c
 	}
+	from, to := reflect.ValueOf(m).Elem(), reflect.ValueOf(c).Elem()
+	for i := range to.NumField() {
+		if field := to.Field(i); field.CanSet() { // the rest is the message's own bookkeeping
+			field.Set(from.Field(i))
+		}
+	}
+	return c
 }
 
 // Head is d without the bytes of its content.
@@ -18,7 +28,7 @@ func Head(d *event.Document) *event.Document {
 	if len(d.GetContent().GetInline()) == 0 {
 		return d
 	}
-	h := CloneDocument(d)
+	h := clone(d)
 	h.Content = &event.Content{Blob: d.Content.Blob, SizeBytes: d.Content.SizeBytes, Sha256: d.Content.Sha256}
 	return h
 }
@@ -33,16 +43,7 @@ func Whole(head *event.Document, inline []byte) *event.Document {
 
 // Earlier is an earlier version as it is read now: the password and the expiry are the document's.
 func Earlier(current, earlier *event.Document) *event.Document {
-	d := CloneDocument(earlier)
+	d := clone(earlier)
 	d.PasswordHash, d.ExpiresMs = current.PasswordHash, current.ExpiresMs
 	return d
-}
-
-// CloneOutcome copies o's fields; what they refer to is shared.
-func CloneOutcome(o *event.Outcome) *event.Outcome {
-	return &event.Outcome{
-		Index: o.Index, Status: o.Status, Replayed: o.Replayed, Item: o.Item, Version: o.Version,
-		CreatedMs: o.CreatedMs, UpdatedMs: o.UpdatedMs, ExpiresMs: o.ExpiresMs, Remaining: o.Remaining,
-		Document: o.Document, BodyHash: o.BodyHash, RequestId: o.RequestId, Owner: o.Owner, DecidedMs: o.DecidedMs,
-	}
 }

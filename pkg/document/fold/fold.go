@@ -137,7 +137,7 @@ func outcome(r *event.Request, at Position, status event.OutcomeStatus) *event.O
 }
 
 func replay(kept *event.Outcome, at Position) *event.Outcome {
-	o := CloneOutcome(kept)
+	o := clone(kept)
 	o.Replayed = true
 	o.Index = at.Index
 	return o
@@ -150,18 +150,33 @@ func done(r *event.Request, at Position, d *event.Document) *event.Outcome {
 	return o
 }
 
+// A new document has these unless its draft says otherwise, and an update resets to them.
+const (
+	DefaultLanguage   = "plaintext"
+	DefaultVisibility = event.Unlisted
+)
+
+// Create makes the event of a new paste: the defaults, merged with its draft as an update is. It takes
+// over made, which has what no draft can say: the id, the owner and the manage token.
+//
+// The event carries the whole document, not the draft. During a roll-out an instance of the version
+// before may fold it, and has to come to the same document as one of this version.
+func Create(made *event.Document, draft *event.Update) *event.Create {
+	made.Language, made.Visibility = DefaultLanguage, uint32(DefaultVisibility)
+	merge(made, draft)
+	return &event.Create{Document: made, ExpiresInMs: draft.GetExpiresInMs()}
+}
+
 func create(p Policy, state *event.Document, r *event.Request, c *event.Create, at Position) (Change, *event.Outcome) {
 	if state != nil {
 		return Change{}, outcome(r, at, event.OutcomeStatus_ID_TAKEN)
 	}
-	d := CloneDocument(c.Document)
+	d := clone(c.Document)
 	d.Id = r.Item
 	d.Version, d.FirstVersionKept = 1, 1
 	d.CreatedMs, d.UpdatedMs = at.NowMS, at.NowMS
 	d.CreatedOrder = at.order()
-	if c.ExpiresInMs > 0 {
-		d.ExpiresMs = at.NowMS + c.ExpiresInMs
-	}
+	expireIn(d, c.ExpiresInMs, at)
 	o := done(r, at, d)
 	if p.OutcomeDocument {
 		o.Document = Head(d)
@@ -188,14 +203,23 @@ func update(p Policy, state *event.Document, r *event.Request, u *event.Update, 
 	if !matches(u.IfMatch, state.Version) {
 		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
 	}
-	d := CloneDocument(state)
-	merge(d, u, at.NowMS)
+	d := clone(state)
+	merge(d, u)
+	expireIn(d, u.GetExpiresInMs(), at)
 	d.Version++
 	d.UpdatedMs = at.NowMS
 	return Change{Put: d, Version: state}, done(r, at, d)
 }
 
-func merge(d *event.Document, u *event.Update, nowMS int64) {
+// expireIn lets d expire after lifetimeMS from the fold's time; 0: when it says itself.
+func expireIn(d *event.Document, lifetimeMS int64, at Position) {
+	if lifetimeMS > 0 {
+		d.ExpiresMs = at.NowMS + lifetimeMS
+	}
+}
+
+// merge writes into d the fields that u sets, but for a lifetime, which only the fold can turn into a time.
+func merge(d *event.Document, u *event.Update) {
 	if u.Content != nil {
 		d.Content = u.Content
 	}
@@ -221,8 +245,6 @@ func merge(d *event.Document, u *event.Update, nowMS int64) {
 		d.Tags = u.Tags.Values
 	}
 	switch {
-	case u.ExpiresInMs != nil && *u.ExpiresInMs > 0:
-		d.ExpiresMs = nowMS + *u.ExpiresInMs
 	case u.ExpiresInMs != nil:
 		d.ExpiresMs = 0
 	case u.ExpiresMs != nil:

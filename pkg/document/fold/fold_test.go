@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
@@ -405,21 +406,83 @@ func TestEarlierVersionHasTheDocumentsPasswordAndExpiry(t *testing.T) {
 	}
 }
 
-// TestCopiesAreWhole holds the copies to the schema: a field added there must be copied here.
+// TestCopiesAreWhole: what a head, an earlier version and a replayed outcome are copied from loses no
+// field of the schema.
 func TestCopiesAreWhole(t *testing.T) {
 	d := &event.Document{}
 	o := &event.Outcome{}
 	for _, m := range []proto.Message{d, o} {
 		fillFields(m.ProtoReflect())
 	}
-	if got := fold.CloneDocument(d); !proto.Equal(got, d) {
-		t.Errorf("copied %v\nof %v", got, d)
+	if got := fold.Earlier(d, d); !proto.Equal(got, d) || got == d {
+		t.Errorf("an earlier version is %v\nof %v", got, d)
 	}
-	if got := fold.CloneOutcome(o); !proto.Equal(got, o) {
-		t.Errorf("copied %v\nof %v", got, o)
+	r := request(owner, &event.Delete{})
+	r.IdempotencyId, r.BodyHash = []byte("0123456789abcdef"), o.BodyHash
+	_, got := fold.Decide(fold.Pastes(), nil, o, r, fold.Position{Index: o.Index})
+	if o.Replayed = true; !proto.Equal(got, o) || got == o {
+		t.Errorf("replayed %v\nof %v", got, o)
 	}
 	head := fold.Whole(fold.Head(d), d.Content.Inline)
-	if !proto.Equal(head, d) {
+	if !proto.Equal(head, d) || head == d {
 		t.Errorf("head and body make %v\nof %v", head, d)
+	}
+}
+
+// TestDraftIsMergedWhole holds the merge to the schema: every field of a draft comes to be in the new
+// document and in the updated one, under its own name.
+func TestDraftIsMergedWhole(t *testing.T) {
+	draft := &event.Update{}
+	fillFields(draft.ProtoReflect())
+	draft.IfMatch, draft.ManageTokenHash, draft.ExpiresInMs = nil, nil, nil // conditions; a time is only the fold's to make
+	made, _ := fold.Decide(fold.Pastes(), nil, nil, request(owner, fold.Create(&event.Document{Owner: owner}, draft)), at)
+	updated, _ := fold.Decide(fold.Pastes(), stored(nil), nil, request(owner, draft), at)
+	for name, d := range map[string]*event.Document{"created": made.Put, "updated": updated.Put} {
+		draft.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, want protoreflect.Value) bool {
+			of := d.ProtoReflect().Descriptor().Fields().ByName(f.Name())
+			if of == nil {
+				t.Errorf("a document has no %s", f.Name())
+				return true
+			}
+			if f.Name() == "tags" { // a list can't tell empty from absent, so that a draft has it in a message
+				want = want.Message().Get(f.Message().Fields().ByName("values"))
+			}
+			if got := d.ProtoReflect().Get(of); !got.Equal(want) {
+				t.Errorf("%s with %s %v, want %v", name, f.Name(), got, want)
+			}
+			return true
+		})
+	}
+}
+
+func TestNewPasteHasTheDefaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		draft *event.Update
+		want  *event.Document
+	}{
+		"nothing said": {&event.Update{}, &event.Document{Language: "plaintext", Visibility: uint32(event.Unlisted)}},
+		"reset": {
+			&event.Update{Title: new(""), Tags: &event.Tags{}, PasswordHash: []byte{}, ExpiresMs: new(int64(0))},
+			&event.Document{Language: "plaintext", Visibility: uint32(event.Unlisted)},
+		},
+		"a lifetime": {
+			&event.Update{Language: new("go"), ExpiresInMs: new(int64(60_000))},
+			&event.Document{Language: "go", Visibility: uint32(event.Unlisted), ExpiresMs: nowMS + 60_000},
+		},
+		"a time": {
+			&event.Update{Visibility: new(uint32(event.Public)), ExpiresMs: new(int64(70))},
+			&event.Document{Language: "plaintext", Visibility: uint32(event.Public), ExpiresMs: 70},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := &event.Document{Owner: owner, ManageTokenHash: []byte("token")}
+			change, _ := fold.Decide(fold.QuickPastes(), nil, nil, request(owner, fold.Create(made, c.draft)), at)
+			c.want.Id, c.want.Owner, c.want.ManageTokenHash = theItem, owner, []byte("token")
+			c.want.Version, c.want.FirstVersionKept, c.want.CreatedOrder = 1, 1, 9<<12|3
+			c.want.CreatedMs, c.want.UpdatedMs = nowMS, nowMS
+			if !proto.Equal(change.Put, c.want) {
+				t.Errorf("made %v\nwant %v", change.Put, c.want)
+			}
+		})
 	}
 }

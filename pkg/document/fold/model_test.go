@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -17,30 +18,77 @@ type naive struct {
 	owner    uint64
 	token    string
 	versions []naiveVersion
-	private  bool
-	burns    bool
 	expires  int64
 }
 
-type naiveVersion struct{ title, content string }
+// naiveVersion is what a draft can say.
+type naiveVersion struct {
+	title, content, language, password, tags string
+	visibility                               event.Visibility
+	burns                                    bool
+}
 
-// decide says in the contract's order what happens, knowing nothing of how the fold keeps its state.
-func (n *naive) decide(r *event.Request, nowMS int64) event.OutcomeStatus {
+// plain is a paste of which nothing is said.
+func plain() naiveVersion { return naiveVersion{language: "plaintext", visibility: event.Unlisted} }
+
+// with is the version with what u says.
+func (v naiveVersion) with(u *event.Update) naiveVersion {
+	said := func(to, from *string) {
+		if from != nil {
+			*to = *from
+		}
+	}
+	said(&v.title, u.Title)
+	said(&v.language, u.Language)
+	if u.Content != nil {
+		v.content = string(u.Content.Inline)
+	}
+	if u.PasswordHash != nil {
+		v.password = string(u.PasswordHash)
+	}
+	if u.Tags != nil {
+		v.tags = strings.Join(u.Tags.Values, ",")
+	}
+	if u.Visibility != nil {
+		v.visibility = event.Visibility(*u.Visibility)
+	}
+	if u.BurnAfterRead != nil {
+		v.burns = *u.BurnAfterRead
+	}
+	return v
+}
+
+// expire sets when the paste is over, by the clock of the fold.
+func (n *naive) expire(u *event.Update, nowMS int64) {
+	switch {
+	case u.GetExpiresInMs() > 0:
+		n.expires = nowMS + *u.ExpiresInMs
+	case u.ExpiresMs != nil:
+		n.expires = *u.ExpiresMs
+	}
+}
+
+// decide says in the order of checks what happens, knowing nothing of how the fold keeps its state.
+// draft is what a creation was made of.
+func (n *naive) decide(r *event.Request, draft *event.Update, nowMS int64) event.OutcomeStatus {
 	there := n.exists && (n.expires == 0 || n.expires > nowMS)
 	mine := r.Account != 0 && r.Account == n.owner
-	visible := there && (mine || !n.private)
+	var now naiveVersion
 	version := uint64(len(n.versions))
+	if n.exists {
+		now = n.versions[version-1]
+	}
+	visible := there && (mine || now.visibility != event.Private)
 	switch a := r.Action.(type) {
 	case *event.Request_Create:
 		if n.exists {
 			return event.OutcomeStatus_ID_TAKEN
 		}
-		d := a.Create.Document
-		*n = naive{exists: true, owner: d.Owner, token: string(d.ManageTokenHash), burns: d.BurnAfterRead, private: d.Visibility == uint32(event.Private)}
-		n.versions = []naiveVersion{{d.Title, string(d.Content.Inline)}}
-		if a.Create.ExpiresInMs > 0 {
-			n.expires = nowMS + a.Create.ExpiresInMs
+		*n = naive{exists: true, owner: r.Account, versions: []naiveVersion{plain().with(draft)}}
+		if r.Account == 0 {
+			n.token = "token"
 		}
+		n.expire(draft, nowMS)
 	case *event.Request_Burn:
 		if !visible {
 			return event.OutcomeStatus_NOT_FOUND
@@ -48,7 +96,7 @@ func (n *naive) decide(r *event.Request, nowMS int64) event.OutcomeStatus {
 		if a.Burn.Version != version {
 			return event.OutcomeStatus_VERSION_MISMATCH
 		}
-		if n.burns && !mine {
+		if now.burns && !mine {
 			*n = naive{}
 		}
 	case *event.Request_Expire:
@@ -60,17 +108,8 @@ func (n *naive) decide(r *event.Request, nowMS int64) event.OutcomeStatus {
 		if refused := n.refuse(visible, mine, r.Account, string(a.Update.ManageTokenHash), a.Update.IfMatch); refused != event.OutcomeStatus_OK {
 			return refused
 		}
-		next := n.versions[version-1]
-		if a.Update.Title != nil {
-			next.title = *a.Update.Title
-		}
-		if a.Update.Content != nil {
-			next.content = string(a.Update.Content.Inline)
-		}
-		if a.Update.ExpiresInMs != nil {
-			n.expires = nowMS + *a.Update.ExpiresInMs
-		}
-		n.versions = append(n.versions, next)
+		n.versions = append(n.versions, now.with(a.Update))
+		n.expire(a.Update, nowMS)
 	case *event.Request_Delete:
 		if refused := n.refuse(visible, mine, r.Account, string(a.Delete.ManageTokenHash), a.Delete.IfMatch); refused != event.OutcomeStatus_OK {
 			return refused
@@ -94,37 +133,67 @@ func (n *naive) refuse(visible, mine bool, account uint64, token string, ifMatch
 	return event.OutcomeStatus_OK
 }
 
-// drawRequest makes a request that has a fair chance to do something.
-func drawRequest(t *rapid.T, versions int, serial int) *event.Request {
+// drawDraft says some of all that a draft can say.
+func drawDraft(t *rapid.T, keyless bool, serial int, nowMS int64) *event.Update {
+	u := &event.Update{}
+	say := func(what string) bool { return rapid.IntRange(0, 2).Draw(t, what) == 0 }
+	if say("title") {
+		u.Title = new(fmt.Sprint("title ", serial))
+	}
+	if say("language") {
+		u.Language = new(rapid.SampledFrom([]string{"plaintext", "go"}).Draw(t, "language is"))
+	}
+	if say("visibility") {
+		to := []event.Visibility{event.Public, event.Unlisted, event.Private}
+		if keyless {
+			to = to[:2]
+		}
+		u.Visibility = new(uint32(rapid.SampledFrom(to).Draw(t, "visibility is")))
+	}
+	if say("burns") {
+		u.BurnAfterRead = new(rapid.Bool().Draw(t, "burns is"))
+	}
+	if say("password") {
+		u.PasswordHash = []byte(rapid.SampledFrom([]string{"", "hash"}).Draw(t, "password is"))
+	}
+	if say("tags") {
+		u.Tags = &event.Tags{Values: rapid.SampledFrom([][]string{nil, {"a"}, {"b", "c"}}).Draw(t, "tags are")}
+	}
+	switch rapid.IntRange(0, 8).Draw(t, "expires") {
+	case 0:
+		u.ExpiresInMs = new(int64(30))
+	case 1:
+		u.ExpiresMs = new(nowMS + int64(rapid.IntRange(0, 40).Draw(t, "expires at")))
+	case 2:
+		u.ExpiresMs = new(int64(0))
+	}
+	return u
+}
+
+// drawRequest makes a request that has a fair chance to do something, and of a creation the draft.
+func drawRequest(t *rapid.T, versions, serial int, nowMS int64) (r *event.Request, draft *event.Update) {
 	account := rapid.SampledFrom([]uint64{0, owner, other}).Draw(t, "account")
 	token := []byte(rapid.SampledFrom([]string{"token", "wrong"}).Draw(t, "token"))
 	var ifMatch []uint64
 	if rapid.IntRange(0, 3).Draw(t, "conditional") == 0 {
 		ifMatch = []uint64{uint64(rapid.IntRange(max(versions-1, 0), versions).Draw(t, "if match"))}
 	}
-	r := &event.Request{RequestId: fmt.Appendf(nil, "%016d", serial), Item: theItem, Account: account}
+	r = &event.Request{RequestId: fmt.Appendf(nil, "%016d", serial), Item: theItem, Account: account}
+	content := &event.Content{Inline: fmt.Appendf(nil, "content %d", serial)}
 	switch rapid.IntRange(0, 9).Draw(t, "action") {
 	case 0, 1, 2:
-		d := &event.Document{
-			Owner: account, Title: fmt.Sprint("made ", serial), Visibility: uint32(event.Unlisted),
-			BurnAfterRead: rapid.Bool().Draw(t, "burns"), Content: &event.Content{Inline: fmt.Appendf(nil, "content %d", serial)},
-		}
+		made := &event.Document{Id: theItem, Owner: account}
 		if account == 0 {
-			d.ManageTokenHash = []byte("token")
-		} else if rapid.Bool().Draw(t, "private") {
-			d.Visibility = uint32(event.Private)
+			made.ManageTokenHash = []byte("token")
 		}
-		r.Action = &event.Request_Create{Create: &event.Create{Document: d, ExpiresInMs: int64(rapid.SampledFrom([]int{0, 0, 40}).Draw(t, "expires in"))}}
+		draft = drawDraft(t, account == 0, serial, nowMS)
+		draft.Content = content
+		r.Action = &event.Request_Create{Create: fold.Create(made, draft)}
 	case 3, 4, 5, 6:
-		u := &event.Update{IfMatch: ifMatch, ManageTokenHash: token}
-		if rapid.Bool().Draw(t, "retitle") {
-			u.Title = new(fmt.Sprint("title ", serial))
-		}
+		u := drawDraft(t, account == 0, serial, nowMS)
+		u.IfMatch, u.ManageTokenHash = ifMatch, token
 		if rapid.Bool().Draw(t, "rewrite") {
-			u.Content = &event.Content{Inline: fmt.Appendf(nil, "content %d", serial)}
-		}
-		if rapid.IntRange(0, 5).Draw(t, "expire") == 0 {
-			u.ExpiresInMs = new(int64(30))
+			u.Content = content
 		}
 		r.Action = &event.Request_Update{Update: u}
 	case 7:
@@ -138,10 +207,10 @@ func drawRequest(t *rapid.T, versions int, serial int) *event.Request {
 		r.IdempotencyId = fmt.Appendf(nil, "%016d", rapid.IntRange(0, 3).Draw(t, "key"))
 		r.BodyHash = uint64(rapid.IntRange(0, 1).Draw(t, "body"))
 	}
-	return r
+	return r, draft
 }
 
-// kept is the fold's surroundings: what an engine keeps between requests.
+// kept is the part of an engine that a fold needs: what it keeps between requests.
 type kept struct {
 	state    *event.Document
 	versions map[uint64]*event.Document
@@ -183,7 +252,7 @@ func TestFoldAgreesWithTheNaiveModel(t *testing.T) {
 		hashes := map[string]uint64{}
 		for serial := range rapid.IntRange(1, 40).Draw(t, "requests") {
 			now += int64(rapid.IntRange(0, 20).Draw(t, "time"))
-			r := drawRequest(t, len(model.versions), serial)
+			r, draft := drawRequest(t, len(model.versions), serial, now)
 			key := ""
 			if fold.IsKept(r) {
 				key = string(r.IdempotencyId)
@@ -208,7 +277,7 @@ func TestFoldAgreesWithTheNaiveModel(t *testing.T) {
 					t.Fatalf("replayed %v, first %v", o, first)
 				}
 			default:
-				want := model.decide(r, now)
+				want := model.decide(r, draft, now)
 				if o.Status != want || o.Replayed {
 					t.Fatalf("%T at %d: %v, want %v", r.Action, now, o, want)
 				}
@@ -230,7 +299,11 @@ func compare(t *rapid.T, k *kept, model *naive) {
 		if i == len(model.versions)-1 {
 			d = k.state
 		}
-		if d.GetVersion() != uint64(i+1) || d.Title != want.title || string(d.Content.Inline) != want.content {
+		got := naiveVersion{
+			title: d.GetTitle(), content: string(d.GetContent().GetInline()), language: d.GetLanguage(), password: string(d.GetPasswordHash()),
+			tags: strings.Join(d.GetTags(), ","), visibility: event.Visibility(d.GetVisibility()), burns: d.GetBurnAfterRead(),
+		}
+		if d.GetVersion() != uint64(i+1) || got != want {
 			t.Fatalf("version %d is %v, want %v", i+1, d, want)
 		}
 	}

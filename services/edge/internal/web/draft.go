@@ -10,36 +10,29 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 )
 
 // The limits of contract.md, Pastes and quick pastes.
 const (
-	titleChars      = 200
-	languageChars   = 50
-	passwordChars   = 128
-	maxTags         = 10
-	tagChars        = 32
-	defaultLanguage = "plaintext"
+	titleChars    = 200
+	languageChars = 50
+	passwordChars = 128
+	maxTags       = 10
+	tagChars      = 32
 )
 
-// draft is what a create or an update says. What is nil was not said.
+// draft is a create or an update as the client wrote it. store adds the content and the password to
+// the event.
 type draft struct {
-	content    []byte // part of the body
-	hasContent bool
-	title      *string
-	language   *string
-	visibility *event.Visibility
-	lifetime   *time.Duration // 0: never
-	expires    *time.Time
-	burn       *bool
-	password   *string // "": none
-	tags       []string
-	hasTags    bool
-	any        bool // a field was said
+	event.Update
+	text     []byte  // the content: a part of the body, nil where it is absent
+	password *string // "": none
 
-	said struct{ expiresIn, expiresAt bool }
+	any                             bool // there is a field
+	writesLifetime, writesExpiresAt bool
 }
 
 // draftRules is what the fields of a draft are held to.
@@ -65,28 +58,28 @@ func (d *draft) set(r *draftRules, name string, v value) error {
 	case "content":
 		return d.setContent(r, v)
 	case "title":
-		return setText(&d.title, name, v, "", titleChars)
+		return setText(&d.Title, name, v, "", titleChars)
 	case "language":
 		return d.setLanguage(name, v)
 	case "visibility":
 		return d.setVisibility(r, name, v)
 	case "expiresIn":
-		d.said.expiresIn = true
+		d.writesLifetime = true
 		return d.setLifetime(r, name, v)
 	case "expiresAt":
-		d.said.expiresAt = true
+		d.writesExpiresAt = true
 		if null {
 			return d.setLifetime(r, name, v)
 		}
 		t, err := instantField(name, v, r.now, r.longest())
-		d.expires = &t
+		d.ExpiresMs = new(t.UnixMilli())
 		return err
 	case "burnAfterRead":
 		burn, err := false, error(nil)
 		if !null {
 			burn, err = boolField(name, v)
 		}
-		d.burn = &burn
+		d.BurnAfterRead = &burn
 		return err
 	case "password":
 		return d.setPassword(name, v)
@@ -98,14 +91,20 @@ func (d *draft) set(r *draftRules, name string, v value) error {
 
 // check holds the fields together, once all are set.
 func (d *draft) check(r *draftRules) error {
-	if d.said.expiresIn && d.said.expiresAt {
+	if d.writesLifetime && d.writesExpiresAt {
 		return invalidField("expiresAt", "must not be beside expiresIn")
 	}
-	if !r.update && !d.hasContent {
+	if r.update {
+		if !d.any {
+			return malformed("The body must have at least one field.")
+		}
+		return nil
+	}
+	if d.text == nil {
 		return invalidField("content", "is required")
 	}
-	if r.update && !d.any {
-		return malformed("The body must have at least one field.")
+	if !d.writesLifetime && !d.writesExpiresAt {
+		d.expireIn(defaultLifetime(r.keyless))
 	}
 	return nil
 }
@@ -114,7 +113,7 @@ func (d *draft) setContent(r *draftRules, v value) error {
 	if v.kind != kindString {
 		return invalidField("content", "must be a string")
 	}
-	d.content, d.hasContent = v.text, true
+	d.text = v.text
 	return checkContent(v.text, r.content)
 }
 
@@ -144,15 +143,15 @@ func setText(to **string, name string, v value, reset string, max int) error {
 }
 
 func (d *draft) setLanguage(name string, v value) error {
-	if err := setText(&d.language, name, v, defaultLanguage, languageChars); err != nil {
+	if err := setText(&d.Language, name, v, fold.DefaultLanguage, languageChars); err != nil {
 		return err
 	}
-	for i := range len(*d.language) {
-		if !languageByte((*d.language)[i]) {
+	for i := range len(*d.Language) {
+		if !languageByte((*d.Language)[i]) {
 			return invalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
 		}
 	}
-	if *d.language == "" {
+	if *d.Language == "" {
 		return invalidField(name, "must not be empty")
 	}
 	return nil
@@ -167,14 +166,14 @@ func languageByte(c byte) bool {
 }
 
 func (d *draft) setVisibility(r *draftRules, name string, v value) error {
-	to := event.Unlisted
+	to := fold.DefaultVisibility
 	if v.kind != kindNull {
 		var err error
 		if to, err = visibilityField(name, v, r.keyless); err != nil {
 			return err
 		}
 	}
-	d.visibility = &to
+	d.Visibility = new(uint32(to))
 	return nil
 }
 
@@ -195,13 +194,21 @@ func visibilityField(name string, v value, keyless bool) (event.Visibility, erro
 
 func (d *draft) setLifetime(r *draftRules, name string, v value) error {
 	if v.kind == kindNull {
-		to := defaultLifetime(r.keyless)
-		d.lifetime = &to
+		d.expireIn(defaultLifetime(r.keyless))
 		return nil
 	}
 	to, err := lifetimeField(name, v, r.longest())
-	d.lifetime = &to
+	d.expireIn(to)
 	return err
+}
+
+// expireIn sets the lifetime; 0: never.
+func (d *draft) expireIn(lifetime time.Duration) {
+	if lifetime == 0 {
+		d.ExpiresMs = new(int64)
+		return
+	}
+	d.ExpiresInMs = new(lifetime.Milliseconds())
 }
 
 func defaultLifetime(keyless bool) time.Duration {
@@ -227,9 +234,11 @@ func (d *draft) setPassword(name string, v value) error {
 	return nil
 }
 
-// setTags takes a list of strings, or in the query one parameter of them with commas between.
+// setTags takes a list of strings, or in the query parameters of one or more with commas between.
 func (d *draft) setTags(name string, v value) error {
-	d.hasTags = true
+	if d.Tags == nil {
+		d.Tags = &event.Tags{}
+	}
 	switch v.kind {
 	case kindNull:
 		return nil
@@ -260,13 +269,13 @@ func (d *draft) addTag(name string, v value) error {
 	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || hasControl(tag) {
 		return invalidField(name, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
 	}
-	if isOneOf(tag, d.tags) {
+	if isOneOf(tag, d.Tags.Values) {
 		return nil
 	}
-	if len(d.tags) == maxTags {
+	if len(d.Tags.Values) == maxTags {
 		return invalidField(name, "must be at most "+strconv.Itoa(maxTags))
 	}
-	d.tags = append(d.tags, tag)
+	d.Tags.Values = append(d.Tags.Values, tag)
 	return nil
 }
 
@@ -321,81 +330,34 @@ func (s *Server) readText(c *fiber.Ctx, r *draftRules, d *draft) (uint64, error)
 	if !utf8.Valid(data) {
 		return 0, invalidField("content", "must be valid UTF-8")
 	}
-	d.content, d.hasContent = data, true
+	d.text = data
 	if err := checkContent(data, r.content); err != nil {
 		return 0, err
 	}
 	return hash, d.check(r)
 }
 
-// document is the draft as a new document.
-func (d *draft) document() *event.Document {
-	doc := &event.Document{Language: defaultLanguage, Visibility: uint32(event.Unlisted), Tags: d.tags}
-	if d.title != nil {
-		doc.Title = *d.title
+// store hashes the draft's password and stores its content, which wait until the request is admitted.
+func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item string) (err error) {
+	if d.password != nil {
+		d.PasswordHash = []byte{} // set and empty: none from now on
+		if *d.password != "" {
+			if d.PasswordHash, err = s.hashPassword(ctx, *d.password); err != nil {
+				return err
+			}
+		}
 	}
-	if d.language != nil {
-		doc.Language = *d.language
+	if d.text != nil {
+		d.Content, err = s.storeContent(ctx, domain, item, d.ownText())
 	}
-	if d.visibility != nil {
-		doc.Visibility = uint32(*d.visibility)
-	}
-	if d.burn != nil {
-		doc.BurnAfterRead = *d.burn
-	}
-	if d.expires != nil {
-		doc.ExpiresMs = d.expires.UnixMilli()
-	}
-	return doc
+	return err
 }
 
-// newLifetime is the lifetime of a new document that has no expiresAt; 0: never.
-func (d *draft) newLifetime(r *draftRules) time.Duration {
-	switch {
-	case d.expires != nil:
-		return 0
-	case d.lifetime != nil:
-		return *d.lifetime
+// ownText is the content in bytes that outlive the handler where they may have to: what is inline
+// waits in a batch that the bus may send again.
+func (d *draft) ownText() []byte {
+	if len(d.text) <= event.InlineContentBytes {
+		return bytes.Clone(d.text)
 	}
-	return defaultLifetime(r.keyless)
-}
-
-// update is the draft as a change, but for its content and password, which take time.
-func (d *draft) update() *event.Update {
-	u := &event.Update{Title: d.title, Language: d.language, BurnAfterRead: d.burn}
-	if d.visibility != nil {
-		v := uint32(*d.visibility)
-		u.Visibility = &v
-	}
-	if d.hasTags {
-		u.Tags = &event.Tags{Values: d.tags}
-	}
-	switch {
-	case d.expires != nil:
-		ms := d.expires.UnixMilli()
-		u.ExpiresMs = &ms
-	case d.lifetime != nil && *d.lifetime > 0:
-		ms := d.lifetime.Milliseconds()
-		u.ExpiresInMs = &ms
-	case d.lifetime != nil:
-		u.ExpiresMs = new(int64)
-	}
-	return u
-}
-
-// hash hashes the draft's password; nil where it has none.
-func (d *draft) hash(ctx context.Context, s *Server) ([]byte, error) {
-	if d.password == nil || *d.password == "" {
-		return nil, nil
-	}
-	return s.hashPassword(ctx, *d.password)
-}
-
-// ownContent is the draft's content in bytes that outlive the handler where they may have to: what
-// is inline waits in a batch that the bus may send again.
-func (d *draft) ownContent() []byte {
-	if len(d.content) <= event.InlineContentBytes {
-		return bytes.Clone(d.content)
-	}
-	return d.content
+	return d.text
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
@@ -60,26 +61,20 @@ func (s *Server) createText(c *fiber.Ctx, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	doc := d.document()
-	doc.Id, doc.Owner = s.newItemID(idem), uint64(who.account)
+	doc := &event.Document{Id: s.newItemID(idem), Owner: uint64(who.account)}
 	if who.anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
 	}
 	w := &writing{domain: k.domain, who: who, key: k.create, idem: idem, hash: hash}
-	w.prepare = func(ctx context.Context, r *event.Request) (err error) {
-		if doc.PasswordHash, err = d.hash(ctx, s); err != nil {
-			return err
-		}
-		if doc.Content, err = s.storeContent(ctx, k.domain, doc.Id, d.ownContent()); err != nil {
+	w.prepare = func(ctx context.Context, r *event.Request) error {
+		if err := d.store(ctx, s, k.domain, doc.Id); err != nil {
 			return err
 		}
 		r.Item = doc.Id
-		r.Action = &event.Request_Create{Create: &event.Create{
-			Document: doc, ExpiresInMs: d.newLifetime(rules).Milliseconds(),
-		}}
+		r.Action = &event.Request_Create{Create: fold.Create(doc, &d.Update)}
 		return nil
 	}
-	w.discard = func() { s.dropBlob(doc.GetContent().GetBlob()) }
+	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
 	done, err := s.write(c, w)
 	if err != nil {
 		return err
@@ -175,29 +170,18 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 		return err
 	}
 	w.key, w.hash = k.update, hash
-	u := d.update()
-	u.IfMatch = match.versions()
-	w.prepare = func(ctx context.Context, r *event.Request) (err error) {
+	d.IfMatch = match.versions()
+	w.prepare = func(ctx context.Context, r *event.Request) error {
 		if free {
-			u.ManageTokenHash = apikey.HashToken(token)
+			d.ManageTokenHash = apikey.HashToken(token)
 		}
-		if d.password != nil {
-			if u.PasswordHash, err = d.hash(ctx, s); err != nil {
-				return err
-			}
-			if u.PasswordHash == nil {
-				u.PasswordHash = []byte{} // set and empty: none from now on
-			}
+		if err := d.store(ctx, s, k.domain, w.item); err != nil {
+			return err
 		}
-		if d.hasContent {
-			if u.Content, err = s.storeContent(ctx, k.domain, w.item, d.ownContent()); err != nil {
-				return err
-			}
-		}
-		r.Action = &event.Request_Update{Update: u}
+		r.Action = &event.Request_Update{Update: &d.Update}
 		return nil
 	}
-	w.discard = func() { s.dropBlob(u.GetContent().GetBlob()) }
+	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
 	done, err := s.change(c, w, token)
 	if err != nil {
 		return err
