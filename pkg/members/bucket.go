@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,77 +9,76 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Bucket is the key-value bucket in which all services' instances announce themselves, each under
+// Bucket is the key-value bucket that the members of all services share. A member's key in it is
 // <service>.<instance>.
 const Bucket = "QUIRE_MEMBERS"
 
-// stream is the bucket's, by NATS' convention.
-const stream = "KV_" + Bucket
-
-// bucket is one member's access to it. Every call is bounded; one runs at a time.
+// bucket is one member's access to the bucket. Each request to the server takes callTimeout at most. Not safe for
+// concurrent use.
 type bucket struct {
 	cfg Config
-	js  nats.JetStreamContext
-	kv  nats.KeyValue // nil until it was found or made
+	js  jetstream.JetStream
+	kv  jetstream.KeyValue // nil until it was found or made
 }
 
 func newBucket(nc *nats.Conn, cfg Config) (*bucket, error) {
-	js, err := nc.JetStream(nats.MaxWait(callWait(cfg)))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout(cfg)))
 	if err != nil {
 		return nil, fmt.Errorf("open jetstream: %w", err)
 	}
 	return &bucket{cfg: cfg, js: js}, nil
 }
 
-// callWait bounds one question to the server: about a beat, since the next one asks again.
-func callWait(cfg Config) time.Duration {
+// callTimeout bounds one request to the server. It is about a heartbeat, because the next heartbeat tries again.
+func callTimeout(cfg Config) time.Duration {
 	return min(max(cfg.Heartbeat, 500*time.Millisecond), 2*time.Second)
 }
 
 func (b *bucket) key() string { return b.cfg.Service + "." + b.cfg.Instance }
 
-// request is what is to be done with the bucket, in this order; nothing after the first failure.
-type request struct {
-	ensure bool // it may not exist, or not any more
-	watch  bool
-	say    *announcement // nil: nothing
+// call is a list of steps, done in this order up to the first that fails.
+type call struct {
+	ensure   bool // find the bucket or make it
+	watch    bool // begin a new watch
+	announce *announcement
 }
 
-// result is what came of it.
+// result is the outcome of a call.
 type result struct {
-	watcher  nats.KeyWatcher // nil where there is no new one; set beside an error too
-	beat     uint64
-	revision uint64 // of the announcement
+	watch    *watch // a new one, also if a later step failed; nil if none was begun
+	beat     uint64 // of the announcement that the bucket took
+	revision uint64 // of its entry; 0 if the bucket took none
 	err      error
 }
 
-func (b *bucket) do(r request) result {
+func (b *bucket) do(ctx context.Context, c call) result {
 	var result result
-	if r.ensure || b.kv == nil {
-		made, err := b.ensure()
+	if c.ensure || b.kv == nil {
+		made, err := b.ensure(ctx)
 		if err != nil {
 			result.err = fmt.Errorf("ensure bucket %s: %w", Bucket, err)
 			return result
 		}
-		r.watch = r.watch || made
+		c.watch = c.watch || made
 	}
-	if r.watch {
-		watcher, err := b.kv.Watch(b.cfg.Service + ".*")
+	if c.watch {
+		watch, err := b.watch(ctx)
 		if err != nil {
 			result.err = fmt.Errorf("watch bucket %s: %w", Bucket, err)
 			return result
 		}
-		result.watcher = watcher
+		result.watch = watch
 	}
-	if r.say == nil {
+	if c.announce == nil {
 		return result
 	}
-	value, err := json.Marshal(r.say)
+	value, err := json.Marshal(c.announce)
 	if err == nil {
-		result.beat = r.say.Beat
-		result.revision, err = b.kv.Put(b.key(), value)
+		result.beat = c.announce.Beat
+		result.revision, err = b.kv.Put(ctx, b.key(), value)
 	}
 	if err != nil {
 		result.err = fmt.Errorf("announce in bucket %s: %w", Bucket, err)
@@ -86,72 +86,96 @@ func (b *bucket) do(r request) result {
 	return result
 }
 
-// ensure finds the bucket or makes it. It is kept in memory: what it says is worth a TTL. With three
-// replicas it lives as long as two servers; once lost, the members say it again.
-func (b *bucket) ensure() (made bool, err error) {
-	kv, err := b.js.KeyValue(Bucket)
-	if errors.Is(err, nats.ErrBucketNotFound) {
-		kv, err = b.js.CreateKeyValue(&nats.KeyValueConfig{
+// ensure finds the bucket or makes it. The bucket is kept in memory, because an announcement is worth nothing after a
+// TTL. With three replicas the loss of one server leaves it whole; if it is lost all the same, the members announce
+// themselves anew.
+func (b *bucket) ensure(ctx context.Context) (made bool, err error) {
+	kv, err := b.js.KeyValue(ctx, Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = b.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: Bucket, Description: "live instances and what they fold",
-			TTL: b.cfg.TTL, Storage: nats.MemoryStorage, Replicas: b.cfg.BucketReplicas, History: 1,
+			TTL: b.cfg.TTL, Storage: jetstream.MemoryStorage, Replicas: b.cfg.BucketReplicas, History: 1,
 		})
 		made = err == nil
-		if errors.Is(err, nats.ErrStreamNameAlreadyInUse) {
-			kv, err = b.js.KeyValue(Bucket) // another member was faster, with other settings
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			kv, err = b.js.KeyValue(ctx, Bucket) // another member made it first, with other settings
 		}
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := b.widen(); err != nil {
+	if err := b.widen(ctx, kv); err != nil {
 		return false, err
 	}
 	b.kv = kv
 	return made, nil
 }
 
-// widen lifts the replicas and the TTL of a bucket that has fewer. It lowers neither: the services share
-// it, and liveness is judged by each member's own TTL.
-func (b *bucket) widen() error {
-	info, err := b.js.StreamInfo(stream)
+// widen raises the replicas and the TTL of a bucket that has less than this member needs. It lowers neither, because
+// the services share the bucket. A longer TTL harms nobody: each member judges silence by its own.
+func (b *bucket) widen(ctx context.Context, kv jetstream.KeyValue) error {
+	status, err := kv.Status(ctx)
 	if err != nil {
 		return err
 	}
-	cfg := info.Config
-	if cfg.Replicas >= b.cfg.BucketReplicas && cfg.MaxAge >= b.cfg.TTL {
+	cfg := status.Config()
+	if cfg.Replicas >= b.cfg.BucketReplicas && cfg.TTL >= b.cfg.TTL {
 		return nil
 	}
-	cfg.Replicas, cfg.MaxAge = max(cfg.Replicas, b.cfg.BucketReplicas), max(cfg.MaxAge, b.cfg.TTL)
-	_, err = b.js.UpdateStream(&cfg)
+	cfg.Replicas, cfg.TTL = max(cfg.Replicas, b.cfg.BucketReplicas), max(cfg.TTL, b.cfg.TTL)
+	_, err = b.js.UpdateKeyValue(ctx, cfg)
 	return err
 }
 
-// leave deletes the member's key, which tells the others at once.
-func (b *bucket) leave() error {
+// leave deletes the member's key, from which the others learn at once that it is gone.
+func (b *bucket) leave(ctx context.Context) error {
 	if b.kv == nil {
 		return nil
 	}
-	return b.kv.Delete(b.key())
+	return b.kv.Delete(ctx, b.key())
 }
 
-// read makes a sighting of an entry.
-func (b *bucket) read(e nats.KeyValueEntry) (sighting, error) {
-	s := sighting{
+// entry reads an entry of the bucket.
+func (b *bucket) entry(e jetstream.KeyValueEntry) (entry, error) {
+	read := entry{
 		instance: strings.TrimPrefix(e.Key(), b.cfg.Service+"."), revision: e.Revision(), created: e.Created(),
-		gone: e.Operation() != nats.KeyValuePut,
+		deleted: e.Operation() != jetstream.KeyValuePut,
 	}
-	if s.gone {
-		return s, nil
+	if read.deleted {
+		return read, nil
 	}
-	if err := json.Unmarshal(e.Value(), &s.said); err != nil {
-		return s, fmt.Errorf("announcement of %s: %w", s.instance, err)
+	if err := json.Unmarshal(e.Value(), &read.announcement); err != nil {
+		return read, fmt.Errorf("announcement of %s: %w", read.instance, err)
 	}
-	return s, nil
+	return read, nil
 }
 
-// stopWatch ends a watcher. Its goroutine blocks on what nobody reads, so it is read to the end.
-func stopWatch(w nats.KeyWatcher) {
-	_ = w.Stop() // the server drops what it was not told of
+// watch is a subscription to the keys of a service. It goes on until stop is called or the connection is closed.
+type watch struct {
+	jetstream.KeyWatcher
+	cancel context.CancelFunc
+}
+
+// watch begins one, which first gives the last entry of each key and then nil. It does not end with ctx.
+func (b *bucket) watch(ctx context.Context) (*watch, error) {
+	// A watch lives no longer than the context that it is begun with. So a timer, and no deadline, bounds the call.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	timeout := time.AfterFunc(callTimeout(b.cfg), cancel)
+	watcher, err := b.kv.Watch(ctx, b.cfg.Service+".*")
+	if !timeout.Stop() {
+		return nil, context.DeadlineExceeded // the timer has ended the watch, if there is one
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &watch{watcher, cancel}, nil
+}
+
+// stop ends the watch, and reads the updates that are left: the subscription blocks on each until it is read. It does
+// not wait until the server has deleted the consumer, as KeyWatcher.Stop would.
+func (w *watch) stop() {
+	w.cancel()
 	for range w.Updates() {
 	}
 }

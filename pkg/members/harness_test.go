@@ -17,15 +17,15 @@ import (
 	"quire.dev/pkg/members"
 )
 
-// never is a heartbeat that none of these tests lives to see: what happens then happens at once.
+// never is a heartbeat longer than any test: changes that a test sees need no heartbeat.
 const never = 10 * time.Minute
 
-// slow is a service whose members learn nothing from heartbeats or silence.
+// slow is a service without heartbeats. Its members are never taken for dead.
 func slow(replicas int) members.Config {
 	return members.Config{Service: "billing", Partitions: 16, PerPartition: replicas, TTL: 3 * never, Heartbeat: never, Handover: never}
 }
 
-// quick is a service whose dead are soon missed.
+// quick is a service with a short TTL.
 func quick(replicas int) members.Config {
 	return members.Config{
 		Service: "billing", Partitions: 16, PerPartition: replicas,
@@ -33,12 +33,12 @@ func quick(replicas int) members.Config {
 	}
 }
 
-// coverage is who serves what, as clients would find it.
+// coverage notes which instances serve each partition.
 type coverage struct {
 	mu      sync.Mutex
 	serving map[int]map[string]bool // by partition
 	least   int                     // replicas that each partition must have from now on
-	holes   int                     // moments at which one had fewer
+	holes   int                     // how often one had fewer
 }
 
 func newCoverage() *coverage { return &coverage{serving: map[int]map[string]bool{}} }
@@ -59,7 +59,7 @@ func (c *coverage) set(partition int, instance string, serves bool) {
 	}
 }
 
-// guard counts a hole whenever a partition has fewer replicas, from now on.
+// guard counts a hole for each change that leaves a partition with fewer replicas, from now on.
 func (c *coverage) guard(replicas int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *coverage) mustHaveNoHole(t *testing.T) {
 	}
 }
 
-// instance is one process: a member, and the partitions it serves as it is told.
+// instance is one process: a member, and the partitions that it serves.
 type instance struct {
 	*members.Member
 	cover *coverage
@@ -83,7 +83,7 @@ type instance struct {
 
 	mu     sync.Mutex
 	has    []int
-	stuck  bool // it never catches up with what it is assigned from now on
+	stuck  bool // it serves no partition that is assigned from now on
 	ended  chan struct{}
 	err    error // of Run, once ended is closed
 	cancel context.CancelFunc
@@ -99,7 +99,7 @@ func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *ins
 	return live(t, nc, m, cover, false)
 }
 
-// live runs a member that has joined; stuck, it never serves what it is assigned.
+// live runs a member that has joined. If it is stuck, it never serves a partition.
 func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck bool) *instance {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,7 +115,7 @@ func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck
 	return f
 }
 
-// fold serves what is assigned, as soon as it is.
+// fold serves each partition as soon as it is assigned.
 func (f *instance) fold() {
 	for set := range f.Assigned() {
 		f.mu.Lock()
@@ -143,13 +143,13 @@ func (f *instance) assigned() []int {
 	return slices.Clone(f.has)
 }
 
-// stop ends Run, as the end of a process does that has no time to hand over.
+// stop ends Run without handing over.
 func (f *instance) stop() {
 	f.cancel()
 	<-f.ended
 }
 
-// kill ends the instance without a word to the others.
+// kill ends the instance without telling the others.
 func (f *instance) kill(t *testing.T) {
 	t.Helper()
 	f.nc.Close()
@@ -159,8 +159,8 @@ func (f *instance) kill(t *testing.T) {
 	}
 }
 
-// waitShared waits until exactly these instances are known to each of them, and each partition is
-// folded by its owners among them and by nobody else.
+// waitShared waits until each of these instances knows exactly these, and each partition is folded by its owners among
+// them alone.
 func waitShared(t *testing.T, cfg members.Config, instances ...*instance) {
 	t.Helper()
 	want := map[string][]int{}
@@ -187,7 +187,7 @@ func waitShared(t *testing.T, cfg members.Config, instances ...*instance) {
 	})
 }
 
-// gate is a way to the server that can be shut.
+// gate is a connection to the server that can be cut.
 type gate struct {
 	server *journaltest.Server
 
@@ -210,7 +210,7 @@ func (g *gate) InProcessConn() (net.Conn, error) {
 	return c, err
 }
 
-// close cuts what goes through and lets nothing in until open.
+// close cuts the connections and refuses new ones until open.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

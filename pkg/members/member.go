@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Member is this process among the instances of its service.
+// Member is this process as one of the instances of its service.
 type Member struct {
 	cfg    Config
 	nc     *nats.Conn
 	bucket *bucket
 
 	out  chan []int
-	wake chan struct{} // mu's fields have changed
+	wake chan struct{} // serving or leaving has changed
 	left chan struct{} // closed once nothing is assigned any more after Leave
 	done chan struct{} // closed when Run has returned
 
@@ -27,20 +28,19 @@ type Member struct {
 	leaving bool
 	live    []string
 
-	// What follows belongs to the goroutine of Join, then of Run.
+	// These belong to the goroutine of Join, and then to that of Run.
 	table   *table
-	watcher nats.KeyWatcher // nil while there is none
-	beat    uint64
+	watch   *watch // nil while there is none
+	beat    uint64 // of the last announcement
 	since   uint64 // revision of the first announcement
-	acked   uint64 // beat that the bucket has taken
+	acked   uint64 // beat of the last announcement that the bucket took
 	ackedAt time.Time
-	failing bool // the last announcement failed
-	known   []string
+	failing bool // the last call failed
 }
 
-// Join announces this process in the bucket, which it makes if there is none, and reads who else is
-// there; it waits for servers that are not ready, until ctx ends. ErrPartitions where the members who are
-// there have another number of partitions. After nil, Run has to be called.
+// Join announces this process in the bucket, which it makes if there is none, and reads the other members. It waits
+// for servers that are not ready until ctx ends. It returns ErrPartitions if the others have another number of
+// partitions. After nil, Run has to be called.
 func Join(ctx context.Context, nc *nats.Conn, cfg Config) (*Member, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -62,19 +62,19 @@ func Join(ctx context.Context, nc *nats.Conn, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// join tries until it succeeds, has to give up, or ctx ends. Of members with another number of partitions it gives up
-// only when they had the time to be forgotten: one that was refused and killed has not left.
+// join tries until it succeeds, ctx ends, or the connection is closed for good. ErrPartitions ends it only after a
+// TTL: the member with the other number may have been killed, and is forgotten by then.
 func (m *Member) join(ctx context.Context) error {
 	pause := time.NewTicker(min(m.cfg.Heartbeat, time.Second))
 	defer pause.Stop()
-	forgotten := time.Now().Add(m.cfg.TTL + m.cfg.Heartbeat)
+	deadForgotten := time.Now().Add(m.cfg.TTL + m.cfg.Heartbeat)
 	for {
-		err := m.enter(ctx)
+		err := m.tryJoin(ctx)
 		if err == nil {
 			return nil
 		}
-		m.dropWatcher()
-		if errors.Is(err, ErrPartitions) && time.Now().After(forgotten) || m.nc.IsClosed() {
+		m.stopWatch()
+		if errors.Is(err, ErrPartitions) && time.Now().After(deadForgotten) || m.nc.IsClosed() {
 			return err
 		}
 		if ctx.Err() == nil {
@@ -88,41 +88,41 @@ func (m *Member) join(ctx context.Context) error {
 	}
 }
 
-// enter reads the bucket, announces, and reads on until it hears itself: who announced earlier has then
-// been seen.
-func (m *Member) enter(ctx context.Context) error {
-	initial := func(e nats.KeyValueEntry) bool { return e == nil } // which ends what was there
-	if err := m.ask(ctx, request{ensure: true, watch: true}, initial); err != nil {
+// tryJoin reads the bucket, announces the member, and reads on up to that announcement. By then it has read all that
+// announced themselves earlier.
+func (m *Member) tryJoin(ctx context.Context) error {
+	initial := func(e jetstream.KeyValueEntry) bool { return e == nil } // ends the entries that a watch begins with
+	if err := m.callAndRead(ctx, call{ensure: true, watch: true}, initial); err != nil {
 		return err
 	}
-	heard := func(nats.KeyValueEntry) bool { return m.table.own.said.Beat == m.beat }
-	if err := m.ask(ctx, request{say: new(m.announcement())}, heard); err != nil {
+	own := func(jetstream.KeyValueEntry) bool { return m.table.own.Beat == m.beat }
+	if err := m.callAndRead(ctx, call{announce: new(m.nextAnnouncement())}, own); err != nil {
 		return err
 	}
-	m.table.settle(time.Now())
-	if err := m.table.misfit(); err != nil {
-		return errors.Join(err, m.bucket.leave())
+	m.table.backdate(time.Now())
+	if err := m.table.conflict(); err != nil {
+		return errors.Join(err, m.bucket.leave(context.WithoutCancel(ctx)))
 	}
 	return nil
 }
 
-// ask does something with the bucket and reads it up to the entry that is the last one wanted.
-func (m *Member) ask(ctx context.Context, r request, last func(nats.KeyValueEntry) bool) error {
-	result := m.bucket.do(r)
-	m.take(result, time.Now())
+// callAndRead makes a call of the bucket and reads entries up to the last one wanted.
+func (m *Member) callAndRead(ctx context.Context, c call, last func(jetstream.KeyValueEntry) bool) error {
+	result := m.bucket.do(ctx, c)
+	m.keep(result, time.Now())
 	if result.err != nil {
 		return result.err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*callWait(m.cfg))
+	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout(m.cfg))
 	defer cancel()
 	for {
 		select {
-		case e, ok := <-m.watcher.Updates():
+		case e, ok := <-m.watch.Updates():
 			if !ok {
 				return errors.New("watch of the bucket ended")
 			}
 			if e != nil {
-				m.notice(e, time.Now())
+				m.read(e, time.Now())
 			}
 			if last(e) {
 				return nil
@@ -133,15 +133,15 @@ func (m *Member) ask(ctx context.Context, r request, last func(nats.KeyValueEntr
 	}
 }
 
-// Instance is the name under which the member is known.
+// Instance is the member's name.
 func (m *Member) Instance() string { return m.cfg.Instance }
 
-// Assigned gives the partitions to fold, sorted: first those at the start, then the whole set each time
-// it has changed. Only the newest is kept for a receiver that is slow; there can be only one receiver. It
-// is closed when Run returns, and the last set then stays: folding twice does no harm.
+// Assigned gives the partitions to fold, sorted: first those at the start, then the whole set each time that it has
+// changed. There can be one receiver; a slow one gets the newest set only. The channel is closed when Run returns.
+// The receiver may fold the last set on then, because folding twice does no harm.
 func (m *Member) Assigned() <-chan []int { return m.out }
 
-// Live names the instances that are alive, as far as this one knows, itself included, sorted. Safe for
+// Live are the names of the instances that are alive as far as this one knows, itself included, sorted. Safe for
 // concurrent use.
 func (m *Member) Live() []string {
 	m.mu.Lock()
@@ -149,9 +149,8 @@ func (m *Member) Live() []string {
 	return slices.Clone(m.live)
 }
 
-// Serving tells the others that this instance serves a partition, having caught up with its journal, or
-// does so no more. Whoever folded it before keeps it until then. It does not block. Safe for concurrent
-// use.
+// Serving tells the others that this instance has caught up with a partition's journal and serves it, or that it
+// serves it no more. Former replicas give the partition up after that. It does not block. Safe for concurrent use.
 func (m *Member) Serving(partition int, serving bool) {
 	m.mu.Lock()
 	changed := m.serving[partition] != serving
@@ -162,18 +161,18 @@ func (m *Member) Serving(partition int, serving bool) {
 	}
 	m.mu.Unlock()
 	if changed {
-		m.poke()
+		m.signal()
 	}
 }
 
-// Leave tells the others to take over, and returns nil once they serve all that this instance folded, or
-// nobody else is there; the partitions were taken from Assigned one by one meanwhile. It waits for that
-// Config.Handover at most, and until ctx ends, which is its error. Run goes on until its own context ends.
+// Leave tells the others to take over. Each partition goes from Assigned once they serve it. Leave returns nil when
+// none is left, which takes Config.Handover at most, or ctx's error if that ends first. Run goes on until its own
+// context ends.
 func (m *Member) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	m.leaving = true
 	m.mu.Unlock()
-	m.poke()
+	m.signal()
 	select {
 	case <-m.left:
 		return nil
@@ -184,10 +183,9 @@ func (m *Member) Leave(ctx context.Context) error {
 	}
 }
 
-// Host runs the member and, beside it, what folds its assignments. When ctx ends, the partitions are
-// handed over first, for which run works on; then run's context ends, and when run has returned the
-// member is gone. Should run return earlier, the others take over at once. It returns run's error, or
-// the member's.
+// Host runs the member, and beside it run, which folds what is assigned. When ctx ends, Host hands the partitions
+// over while run goes on. Then run's context ends, and once run has returned the member ends. If run returns before,
+// the others take over at once. Host returns the errors of both.
 func (m *Member) Host(ctx context.Context, run func(ctx context.Context) error) error {
 	base := context.WithoutCancel(ctx)
 	work, stopWork := context.WithCancel(base)
@@ -222,25 +220,25 @@ func (m *Member) Host(ctx context.Context, run func(ctx context.Context) error) 
 	return errors.Join(workErr, memberErr)
 }
 
-func (m *Member) poke() {
+// signal wakes Run.
+func (m *Member) signal() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// announcement is the next one.
-func (m *Member) announcement() announcement {
+func (m *Member) nextAnnouncement() announcement {
 	m.beat++
-	said := announcement{Partitions: m.cfg.Partitions, Beat: m.beat, Since: m.since, Heard: m.table.heard}
+	next := announcement{Partitions: m.cfg.Partitions, Beat: m.beat, Since: m.since, Heard: m.table.heard}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	said.Leaving = m.leaving
+	next.Leaving = m.leaving
 	for p := range m.table.assigned {
 		if m.serving[p] {
-			said.Serving = append(said.Serving, p)
+			next.Serving = append(next.Serving, p)
 		}
 	}
-	slices.Sort(said.Serving)
-	return said
+	slices.Sort(next.Serving)
+	return next
 }

@@ -1,16 +1,28 @@
-// Package members says who is alive and who folds what. The live instances of a service announce
-// themselves in a NATS KV bucket, and rendezvous hashing over them names each partition's replicas.
+// Package members decides which instances of a service fold which partitions. There is no leader:
 //
-// There is no leader and no fencing. Two instances that both fold a partition, for a moment, do no harm,
-// since a fold's decisions depend on the journal alone; a partition that nobody folds is late. So all
-// here leans to the side of folding twice: whoever hears nothing keeps what it has, and a partition that
-// moves is given up only once its next replicas say that they serve it.
+//   - Each live instance is a member. It has one key in a NATS key-value bucket, and writes an announcement there at
+//     every heartbeat and at every change.
+//   - Each member watches the keys of its service, its own included.
+//   - Rendezvous hashing over the members' names gives each partition its owners (Owners). Members that know of the
+//     same members compute the same owners.
+//   - A member folds the partitions that it owns, and announces which of them it serves.
+//   - A member that is no longer an owner folds on until all owners announce that they serve the partition, for
+//     Config.Handover at most.
+//   - A member that stops announces that it leaves. It owns nothing from then on, hands over what it folds, and
+//     deletes its key.
+//   - A member that is silent for Config.TTL is dead, and others own its partitions.
+//   - A member judges that silence only while it reads its own announcements. If it does not, the bus is away: it
+//     forgets nobody and keeps what it has.
 //
-// It uses the KV functions of package nats itself and not nats.go/jetstream, which only pkg/journal may
-// know: members keeps no events, and what is in the bucket may be lost.
+// So two members may fold a partition at once, for example while one of them is cut off. That does no harm, because a
+// fold's decisions depend on the journal alone. A partition that no member folds gives no answers, so each rule
+// prefers folding twice.
+//
+// Nothing is lost with the bucket: the members make another one and announce themselves in it.
 package members
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -20,77 +32,65 @@ import (
 	"time"
 )
 
-// ErrPartitions says that members who came earlier have another number of partitions.
+// ErrPartitions means that members who joined earlier have another number of partitions.
 var ErrPartitions = errors.New("another number of partitions than the members that are there")
 
-// Config describes a member. Zero fields take the defaults said beside them; Service and Partitions have
-// none.
+// Config describes a member. Zero fields take the default given beside them. Service and Partitions have none.
 type Config struct {
 	Service      string // whose partitions are shared: "billing"
-	Instance     string // differs between processes, and from boot to boot; drawn at random
-	Partitions   int    // the same for all members, or Join refuses
-	PerPartition int    // replicas of each partition: 2 for billing; 1
+	Instance     string // the member's name, another one for each start of each process; drawn at random
+	Partitions   int    // the same for all members: Join refuses another number
+	PerPartition int    // replicas of each partition; 1
 
-	TTL       time.Duration // of silence, after which the others take over; 3 s
+	TTL       time.Duration // silence after which a member is dead; 3 s
 	Heartbeat time.Duration // between two announcements, at most half the TTL; 1 s
-	// Handover bounds how long a partition that has moved is folded on while its next replicas don't
-	// serve it yet; 10 s.
-	Handover time.Duration
+	Handover  time.Duration // bounds how long a partition is folded for owners that don't serve it yet; 10 s
 	// BucketReplicas is how many servers hold the bucket; 1. In a cluster it is 3, so that the bucket outlives
 	// the loss of a server. A bucket that has fewer gets more.
 	BucketReplicas int
 
-	Logger *slog.Logger // silent where it is nil
+	Logger *slog.Logger // silent if it is nil
 }
 
-// name is what can be one token of a key.
+// name fits into one token of a key.
 var name = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// shortestTTL is what the server allows.
-const shortestTTL = 100 * time.Millisecond
+// minTTL is the shortest that the server allows.
+const minTTL = 100 * time.Millisecond
 
 func (c Config) withDefaults() Config {
 	if c.Instance == "" {
 		c.Instance = strings.ToLower(rand.Text()[:12])
 	}
-	if c.PerPartition == 0 {
-		c.PerPartition = 1
-	}
-	if c.BucketReplicas == 0 {
-		c.BucketReplicas = 1
-	}
-	for _, d := range []struct {
-		value     *time.Duration
-		otherwise time.Duration
-	}{{&c.TTL, 3 * time.Second}, {&c.Heartbeat, time.Second}, {&c.Handover, 10 * time.Second}} {
-		if *d.value == 0 {
-			*d.value = d.otherwise
-		}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.PerPartition = cmp.Or(c.PerPartition, 1)
+	c.BucketReplicas = cmp.Or(c.BucketReplicas, 1)
+	c.TTL = cmp.Or(c.TTL, 3*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
+	c.Handover = cmp.Or(c.Handover, 10*time.Second)
 	return c
 }
 
-// validate reports all faults at once, of a configuration with its defaults.
+// validate reports all faults of a configuration with its defaults at once.
 func (c Config) validate() error {
 	var faults []error
 	for _, rule := range []struct {
 		broken bool
-		what   string
+		fault  string
 	}{
 		{!name.MatchString(c.Service), fmt.Sprintf("service %q is not 1 to 64 letters, digits, - and _", c.Service)},
 		{!name.MatchString(c.Instance), fmt.Sprintf("instance %q is not 1 to 64 letters, digits, - and _", c.Instance)},
 		{c.Partitions < 1, fmt.Sprintf("%d partitions", c.Partitions)},
 		{c.PerPartition < 1, fmt.Sprintf("%d replicas per partition", c.PerPartition)},
 		{c.BucketReplicas < 1 || c.BucketReplicas > 5, fmt.Sprintf("%d replicas of the bucket", c.BucketReplicas)},
-		{c.TTL < shortestTTL, fmt.Sprintf("TTL of %v is below %v", c.TTL, shortestTTL)},
+		{c.TTL < minTTL, fmt.Sprintf("TTL of %v is below %v", c.TTL, minTTL)},
 		{c.Heartbeat < 0 || 2*c.Heartbeat > c.TTL, fmt.Sprintf("heartbeat of %v is not within half the TTL of %v", c.Heartbeat, c.TTL)},
 		{c.Handover < 0, fmt.Sprintf("handover of %v", c.Handover)},
 	} {
 		if rule.broken {
-			faults = append(faults, errors.New(rule.what))
+			faults = append(faults, errors.New(rule.fault))
 		}
 	}
 	return errors.Join(faults...)

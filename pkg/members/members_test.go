@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
@@ -20,8 +21,8 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// TestAJoinerTakesItsShareWithoutAHole: whoever folded a partition goes on until the joiner serves it,
-// and all is settled long before a heartbeat.
+// TestAJoinerTakesItsShareWithoutAHole: a former replica of a partition folds it until the joiner serves it. No
+// heartbeat is needed for that.
 func TestAJoinerTakesItsShareWithoutAHole(t *testing.T) {
 	for _, replicas := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
@@ -37,7 +38,7 @@ func TestAJoinerTakesItsShareWithoutAHole(t *testing.T) {
 	}
 }
 
-// TestAGracefulLeaveIsTakenOverAtOnce, without a hole, and the leaver is known to be gone.
+// TestAGracefulLeaveIsTakenOverAtOnce and without a hole; the others know that the member is gone.
 func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
 	for _, replicas := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
 			waitShared(t, cfg, a, c)
 			cover.mustHaveNoHole(t)
 
-			// The last but one leaves all to the last, and the last to nobody.
+			// The last but one hands over to the last. The last has nobody to hand over to.
 			cover.guard(1)
 			if err := a.Leave(t.Context()); err != nil {
 				t.Fatal(err)
@@ -68,7 +69,7 @@ func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
 	}
 }
 
-// TestALeaverGoesOnUntilItIsReplaced: an heir that does not catch up keeps it, to the caller's bound.
+// TestALeaverGoesOnUntilItIsReplaced: it folds on while the new owner does not catch up, until the caller gives up.
 func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
@@ -81,9 +82,9 @@ func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { left <- a.Leave(ctx) }()
-	eventually.True(t, "the heir's assignment", func() bool { return len(b.assigned()) == cfg.Partitions })
+	eventually.True(t, "the new owner's assignment", func() bool { return len(b.assigned()) == cfg.Partitions })
 	if got := a.assigned(); !slices.Equal(got, before) {
-		t.Errorf("the leaver folds %v, nobody else serves %v", got, before)
+		t.Errorf("the leaver folds %v, no other member serves %v", got, before)
 	}
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
@@ -91,7 +92,7 @@ func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAHandoverIsBounded: a partition that its next replica can't serve is given up in the end.
+// TestAHandoverIsBounded: a member gives a partition up after Config.Handover even if its owner never serves it.
 func TestAHandoverIsBounded(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	cfg.Handover = 50 * time.Millisecond
@@ -105,12 +106,12 @@ func TestAHandoverIsBounded(t *testing.T) {
 	waitShared(t, cfg, a, live(t, nc, m, cover, true))
 }
 
-// TestAKilledMemberIsReplaced by the others, who learn of it by its silence.
+// TestAKilledMemberIsReplaced once it has been silent for a TTL.
 func TestAKilledMemberIsReplaced(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), quick(2), newCoverage()
 	a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
 	waitShared(t, cfg, a, b, c)
-	cover.guard(1) // the twin of the killed one
+	cover.guard(1) // the other replica of the killed one's partitions
 	b.kill(t)
 	waitShared(t, cfg, a, c)
 	cover.mustHaveNoHole(t)
@@ -137,8 +138,8 @@ func TestACutMemberFoldsOnAndComesBack(t *testing.T) {
 	cover.mustHaveNoHole(t)
 }
 
-// TestARestartedServerChangesNothing: the bucket is lost with it and made again, nobody is buried, and
-// who dies afterwards is missed.
+// TestARestartedServerChangesNothing: the bucket is lost with it and made again. No member is taken for dead meanwhile,
+// and one that dies afterwards is.
 func TestARestartedServerChangesNothing(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
 	a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
@@ -147,15 +148,11 @@ func TestARestartedServerChangesNothing(t *testing.T) {
 	server.Restart(t)
 	nc := server.Conn(t)
 	eventually.True(t, "all three in the new bucket", func() bool {
-		js, err := nc.JetStream()
-		if err != nil {
-			t.Fatal(err)
-		}
-		kv, err := js.KeyValue(members.Bucket)
+		kv, err := keyValue(t, nc)
 		if err != nil {
 			return false
 		}
-		keys, err := kv.Keys()
+		keys, err := kv.Keys(t.Context())
 		return err == nil && len(keys) == 3
 	})
 	waitShared(t, cfg, a, b, c)
@@ -166,8 +163,8 @@ func TestARestartedServerChangesNothing(t *testing.T) {
 	waitShared(t, cfg, a, b)
 }
 
-// TestALostServerOfAClusterIsNoLostMember: three replicas of the bucket outlive the leader of its
-// stream, and the dead are missed then too.
+// TestALostServerOfAClusterIsNoLostMember: a bucket of three replicas outlives the leader of its stream, and a member
+// that dies afterwards is missed.
 func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 	cluster, cfg, cover := journaltest.StartCluster(t, 3), quick(1), newCoverage()
 	cfg.BucketReplicas = 3
@@ -183,8 +180,8 @@ func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 	waitShared(t, cfg, a, b)
 }
 
-// TestAMemberWhoseServerIsCutOffMoves: no packet tells it, or the others. Its partitions are taken over,
-// and it has its share again once it is connected elsewhere.
+// TestAMemberWhoseServerIsCutOffMoves: no packet tells it or the others. Its partitions are taken over, and it has its
+// share again once it is connected to another server.
 func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
 	cluster := journaltest.StartCluster(t, 3)
 	url, proxies := journaltest.StartProxies(t, cluster)
@@ -210,30 +207,36 @@ func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
 	}
 }
 
+// keyValue opens the members' bucket.
+func keyValue(t *testing.T, nc *nats.Conn) (jetstream.KeyValue, error) {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js.KeyValue(t.Context(), members.Bucket)
+}
+
 // TestADeletedKeyIsAnnouncedAgain before a heartbeat.
 func TestADeletedKeyIsAnnouncedAgain(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	a, b := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
 	waitShared(t, cfg, a, b)
-	js, err := server.Conn(t).JetStream()
+	kv, err := keyValue(t, server.Conn(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.KeyValue(members.Bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := kv.Delete("billing." + b.Instance()); err != nil {
+	if err := kv.Delete(t.Context(), "billing."+b.Instance()); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "its key", func() bool {
-		_, err := kv.Get("billing." + b.Instance())
+		_, err := kv.Get(t.Context(), "billing."+b.Instance())
 		return err == nil
 	})
 	waitShared(t, cfg, a, b)
 }
 
-// TestServicesDoNotMix in their bucket, and one that wants more of it gets it.
+// TestServicesDoNotMix in the bucket that they share, and its TTL is the longest that one of them needs.
 func TestServicesDoNotMix(t *testing.T) {
 	server, cover := journaltest.Start(t), newCoverage()
 	billing, paste := slow(1), slow(1)
@@ -241,20 +244,20 @@ func TestServicesDoNotMix(t *testing.T) {
 	a, b := join(t, server.Conn(t), billing, cover), join(t, server.Conn(t), paste, newCoverage())
 	waitShared(t, billing, a)
 	waitShared(t, paste, b)
-	js, err := server.Conn(t).JetStream()
+	kv, err := keyValue(t, server.Conn(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := js.StreamInfo("KV_" + members.Bucket)
+	status, err := kv.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Config.MaxAge != paste.TTL {
-		t.Errorf("entries are kept for %v, the longest TTL is %v", info.Config.MaxAge, paste.TTL)
+	if status.TTL() != paste.TTL {
+		t.Errorf("entries are kept for %v, the longest TTL is %v", status.TTL(), paste.TTL)
 	}
 }
 
-// TestAnotherNumberOfPartitionsIsRefused while a member lives who has one, and leaves no trace.
+// TestAnotherNumberOfPartitionsIsRefused while a member is alive, and the refused one leaves no trace.
 func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), quick(1), newCoverage()
 	a := join(t, server.Conn(t), cfg, cover)
@@ -269,8 +272,8 @@ func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
 	waitShared(t, other, b)
 }
 
-// TestAMemberThatWasKilledDoesNotHoldItsNumber: one that was started with a wrong number of partitions, and did not
-// leave, keeps nobody out for longer than it takes to forget it.
+// TestAMemberThatWasKilledDoesNotHoldItsNumber: one that had a wrong number of partitions, and was killed, keeps others
+// out for a TTL at most.
 func TestAMemberThatWasKilledDoesNotHoldItsNumber(t *testing.T) {
 	server, cfg := journaltest.Start(t), quick(1)
 	wrong := cfg
@@ -284,8 +287,8 @@ func TestAMemberThatWasKilledDoesNotHoldItsNumber(t *testing.T) {
 	waitShared(t, cfg, m)
 }
 
-// TestOneOfTwoNumbersWins where both come at the same time: the other is refused as it joins or, where
-// the first one's key was just being written again, right after.
+// TestOneOfTwoNumbersWins if both join at the same time. The other one is refused when it joins or, if it could not read
+// the first one's key because that was just being written again, right after.
 func TestOneOfTwoNumbersWins(t *testing.T) {
 	server := journaltest.Start(t)
 	conns := []*nats.Conn{server.Conn(t), server.Conn(t)}

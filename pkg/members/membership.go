@@ -80,5 +80,5 @@ func (m *Membership) pass(ctx context.Context, sets <-chan []int) {
 
 // StopTime bounds the time that Host takes to stop, besides run's own.
 func (m *Membership) StopTime() time.Duration {
-	return m.cfg.Handover + m.cfg.Heartbeat + 2*callWait(m.cfg)
+	return m.cfg.Handover + m.cfg.Heartbeat + 2*callTimeout(m.cfg)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Owners names the instances that fold a partition: the replicas of them that score highest, best
-// first, and all where there are fewer. It depends on the set of members alone, not on their order,
-// and a member that goes or comes moves only the partitions that it owned or will own.
+// Owners gives the members that fold a partition: the number asked for with the highest scores, highest first, or all
+// if there are fewer. Their order in the list does not matter. A member that comes or goes moves only partitions that
+// it will own or has owned.
 func Owners(members []string, partition, replicas int) []string {
 	type ranked struct {
 		member string
@@ -30,8 +30,8 @@ func Owners(members []string, partition, replicas int) []string {
 	return owners
 }
 
-// score is the same in every process and version: instances that differ in it would both, or
-// neither, fold a partition.
+// score must be the same in every process and version. Members that computed different scores would both fold a
+// partition, or neither would.
 func score(member string, partition int) uint64 {
 	return mix(xxhash.Sum64String(member) ^ mix(uint64(partition)))
 }
@@ -44,7 +44,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Static is the source of a process that is alone: these partitions, for good.
+// Static is the assignment of a process that is alone: these partitions for as long as it runs.
 func Static(partitions []int) <-chan []int {
 	assigned := make(chan []int, 1)
 	assigned <- partitions

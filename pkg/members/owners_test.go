@@ -13,7 +13,7 @@ import (
 
 var names = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9]{1,12}`), 1, 12, rapid.ID)
 
-// TestOwnersDependOnTheSetAlone: instances that know the same members, in whatever order, agree.
+// TestOwnersDependOnTheSetAlone: instances that know the same members agree, in any order of the names.
 func TestOwnersDependOnTheSetAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := names.Draw(t, "members")
@@ -34,8 +34,8 @@ func TestOwnersDependOnTheSetAlone(t *testing.T) {
 	})
 }
 
-// TestOneMemberMovesOnlyItsOwnPartitions: who leaves is replaced where it was, and nowhere else; read
-// backwards, who joins takes only what is its own from then on.
+// TestOneMemberMovesOnlyItsOwnPartitions: if a member leaves, only partitions that it owned get other owners. The same
+// two sets in the other order show a member that joins.
 func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := names.Draw(t, "members")
@@ -52,7 +52,7 @@ func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
 	})
 }
 
-// TestOwnersAreBalanced also with names that differ in one character, as those of pods do.
+// TestOwnersAreBalanced even if names differ in one character, as those of pods do.
 func TestOwnersAreBalanced(t *testing.T) {
 	const partitions, replicas = 4096, 2
 	for _, count := range []int{2, 3, 5, 8, 16} {
@@ -70,7 +70,7 @@ func TestOwnersAreBalanced(t *testing.T) {
 				}
 			}
 			for _, name := range set {
-				// Six standard deviations of a fair draw are below a fifth here, but for 16 members.
+				// Six standard deviations of a fair draw are below a fifth here, except with 16 members.
 				fair := float64(partitions*replicas) / float64(count)
 				if got := float64(share[name]); got < 0.75*fair || got > 1.25*fair {
 					t.Errorf("of %d members %s folds %v of %d partitions, %v is fair", count, name, got, partitions, fair)
@@ -83,8 +83,7 @@ func TestOwnersAreBalanced(t *testing.T) {
 	}
 }
 
-// TestOwnersNeverChange: processes of two versions run beside each other in a rolling upgrade, and have
-// to agree.
+// TestOwnersNeverChange: two versions run side by side during a rolling upgrade and must agree.
 func TestOwnersNeverChange(t *testing.T) {
 	set := []string{"a", "b", "c", "d"}
 	var got []string
@@ -107,7 +106,7 @@ func TestOwnersOfNobody(t *testing.T) {
 	}
 }
 
-// TestStaticIsForGood: the set of a process alone, and nothing after it.
+// TestStaticIsForGood: a process that is alone gets its set once.
 func TestStaticIsForGood(t *testing.T) {
 	assigned := members.Static([]int{0, 1, 2})
 	if got := <-assigned; !slices.Equal(got, []int{0, 1, 2}) {

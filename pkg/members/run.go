@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Run announces the member and follows the others until ctx ends; then it deletes the member's key, so
-// that the others take over at once, and returns nil. A lost connection, a server that starts again and
-// a lost bucket are survived: the assignment stays as it is meanwhile. Errors: the
-// connection was closed for good; ErrPartitions where a member that came earlier, with another number of
-// partitions, was not to be seen in Join. Run is called once.
+// Run announces the member and follows the others until ctx ends. Then it deletes the member's key, so that the others
+// take over at once, and returns nil. While the connection, the server or the bucket is lost the assignment stays as it
+// is. Run returns an error if the connection is closed for good, and ErrPartitions if it reads of a member that joined
+// earlier with another number of partitions. It is called once.
 func (m *Member) Run(ctx context.Context) error {
 	status := m.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer m.nc.RemoveStatusListener(status)
 	l := loop{Member: m, results: make(chan result, 1)}
 	err := l.run(ctx, status)
-	l.close()
+	l.close(context.WithoutCancel(ctx))
 	close(m.out)
 	close(m.done)
 	return err
@@ -30,17 +30,17 @@ func (m *Member) Run(ctx context.Context) error {
 // loop is one Run. All fields belong to its goroutine.
 type loop struct {
 	*Member
-	results chan result    // of the one call of the bucket that may be under way
-	busy    bool           // it is
-	stops   sync.WaitGroup // of old watchers
+	results chan result    // of the call under way
+	calling bool           // a call of the bucket is under way; there is one at most
+	stops   sync.WaitGroup // of old watches
 
-	say     bool // an announcement is due
-	rewatch bool // the watch is lost
-	ensure  bool // the last call failed: the bucket may be gone
+	announce bool // an announcement is due
+	rewatch  bool // the watch is lost
+	ensure   bool // the last call failed: the bucket may be gone
 
 	current   []int // assignment
 	delivered []int
-	any       bool // one was delivered
+	any       bool // an assignment was delivered
 	released  bool // left is closed
 }
 
@@ -49,51 +49,51 @@ func (l *loop) run(ctx context.Context, status <-chan nats.Status) error {
 	defer beat.Stop()
 	due := time.NewTimer(l.cfg.TTL)
 	defer due.Stop()
-	l.say = true // what happened since Join
+	l.announce = true // for changes since Join
 	for {
 		l.decide(time.Now())
-		l.call()
-		if next := l.table.next(time.Now()); !next.IsZero() {
+		l.call(ctx)
+		if next := l.table.due(time.Now()); !next.IsZero() {
 			due.Reset(time.Until(next))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case l.offer() <- l.current:
+		case l.receiver() <- l.current:
 			l.deliver()
 		case <-beat.C:
-			l.say = true
+			l.announce = true
 			l.checkWatch(time.Now())
 		case <-l.wake:
-			l.say = true
+			l.announce = true
 		case <-due.C:
-			l.say = true // to hear whether the bus still carries, before anyone is given up
+			l.announce = true // a silent peer is forgotten only once this is read
 		case r := <-l.results:
 			l.finish(r, time.Now())
 		case e, ok := <-l.updates():
 			l.update(e, ok)
-			if err := l.table.misfit(); err != nil {
+			if err := l.table.conflict(); err != nil {
 				return fmt.Errorf("member of %s: %w", l.cfg.Service, err)
 			}
 		case <-status:
 			if l.nc.IsClosed() {
 				return nats.ErrConnectionClosed
 			}
-			l.say = true
+			l.announce = true
 		}
 	}
 }
 
-// offer is the channel to deliver to, nil where there is nothing new.
-func (l *loop) offer() chan<- []int {
+// receiver is the channel of the assignments, nil if the current one was delivered.
+func (l *loop) receiver() chan<- []int {
 	if l.any && slices.Equal(l.current, l.delivered) {
 		return nil
 	}
 	return l.out
 }
 
-// deliver notes that the current assignment was taken. What is not in it is being stopped, whatever
-// Serving said of it: it has to be said again once it is assigned again.
+// deliver notes that the current assignment was received. Partitions that are missing from it are being stopped, even
+// if they were served: Serving has to be called again when they come back.
 func (l *loop) deliver() {
 	l.delivered, l.any = l.current, true
 	l.mu.Lock()
@@ -101,60 +101,56 @@ func (l *loop) deliver() {
 	maps.DeleteFunc(l.serving, func(p int, _ bool) bool { return !slices.Contains(l.current, p) })
 }
 
-func (l *loop) updates() <-chan nats.KeyValueEntry {
-	if l.watcher == nil {
+func (l *loop) updates() <-chan jetstream.KeyValueEntry {
+	if l.watch == nil {
 		return nil
 	}
-	return l.watcher.Updates()
+	return l.watch.Updates()
 }
 
-// decide makes the assignment of what is known now.
+// decide makes the assignment from what is known now.
 func (l *loop) decide(now time.Time) {
+	live := l.table.live()
 	l.mu.Lock()
-	leaving := l.leaving
+	l.table.leaving = l.leaving
+	changed := !slices.Equal(live, l.live)
+	l.live = live
 	l.mu.Unlock()
-	l.table.leaving = leaving
 	l.current = l.table.reassign(now)
-	if leaving && len(l.current) == 0 && !l.released {
+	if l.table.leaving && len(l.current) == 0 && !l.released {
 		l.released = true
 		close(l.left)
 	}
-	live := append(l.table.names(), l.cfg.Instance)
-	slices.Sort(live)
-	if slices.Equal(live, l.known) {
+	if !changed {
 		return
 	}
-	l.known = live
 	l.cfg.Logger.Info("members changed", "live", live)
-	if strangers := l.table.strangers(); len(strangers) > 0 {
-		l.cfg.Logger.Error("members have another number of partitions and don't count", "members", strangers)
+	if ignored := l.table.ignored(); len(ignored) > 0 {
+		l.cfg.Logger.Error("members with another number of partitions are ignored", "members", ignored)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.live = live
 }
 
-// call does what is due with the bucket, beside the loop: it may take as long as a server is away.
-func (l *loop) call() {
-	if l.busy || !l.say && !l.rewatch {
+// call does the steps that are due with the bucket. It does not wait for them, because a server may be away.
+func (l *loop) call(ctx context.Context) {
+	if l.calling || !l.announce && !l.rewatch {
 		return
 	}
-	l.say = false
+	l.announce = false
 	if !l.nc.IsConnected() {
-		return // or old announcements would leave all at once, later
+		return // the client would keep the announcements, and send all of them later
 	}
-	r := request{ensure: l.ensure, watch: l.rewatch, say: new(l.announcement())}
-	l.busy, l.rewatch, l.ensure = true, false, false
-	go func() { l.results <- l.bucket.do(r) }()
+	c := call{ensure: l.ensure, watch: l.rewatch, announce: new(l.nextAnnouncement())}
+	l.calling, l.rewatch, l.ensure = true, false, false
+	go func() { l.results <- l.bucket.do(ctx, c) }()
 }
 
-// finish takes what came of a call. What failed is tried again with the next beat.
+// finish takes the result of a call. The next heartbeat tries a failed one again.
 func (l *loop) finish(r result, now time.Time) {
-	l.busy = false
-	if r.watcher != nil {
-		l.forget(l.watcher)
+	l.calling = false
+	if r.watch != nil {
+		l.replaceWatch()
 	}
-	l.take(r, now)
+	l.keep(r, now)
 	switch {
 	case r.err != nil:
 		l.ensure = true
@@ -167,83 +163,83 @@ func (l *loop) finish(r result, now time.Time) {
 	l.failing = r.err != nil
 }
 
-func (l *loop) update(e nats.KeyValueEntry, ok bool) {
+func (l *loop) update(e jetstream.KeyValueEntry, ok bool) {
 	switch {
 	case !ok:
-		l.watcher, l.rewatch = nil, true
+		l.stopWatch()
+		l.rewatch = true
 	case e != nil:
-		if l.notice(e, time.Now()) {
-			l.say = true
+		if l.read(e, time.Now()) {
+			l.announce = true
 		}
 	}
 }
 
-// checkWatch finds a watch that has fallen silent: the bucket took an announcement a beat ago, and the
-// member has not heard it.
+// checkWatch finds a watch that has gone silent: the bucket took an announcement a heartbeat ago, and the watch has
+// not given it.
 func (l *loop) checkWatch(now time.Time) {
-	lost := l.acked > l.table.own.said.Beat && now.Sub(l.ackedAt) >= l.cfg.Heartbeat
-	l.rewatch = l.rewatch || lost || l.watcher == nil
+	lost := l.acked > l.table.own.Beat && now.Sub(l.ackedAt) >= l.cfg.Heartbeat
+	l.rewatch = l.rewatch || lost || l.watch == nil
 }
 
-// forget ends an old watcher beside the loop.
-func (l *loop) forget(w nats.KeyWatcher) {
-	if w != nil {
-		l.stops.Go(func() { stopWatch(w) })
+// replaceWatch stops the old watch beside the loop.
+func (l *loop) replaceWatch() {
+	if old := l.watch; old != nil {
+		l.stops.Go(old.stop)
 	}
 }
 
-// close waits for what is under way and deletes the key, unless nobody would hear of it.
-func (l *loop) close() {
-	if l.busy {
-		r := <-l.results
-		if r.watcher != nil {
-			l.forget(l.watcher)
-			l.watcher = r.watcher
+// close waits for a call under way and deletes the key if the server can be reached.
+func (l *loop) close(ctx context.Context) {
+	if l.calling {
+		if r := <-l.results; r.watch != nil {
+			l.replaceWatch()
+			l.watch = r.watch
 		}
 	}
 	if l.nc.IsConnected() {
-		if err := l.bucket.leave(); err != nil {
-			l.cfg.Logger.Warn("member could not say that it is gone, the others learn it by its silence", "cause", err)
+		if err := l.bucket.leave(ctx); err != nil {
+			l.cfg.Logger.Warn("member could not delete its key, the others notice its silence", "cause", err)
 		}
 	}
-	l.dropWatcher()
+	l.stopWatch()
 	l.stops.Wait()
 }
 
-// take keeps what a call came to.
-func (m *Member) take(r result, now time.Time) {
-	if r.watcher != nil {
-		m.watcher = r.watcher
+// keep notes the outcome of a call.
+func (m *Member) keep(r result, now time.Time) {
+	if r.watch != nil {
+		m.watch = r.watch
 	}
 	if r.err != nil || r.revision == 0 {
 		return
 	}
 	m.acked, m.ackedAt = r.beat, now
-	if m.since == 0 || r.revision < m.since { // below: the bucket was lost and made anew
+	if m.since == 0 || r.revision < m.since { // lower: the bucket was lost and made anew
 		m.since = r.revision
 	}
 }
 
-// notice takes an entry of the bucket and tells whether the member has to announce itself: its key was
-// deleted, or partitions move, and who lets go of them waits until their owners say that they know.
-func (m *Member) notice(e nats.KeyValueEntry, now time.Time) bool {
-	s, err := m.bucket.read(e)
+// read takes an entry of the bucket and tells whether the member has to announce itself before its next heartbeat:
+// its key was deleted, or partitions move, and their former replicas wait for the owners to announce that they know.
+func (m *Member) read(e jetstream.KeyValueEntry, now time.Time) bool {
+	read, err := m.bucket.entry(e)
 	switch {
 	case err != nil:
 		m.cfg.Logger.Warn("entry of the bucket is skipped", "cause", err)
-	case s.instance != m.cfg.Instance:
-		return m.table.see(s, now)
-	case s.gone:
+	case read.instance != m.cfg.Instance:
+		return m.table.readPeer(read, now)
+	case read.deleted:
 		return true
 	default:
-		m.table.hear(s, now)
+		m.table.readOwn(read, now)
 	}
 	return false
 }
 
-func (m *Member) dropWatcher() {
-	if m.watcher != nil {
-		stopWatch(m.watcher)
-		m.watcher = nil
+func (m *Member) stopWatch() {
+	if m.watch != nil {
+		m.watch.stop()
+		m.watch = nil
 	}
 }

@@ -8,35 +8,35 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
-// ErrEnded says that a partition's work ended by itself while it should have gone on.
+// ErrEnded means that work on a partition ended without an error although its context had not.
 var ErrEnded = errors.New("ended by itself")
 
-// Work is what Supervise does for each assigned partition. Zero durations take the defaults said beside
-// them.
+// Work is what Supervise does with the assigned partitions. Zero durations take the default given beside them.
 type Work struct {
-	// Start works on one partition until ctx ends, then returns; the error is not looked at then.
+	// Start works on one partition until ctx ends. An error after that is ignored.
 	Start func(ctx context.Context, partition int) error
-	// Fatal tells the failures after which going on would be wrong; Supervise then stops all and
-	// returns. nil: none; all others are tried again.
+	// Fatal tells after which errors of Start it would be wrong to go on: Supervise stops all partitions and
+	// returns the error. After all others the partition is started again. nil: no error is fatal.
 	Fatal func(error) bool
-	// Partitions, where it is not 0, is how many there are: others that a set names are left out.
+	// Partitions is how many there are, if it is not 0: a set's numbers beyond it are left out.
 	Partitions int
-	// Assigned is told each set before any of its partitions begins, and must not block; nil: nobody.
-	// None is left out: what was taken away for a moment begins anew.
+	// Assigned, if it is not nil, is called with each set before work on any of it begins. It must not block.
 	Assigned func(set []int)
 
-	FirstPause time.Duration // before a failed partition is started again, doubled each time; 100 ms
-	MostPause  time.Duration // at most, and how long it has to work for the pause to begin anew; 10 s
-	Logger     *slog.Logger  // silent where it is nil
+	FirstPause time.Duration // before a failed partition is started again, doubled after each failure; 100 ms
+	MostPause  time.Duration // longest pause; a partition that worked as long begins with FirstPause again; 10 s
+	Logger     *slog.Logger  // silent if it is nil
 }
 
-// Supervise works on the assigned partitions, each in a goroutine of its own, until ctx ends; it then
-// waits for them and returns nil. A set replaces the one before: what is missing from it is stopped, and
-// never runs twice here, even if it comes back meanwhile. There is no overlap at this level, since a
-// Member keeps a partition assigned until its next replica serves it. After assigned is closed the last
-// set stays.
+// Supervise works on the assigned partitions, each in a goroutine of its own, until ctx ends. Then it waits for them
+// and returns nil. Each set replaces the one before: partitions that are missing from it are stopped. A partition
+// never runs twice here: one that comes back while it is stopping starts again afterwards. Supervise need not overlap
+// an old replica with a new one, because a Member keeps a partition assigned until its owners serve it. After assigned
+// is closed the last set stays.
 func Supervise(ctx context.Context, assigned <-chan []int, work Work) error {
 	if work.FirstPause <= 0 {
 		work.FirstPause = 100 * time.Millisecond
@@ -63,16 +63,16 @@ func Supervise(ctx context.Context, assigned <-chan []int, work Work) error {
 	return err
 }
 
-// supervisor belongs to the goroutine of Supervise.
+// supervisor is one Supervise. Its fields belong to that goroutine.
 type supervisor struct {
 	work    Work
 	all     sync.WaitGroup
 	ended   chan end
-	running map[int]context.CancelFunc // until the partition has stopped
+	running map[int]context.CancelFunc // stops a partition; an entry stays until the partition has stopped
 	wanted  []int
 }
 
-// end of a partition's goroutine; fatal is nil where it was stopped.
+// end is that of a partition's goroutine; fatal is nil if it was stopped.
 type end struct {
 	partition int
 	fatal     error
@@ -109,7 +109,7 @@ func (s *supervisor) assign(set []int) {
 	}
 }
 
-// adjust stops what is not wanted and starts what is missing.
+// adjust stops partitions that are not wanted and starts those that don't run.
 func (s *supervisor) adjust(ctx context.Context) {
 	for p, stop := range s.running {
 		if !slices.Contains(s.wanted, p) {
@@ -118,7 +118,7 @@ func (s *supervisor) adjust(ctx context.Context) {
 	}
 	for _, p := range s.wanted {
 		if s.running[p] != nil {
-			continue // or it is still stopping: its end brings us here again
+			continue // if it is still stopping, its end leads here again
 		}
 		work, stop := context.WithCancel(ctx)
 		s.running[p] = stop
@@ -129,9 +129,9 @@ func (s *supervisor) adjust(ctx context.Context) {
 	}
 }
 
-// keep works on a partition until ctx ends or a failure is fatal.
+// keep works on a partition until ctx ends or an error is fatal.
 func (s *supervisor) keep(ctx context.Context, partition int) error {
-	pause := s.work.FirstPause
+	pause := wait.Backoff{First: s.work.FirstPause, Most: s.work.MostPause}
 	for {
 		began := time.Now()
 		err := s.work.Start(ctx, partition)
@@ -145,16 +145,12 @@ func (s *supervisor) keep(ctx context.Context, partition int) error {
 			return fmt.Errorf("partition %d: %w", partition, err)
 		}
 		if time.Since(began) >= s.work.MostPause {
-			pause = s.work.FirstPause
+			pause.Reset()
 		}
-		s.work.Logger.Warn("partition is started again", "partition", partition, "pause", pause, "cause", err)
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
+		next := pause.Next()
+		s.work.Logger.Warn("partition is started again", "partition", partition, "pause", next, "cause", err)
+		if !wait.For(ctx, next) {
 			return nil
 		}
-		pause = min(2*pause, s.work.MostPause)
 	}
 }

@@ -26,7 +26,7 @@ func newWorks() *works {
 	return &works{now: map[int]int{}, started: map[int]int{}, hold: map[int]chan struct{}{}, fail: map[int]error{}}
 }
 
-// start works on a partition until ctx ends, then until hold is closed; fail ends it once at once.
+// start works on a partition until ctx ends and hold is closed. It returns the partition's error in fail, once.
 func (w *works) start(ctx context.Context, partition int) error {
 	w.mu.Lock()
 	w.now[partition]++
@@ -87,7 +87,7 @@ func (w *works) wait(t *testing.T, want ...int) {
 	eventually.True(t, "work on the assigned partitions alone", func() bool { return slices.Equal(w.set(), want) })
 }
 
-// TestSuperviseWorksOnWhatIsAssigned starts what is new, stops what is gone, and leaves the rest alone.
+// TestSuperviseWorksOnWhatIsAssigned: a new set starts and stops partitions, and leaves those in both sets alone.
 func TestSuperviseWorksOnWhatIsAssigned(t *testing.T) {
 	w := newWorks()
 	assigned, stop := supervise(t, w, members.Work{})
@@ -107,8 +107,8 @@ func TestSuperviseWorksOnWhatIsAssigned(t *testing.T) {
 	}
 }
 
-// TestSuperviseNeverRunsAPartitionTwice, also where it comes back while it is still stopping, and what
-// stops slowly keeps no other waiting.
+// TestSuperviseNeverRunsAPartitionTwice, even if it comes back while it is stopping. A partition that stops slowly delays
+// no other one.
 func TestSuperviseNeverRunsAPartitionTwice(t *testing.T) {
 	w := newWorks()
 	hold := make(chan struct{})
@@ -116,7 +116,7 @@ func TestSuperviseNeverRunsAPartitionTwice(t *testing.T) {
 	assigned, stop := supervise(t, w, members.Work{})
 	assigned <- []int{0}
 	w.wait(t, 0)
-	assigned <- []int{1} // 0 is told to stop, and holds on
+	assigned <- []int{1} // 0 is told to stop, and is slow
 	w.wait(t, 0, 1)
 	assigned <- []int{0, 1, 2}
 	w.wait(t, 0, 1, 2)
@@ -133,7 +133,7 @@ func TestSuperviseNeverRunsAPartitionTwice(t *testing.T) {
 	}
 }
 
-// TestSuperviseStartsAFailedPartitionAgain and none of the others.
+// TestSuperviseStartsAFailedPartitionAgain, and none of the others.
 func TestSuperviseStartsAFailedPartitionAgain(t *testing.T) {
 	w := newWorks()
 	w.fail[1] = errors.New("broken for the moment")

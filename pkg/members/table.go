@@ -7,137 +7,143 @@ import (
 	"time"
 )
 
-// announcement is what a member says of itself, in the value of its key.
+// announcement is the value of a member's key. Members of older versions read it too: its JSON names stay.
 type announcement struct {
 	Partitions int    `json:"partitions"`
-	Beat       uint64 `json:"beat"`              // counts its announcements
-	Since      uint64 `json:"since,omitempty"`   // revision of its first one; 0 in that one itself
-	Leaving    bool   `json:"leaving,omitempty"` // it hands its partitions over and counts no more
-	Heard      uint64 `json:"heard,omitempty"`   // revision of the last entry that it knew of
-	Serving    []int  `json:"serving,omitempty"` // partitions that are its own and that it has caught up with
+	Beat       uint64 `json:"beat"`              // number of the announcement, counted by the member
+	Since      uint64 `json:"since,omitempty"`   // revision of the member's first announcement; 0 in that one
+	Leaving    bool   `json:"leaving,omitempty"` // the member owns nothing any more and hands over what it folds
+	Heard      uint64 `json:"heard,omitempty"`   // revision of the last entry that the member has read
+	Serving    []int  `json:"serving,omitempty"` // partitions that the member folds and has caught up with
 }
 
-// sighting is one entry of the bucket.
-type sighting struct {
+// entry is one entry of the bucket.
+type entry struct {
+	announcement
 	instance string
 	revision uint64
 	created  time.Time // by the server's clock
-	gone     bool      // the key was deleted
-	said     announcement
+	deleted  bool      // the key was deleted; there is no announcement
 }
 
-// birth orders members by when they came. One that is later than the entry is of a bucket that was lost.
-func (s sighting) birth() uint64 {
-	if s.said.Since != 0 && s.said.Since < s.revision {
-		return s.said.Since
+// joined orders the members by when they joined. A Since later than the entry counts revisions of a bucket that was
+// lost, so the entry's own revision stands for it.
+func (e entry) joined() uint64 {
+	if e.Since != 0 && e.Since < e.revision {
+		return e.Since
 	}
-	return s.revision
+	return e.revision
 }
 
 // peer is another member.
 type peer struct {
-	last sighting
-	seen time.Time // when it was last heard of, by the local clock
+	last entry
+	seen time.Time // when its last announcement was read, by the local clock
 }
 
-// table is what one member knows of the others and makes of it. It does no I/O and reads no clock.
+// table is what one member knows about the others, and the rules that make an assignment of it. It does no I/O and
+// reads no clock.
 //
-// Its clock for the others' silence is the member's own voice: a peer is dead once the member has heard
-// itself a TTL after it last heard the peer, through the same stream. So whoever is cut off, paused, or
-// without a bus buries nobody.
+// A peer is dead once the member reads an announcement of its own that comes a TTL after the peer's last one. Both
+// come through the same watch: a member that is cut off or was paused reads nothing of its own and forgets nobody.
 type table struct {
 	self                 string
 	partitions, replicas int
-	ttl, quiet           time.Duration // quiet: longer between two echoes means that the bus was away
-	handover             time.Duration
+	ttl, handover        time.Duration
+	gap                  time.Duration // a longer time between two announcements of one's own means that the bus was away
 
-	own     sighting // as last heard
-	echoed  time.Time
+	own     entry     // the member's last announcement as the watch gave it
+	ownSeen time.Time // when
 	leaving bool
 	peers   map[string]*peer
-	heard   uint64 // revision of the last entry
-	changed uint64 // revision of the last one by which this member may have lost a partition
-	// assigned has the partitions that are folded, with the time since when another member should: zero
-	// for those that are this one's.
+	heard   uint64 // revision of the last entry read
+	changed uint64 // revision of the last entry that may have given partitions of this member to others
+	// assigned has the partitions that are folded, each with the time since which it belongs to others: zero for
+	// those that the member owns.
 	assigned map[int]time.Time
 }
 
 func newTable(cfg Config) *table {
 	return &table{
 		self: cfg.Instance, partitions: cfg.Partitions, replicas: cfg.PerPartition,
-		ttl: cfg.TTL, quiet: 2 * cfg.Heartbeat, handover: cfg.Handover,
+		ttl: cfg.TTL, gap: 2 * cfg.Heartbeat, handover: cfg.Handover,
 		peers: map[string]*peer{}, assigned: map[int]time.Time{},
 	}
 }
 
-// see takes what the bucket says of another member. It tells whether partitions may move to others for
-// it. An entry that was seen before is no sign of life: a new watch repeats the last one of each.
-func (t *table) see(s sighting, now time.Time) (moves bool) {
-	t.heard = max(t.heard, s.revision)
-	known := t.peers[s.instance]
-	if s.gone {
-		delete(t.peers, s.instance)
+// readPeer takes an entry of another member and tells whether it may change who owns what. An entry that was read
+// before is no sign of life: a new watch repeats the last entry of each key.
+func (t *table) readPeer(e entry, now time.Time) (moves bool) {
+	t.heard = max(t.heard, e.revision)
+	known := t.peers[e.instance]
+	if e.deleted {
+		delete(t.peers, e.instance)
 		return known != nil
 	}
-	if known != nil && known.last.revision == s.revision && known.last.created.Equal(s.created) {
+	if known != nil && known.last.revision == e.revision && known.last.created.Equal(e.created) {
 		return false
 	}
-	t.peers[s.instance] = &peer{last: s, seen: now}
+	t.peers[e.instance] = &peer{last: e, seen: now}
 	if known == nil {
-		t.changed = max(t.changed, s.birth())
+		t.changed = max(t.changed, e.joined())
 		return true
 	}
-	return known.last.said.Leaving != s.said.Leaving
+	return known.last.Leaving != e.Leaving
 }
 
-// hear takes the member's own voice, which shows that what others said before would have come too.
-func (t *table) hear(s sighting, now time.Time) {
-	if s.said.Beat <= t.own.said.Beat {
+// readOwn takes an announcement of the member itself. All that others announced before it has been read by then, so
+// peers that were silent for a TTL are dead.
+func (t *table) readOwn(e entry, now time.Time) {
+	if e.Beat <= t.own.Beat {
 		return
 	}
-	if now.Sub(t.echoed) > t.quiet {
-		// The bus was away, for the others perhaps too: they have a TTL to be heard again.
+	if now.Sub(t.ownSeen) > t.gap {
+		// The bus was away, perhaps for the peers too. They have another TTL to announce themselves.
 		for _, p := range t.peers {
 			p.seen = now
 		}
 	}
 	switch {
-	case s.revision < t.own.revision: // the bucket was lost, and counts from 1 again
-		t.heard, t.changed = s.revision, s.revision
-	case s.said.Leaving != t.own.said.Leaving:
-		t.changed = max(t.changed, s.revision)
+	case e.revision < t.own.revision: // the bucket was lost, and the new one counts from 1
+		t.heard, t.changed = e.revision, e.revision
+	case e.Leaving != t.own.Leaving:
+		t.changed = max(t.changed, e.revision)
 	}
-	t.heard = max(t.heard, s.revision)
-	t.own, t.echoed = s, now
-	maps.DeleteFunc(t.peers, func(_ string, p *peer) bool { return now.Sub(p.seen) >= t.ttl })
+	t.heard = max(t.heard, e.revision)
+	t.own, t.ownSeen = e, now
+	t.forgetSilent(now)
 }
 
-// settle ends the first look at the bucket: how old an entry is, is then known by the server's clock
-// alone. Who just died must not count for a whole TTL more than it does for the others.
-func (t *table) settle(now time.Time) {
+// backdate ends the joining. The local clock can't know how old the entries were that the member found, so the
+// server's clock says it. Otherwise a peer that just died would count for up to a TTL longer here than elsewhere.
+func (t *table) backdate(now time.Time) {
 	for _, p := range t.peers {
 		age := t.own.created.Sub(p.last.created)
 		p.seen = now.Add(-min(max(age, 0), t.ttl))
 	}
+	t.forgetSilent(now)
+}
+
+func (t *table) forgetSilent(now time.Time) {
 	maps.DeleteFunc(t.peers, func(_ string, p *peer) bool { return now.Sub(p.seen) >= t.ttl })
 }
 
-// misfit tells of a member that came earlier and has another number of partitions. Of two that come at
-// the same time the bucket says who was first, so that just one of them is refused.
-func (t *table) misfit() error {
+// conflict is ErrPartitions if a member that joined earlier has another number of partitions. The bucket orders two
+// that join at the same time, so that exactly one of them is refused.
+func (t *table) conflict() error {
 	for name, p := range t.peers {
-		if p.last.said.Partitions != t.partitions && p.last.birth() < t.own.birth() {
-			return fmt.Errorf("%w: %d, %s has %d", ErrPartitions, t.partitions, name, p.last.said.Partitions)
+		if p.last.Partitions != t.partitions && p.last.joined() < t.own.joined() {
+			return fmt.Errorf("%w: %d, %s has %d", ErrPartitions, t.partitions, name, p.last.Partitions)
 		}
 	}
 	return nil
 }
 
-// strangers are members with another number of partitions that came later; they don't count.
-func (t *table) strangers() []string {
+// ignored are the members with another number of partitions that joined later, sorted. They own nothing.
+func (t *table) ignored() []string {
 	var names []string
 	for name, p := range t.peers {
-		if p.last.said.Partitions != t.partitions {
+		if p.last.Partitions != t.partitions {
 			names = append(names, name)
 		}
 	}
@@ -145,14 +151,14 @@ func (t *table) strangers() []string {
 	return names
 }
 
-// voters are the members among whom the partitions are shared, sorted.
-func (t *table) voters() []string {
+// sharers are the members among which the partitions are shared, sorted.
+func (t *table) sharers() []string {
 	var names []string
 	if !t.leaving {
 		names = append(names, t.self)
 	}
 	for name, p := range t.peers {
-		if p.last.said.Partitions == t.partitions && !p.last.said.Leaving {
+		if p.last.Partitions == t.partitions && !p.last.Leaving {
 			names = append(names, name)
 		}
 	}
@@ -160,18 +166,18 @@ func (t *table) voters() []string {
 	return names
 }
 
-// reassign says what is to be folded now, sorted: the member's own share, and what it had before until
-// those whose share it has become serve it, or do not within the bound.
+// reassign gives the partitions to fold from now on, sorted: those that the member owns, and those that it owned
+// before until their new owners serve them, or until the handover has taken too long.
 func (t *table) reassign(now time.Time) []int {
-	voters := t.voters()
+	sharers := t.sharers()
 	for p := range t.partitions {
-		owners := Owners(voters, p, t.replicas)
+		owners := Owners(sharers, p, t.replicas)
 		since, has := t.assigned[p]
 		switch {
 		case slices.Contains(owners, t.self):
 			t.assigned[p] = time.Time{}
 		case !has:
-		case t.served(owners, p):
+		case t.handedOver(owners, p):
 			delete(t.assigned, p)
 		case since.IsZero():
 			t.assigned[p] = now
@@ -182,29 +188,28 @@ func (t *table) reassign(now time.Time) []int {
 	return slices.Sorted(maps.Keys(t.assigned))
 }
 
-// served tells whether all of them serve the partition, and know that it is theirs to keep: an owner that
-// has not yet heard why it is one may just be giving it up. So it does of nobody, whom there is no
-// waiting for.
-func (t *table) served(owners []string, partition int) bool {
-	if len(owners) > 0 && t.leaving && !t.own.said.Leaving {
-		return false // nobody knows yet
+// handedOver tells whether all owners of a partition serve it and have read why they own it. An owner that has not
+// read that yet may be about to give the partition up. Without owners there is nobody to wait for: it is true.
+func (t *table) handedOver(owners []string, partition int) bool {
+	if len(owners) > 0 && t.leaving && !t.own.Leaving {
+		return false // the others can't know yet that this member leaves
 	}
 	for _, name := range owners {
 		p := t.peers[name]
-		if p == nil || p.last.said.Heard < t.changed || !slices.Contains(p.last.said.Serving, partition) {
+		if p == nil || p.last.Heard < t.changed || !slices.Contains(p.last.Serving, partition) {
 			return false
 		}
 	}
 	return true
 }
 
-// next is when something is due if nothing is heard until then: a peer's silence or a handover has
-// lasted long enough. What is overdue already waits for the member's own voice. Zero: nothing.
-func (t *table) next(now time.Time) time.Time {
-	var next time.Time
-	earlier := func(due time.Time) {
-		if due.After(now) && (next.IsZero() || due.Before(next)) {
-			next = due
+// due is the next time at which a peer will have been silent for a TTL, or a handover will have taken too long.
+// Zero: there is none. A peer whose silence is longer already waits for the member's own announcement.
+func (t *table) due(now time.Time) time.Time {
+	var due time.Time
+	earlier := func(at time.Time) {
+		if at.After(now) && (due.IsZero() || at.Before(due)) {
+			due = at
 		}
 	}
 	for _, p := range t.peers {
@@ -215,10 +220,12 @@ func (t *table) next(now time.Time) time.Time {
 			earlier(since.Add(t.handover))
 		}
 	}
-	return next
+	return due
 }
 
-// names of the others that are alive, those that leave included.
-func (t *table) names() []string {
-	return slices.Collect(maps.Keys(t.peers))
+// live are all members, this one and those that leave included, sorted.
+func (t *table) live() []string {
+	names := append(slices.Collect(maps.Keys(t.peers)), t.self)
+	slices.Sort(names)
+	return names
 }

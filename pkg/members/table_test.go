@@ -18,105 +18,106 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	cfg := Config{Service: "billing", Instance: "self", Partitions: 8, TTL: 3 * time.Second, Heartbeat: time.Second}.withDefaults()
 	s := &scene{table: newTable(cfg), t: t, now: time.Unix(1_700_000_000, 0)}
-	s.echo()
+	s.readsOwn()
 	return s
 }
 
-// echo lets the member hear itself.
-func (s *scene) echo() {
+// readsOwn has the member read the next announcement of its own.
+func (s *scene) readsOwn() {
 	s.last++
-	s.hear(sighting{instance: "self", revision: s.last, created: s.now, said: announcement{Partitions: 8, Beat: s.last}}, s.now)
+	s.readOwn(entry{instance: "self", revision: s.last, created: s.now, announcement: announcement{Partitions: 8, Beat: s.last}}, s.now)
 }
 
-// leave lets the others know that the member leaves.
-func (s *scene) leave() {
+// leaves has the member read its announcement that it leaves.
+func (s *scene) leaves() {
 	s.leaving = true
 	s.last++
-	s.hear(sighting{instance: "self", revision: s.last, created: s.now, said: announcement{Partitions: 8, Beat: s.last, Leaving: true}}, s.now)
+	s.readOwn(entry{instance: "self", revision: s.last, created: s.now, announcement: announcement{Partitions: 8, Beat: s.last, Leaving: true}}, s.now)
 }
 
-// says is an announcement of another member that the bucket took age ago.
-func (s *scene) says(name string, age time.Duration, said announcement) sighting {
+// reads has the member read an announcement of another one, which the bucket took age ago.
+func (s *scene) reads(name string, age time.Duration, a announcement) entry {
 	s.last++
-	if said.Partitions == 0 {
-		said.Partitions = 8
+	if a.Partitions == 0 {
+		a.Partitions = 8
 	}
-	seen := sighting{instance: name, revision: s.last, created: s.now.Add(-age), said: said}
-	s.see(seen, s.now)
-	return seen
+	read := entry{instance: name, revision: s.last, created: s.now.Add(-age), announcement: a}
+	s.readPeer(read, s.now)
+	return read
 }
 
 func (s *scene) pass(d time.Duration) { s.now = s.now.Add(d) }
 
 func (s *scene) mustKnow(names ...string) {
 	s.t.Helper()
-	if got := slices.Sorted(slices.Values(s.names())); !slices.Equal(got, names) {
-		s.t.Errorf("knows %v, want %v", got, names)
+	others := slices.DeleteFunc(s.live(), func(name string) bool { return name == "self" })
+	if !slices.Equal(others, names) {
+		s.t.Errorf("knows %v, want %v", others, names)
 	}
 }
 
-func TestSilenceIsJudgedByTheMembersOwnVoice(t *testing.T) {
+func TestSilenceIsJudgedByTheMembersOwnAnnouncements(t *testing.T) {
 	s := newScene(t)
-	s.says("other", 0, announcement{})
+	s.reads("other", 0, announcement{})
 	for range 2 {
 		s.pass(time.Second)
-		s.echo()
+		s.readsOwn()
 	}
 	s.mustKnow("other")
 	s.pass(time.Second)
 	s.mustKnow("other") // silent for a TTL, but is the bus there?
-	s.echo()
+	s.readsOwn()
 	s.mustKnow()
 }
 
-func TestWhoWasCutOffBuriesNobodyForATTL(t *testing.T) {
+func TestAMemberThatWasCutOffForgetsNobodyForATTL(t *testing.T) {
 	s := newScene(t)
-	s.says("other", 0, announcement{})
+	s.reads("other", 0, announcement{})
 	s.pass(time.Hour)
-	s.echo()
+	s.readsOwn()
 	s.mustKnow("other")
 	for range 3 {
 		s.pass(time.Second)
-		s.echo()
+		s.readsOwn()
 	}
 	s.mustKnow()
 }
 
 func TestARepeatedEntryIsNoSignOfLife(t *testing.T) {
 	s := newScene(t)
-	entry := s.says("other", 0, announcement{})
+	entry := s.reads("other", 0, announcement{})
 	for range 3 {
 		s.pass(time.Second)
-		s.see(entry, s.now) // as a new watch gives it
-		s.echo()
+		s.readPeer(entry, s.now) // as a new watch gives it
+		s.readsOwn()
 	}
 	s.mustKnow()
 
 	// A bucket that was made anew counts from 1 again: the same revision is another entry.
-	s.see(entry, s.now)
+	s.readPeer(entry, s.now)
 	s.pass(2 * time.Second)
 	entry.created = s.now
-	s.see(entry, s.now)
-	s.echo()
+	s.readPeer(entry, s.now)
+	s.readsOwn()
 	s.pass(2 * time.Second)
-	s.echo()
+	s.readsOwn()
 	s.mustKnow("other")
 }
 
 func TestAJoinerKnowsHowLongOthersHaveBeenSilent(t *testing.T) {
 	s := newScene(t)
-	s.says("fresh", 0, announcement{})
-	s.says("silent", 2500*time.Millisecond, announcement{})
-	s.says("dead", 3*time.Second, announcement{})
-	s.says("ahead", -time.Hour, announcement{}) // another server's clock
-	s.echo()
-	s.settle(s.now)
+	s.reads("fresh", 0, announcement{})
+	s.reads("silent", 2500*time.Millisecond, announcement{})
+	s.reads("dead", 3*time.Second, announcement{})
+	s.reads("ahead", -time.Hour, announcement{}) // another server's clock
+	s.readsOwn()
+	s.backdate(s.now)
 	s.mustKnow("ahead", "fresh", "silent")
 	s.pass(time.Second)
-	s.echo()
+	s.readsOwn()
 	s.mustKnow("ahead", "fresh")
 	s.pass(2 * time.Second)
-	s.echo()
+	s.readsOwn()
 	s.mustKnow()
 }
 
@@ -129,21 +130,21 @@ func TestAMovedPartitionIsKeptUntilAllItsReplicasServeIt(t *testing.T) {
 			t.Fatalf("alone it folds %v", all)
 		}
 		s.leaving = true
-		s.says("a", 0, announcement{Serving: all})
-		s.says("b", 0, announcement{Serving: all})
+		s.reads("a", 0, announcement{Serving: all})
+		s.reads("b", 0, announcement{Serving: all})
 		if got := s.reassign(s.now); len(got) != 8 {
 			t.Errorf("%d replicas: keeps %v before anybody knows that it leaves", replicas, got)
 		}
-		s.leave()
+		s.leaves()
 		if got := s.reassign(s.now); len(got) != 8 {
 			t.Errorf("%d replicas: keeps %v that the others may be giving up", replicas, got)
 		}
-		s.says("a", 0, announcement{Heard: s.last})
-		s.says("b", 0, announcement{Heard: s.last, Serving: all})
+		s.reads("a", 0, announcement{Heard: s.last})
+		s.reads("b", 0, announcement{Heard: s.last, Serving: all})
 		if got := s.reassign(s.now); replicas == 2 && len(got) != 8 || len(got) == 0 {
 			t.Errorf("%d replicas: keeps %v while a serves none", replicas, got)
 		}
-		s.says("a", 0, announcement{Heard: s.last, Serving: all})
+		s.reads("a", 0, announcement{Heard: s.last, Serving: all})
 		if got := s.reassign(s.now); len(got) != 0 {
 			t.Errorf("%d replicas: keeps %v that are served", replicas, got)
 		}
@@ -154,17 +155,17 @@ func TestAHandoverEndsAtItsBound(t *testing.T) {
 	s := newScene(t)
 	s.reassign(s.now)
 	s.leaving = true
-	s.says("a", 0, announcement{})
+	s.reads("a", 0, announcement{})
 	s.reassign(s.now)
-	if got := s.next(s.now); !got.Equal(s.now.Add(3 * time.Second)) {
-		t.Errorf("next at %v", got)
+	if got := s.due(s.now); !got.Equal(s.now.Add(3 * time.Second)) {
+		t.Errorf("due at %v", got)
 	}
 	s.pass(s.handover - time.Nanosecond)
 	if got := s.reassign(s.now); len(got) != 8 {
 		t.Errorf("keeps %v within the bound", got)
 	}
-	if got := s.next(s.now); !got.Equal(s.now.Add(time.Nanosecond)) {
-		t.Errorf("next at %v", got)
+	if got := s.due(s.now); !got.Equal(s.now.Add(time.Nanosecond)) {
+		t.Errorf("due at %v", got)
 	}
 	s.pass(time.Nanosecond)
 	if got := s.reassign(s.now); len(got) != 0 {
@@ -176,14 +177,14 @@ func TestAHandoverEndsAtItsBound(t *testing.T) {
 func TestALostBucketCountsAnew(t *testing.T) {
 	s := newScene(t)
 	s.last = 1000
-	s.echo()
+	s.readsOwn()
 	all := s.reassign(s.now)
-	beat := s.own.said.Beat
-	s.hear(sighting{instance: "self", revision: 1, created: s.now, said: announcement{Partitions: 8, Beat: beat + 1}}, s.now)
-	s.hear(sighting{instance: "self", revision: 2, created: s.now, said: announcement{Partitions: 8, Beat: beat + 2, Leaving: true}}, s.now)
+	beat := s.own.Beat
+	s.readOwn(entry{instance: "self", revision: 1, created: s.now, announcement: announcement{Partitions: 8, Beat: beat + 1}}, s.now)
+	s.readOwn(entry{instance: "self", revision: 2, created: s.now, announcement: announcement{Partitions: 8, Beat: beat + 2, Leaving: true}}, s.now)
 	s.leaving, s.last = true, 2
-	s.says("a", 0, announcement{Heard: 2, Serving: all})
-	s.says("a", 0, announcement{Heard: 3, Serving: all})
+	s.reads("a", 0, announcement{Heard: 2, Serving: all})
+	s.reads("a", 0, announcement{Heard: 3, Serving: all})
 	if got := s.reassign(s.now); len(got) != 0 {
 		t.Errorf("keeps %v that are served", got)
 	}
@@ -194,14 +195,14 @@ func TestAHandoverThatIsTakenBackBeginsAnew(t *testing.T) {
 	s := newScene(t)
 	s.reassign(s.now)
 	s.leaving = true
-	s.says("a", 0, announcement{})
+	s.reads("a", 0, announcement{})
 	s.reassign(s.now)
 	s.pass(s.handover / 2)
-	s.see(sighting{instance: "a", gone: true}, s.now)
+	s.readPeer(entry{instance: "a", deleted: true}, s.now)
 	s.leaving = false
 	s.reassign(s.now)
 	s.leaving = true
-	s.says("a", 0, announcement{})
+	s.reads("a", 0, announcement{})
 	s.reassign(s.now)
 	s.pass(s.handover * 3 / 4)
 	if got := s.reassign(s.now); len(got) != 8 {
@@ -211,16 +212,16 @@ func TestAHandoverThatIsTakenBackBeginsAnew(t *testing.T) {
 
 func TestTheFirstNumberOfPartitionsCounts(t *testing.T) {
 	s := newScene(t) // came with revision 1
-	s.says("late", 0, announcement{Partitions: 4})
-	if err := s.misfit(); err != nil {
+	s.reads("late", 0, announcement{Partitions: 4})
+	if err := s.conflict(); err != nil {
 		t.Errorf("refused because of a later one: %v", err)
 	}
-	if got := s.voters(); !slices.Equal(got, []string{"self"}) {
+	if got := s.sharers(); !slices.Equal(got, []string{"self"}) {
 		t.Errorf("%v share the partitions", got)
 	}
-	s.own.said.Since, s.own.revision = 3, 4
-	s.says("early", 0, announcement{Partitions: 4, Since: 2})
-	if err := s.misfit(); !errors.Is(err, ErrPartitions) {
+	s.own.Since, s.own.revision = 3, 4
+	s.reads("early", 0, announcement{Partitions: 4, Since: 2})
+	if err := s.conflict(); !errors.Is(err, ErrPartitions) {
 		t.Errorf("beside an earlier one: %v", err)
 	}
 }

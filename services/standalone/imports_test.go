@@ -87,7 +87,8 @@ func checkImport(t *testing.T, importer, imported string) {
 		t.Errorf("%s imports %s: services talk over the bus, only standalone puts them into one process", importer, imported)
 	}
 	owners := map[string][]string{
-		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", serviceModule + "standalone", "quire.dev/bench"},
+		// pkg/members uses the key-value buckets alone; streams are pkg/journal's.
+		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", serviceModule + "standalone", "quire.dev/bench"},
 		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
 		"modernc.org/sqlite":                    {pkgModule + "/views/sqlite", serviceModule + "standalone"},
