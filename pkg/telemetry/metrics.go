@@ -10,9 +10,11 @@ import (
 // Namespace begins the name of every metric.
 const Namespace = "quire"
 
-// Metrics makes and holds the metrics of one process. A metric that exists is given again, so that several instances
-// of a service in one process share it; one of the same name but another kind, help or labels panics. On a nil
-// *Metrics everything works and nothing is shown. It may be used concurrently.
+// Metrics makes and holds the metrics of one process. Asking twice for one metric returns the same one, so that several
+// instances of a service in one process share it. Asking for another kind, help or label under the same name panics. On
+// a nil *Metrics everything works and nothing is shown. Safe for concurrent use.
+//
+// docs/metrics.md lists all metrics. A scenario test writes it and holds the product to it.
 type Metrics struct {
 	registry *prometheus.Registry
 }
@@ -41,9 +43,14 @@ func (m *Metrics) Counter(d Desc) prometheus.Counter {
 	return register[prometheus.Counter](m, prometheus.NewCounter(prometheus.CounterOpts(d.opts())))
 }
 
-// CounterVec returns a counter for each set of values of the labels, which must be few.
-func (m *Metrics) CounterVec(d Desc, labels ...string) *prometheus.CounterVec {
-	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts(d.opts()), labels))
+// CounterVec returns a counter for each value of a label. All values are shown from the start, so that Prometheus sees
+// the first increment as one, and so that docs/metrics.md has them.
+func (m *Metrics) CounterVec(d Desc, label string, values ...string) *prometheus.CounterVec {
+	vec := register(m, prometheus.NewCounterVec(prometheus.CounterOpts(d.opts()), []string{label}))
+	for _, value := range values {
+		vec.WithLabelValues(value)
+	}
+	return vec
 }
 
 // Gauge returns a number that goes up and down.
@@ -51,7 +58,7 @@ func (m *Metrics) Gauge(d Desc) prometheus.Gauge {
 	return register[prometheus.Gauge](m, prometheus.NewGauge(prometheus.GaugeOpts(d.opts())))
 }
 
-// GaugeVec returns a gauge for each set of values of the labels, which must be few.
+// GaugeVec returns a gauge for each combination of values of the labels, which must be few.
 func (m *Metrics) GaugeVec(d Desc, labels ...string) *prometheus.GaugeVec {
 	return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts(d.opts()), labels))
 }
@@ -61,9 +68,13 @@ func (m *Metrics) Histogram(d Desc, buckets []float64) prometheus.Histogram {
 	return register[prometheus.Histogram](m, prometheus.NewHistogram(d.histogram(buckets)))
 }
 
-// HistogramVec returns a histogram for each set of values of the labels, which must be few.
-func (m *Metrics) HistogramVec(d Desc, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return register(m, prometheus.NewHistogramVec(d.histogram(buckets), labels))
+// HistogramVec returns a histogram for each value of a label. All values are shown from the start, as by CounterVec.
+func (m *Metrics) HistogramVec(d Desc, buckets []float64, label string, values ...string) *prometheus.HistogramVec {
+	vec := register(m, prometheus.NewHistogramVec(d.histogram(buckets), []string{label}))
+	for _, value := range values {
+		vec.WithLabelValues(value)
+	}
+	return vec
 }
 
 func (d Desc) opts() prometheus.Opts {

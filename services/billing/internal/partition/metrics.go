@@ -9,13 +9,14 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/services/billing/internal/account"
 )
 
 // Metrics are shared by the partitions of a process.
 type Metrics struct {
 	messages, skipped, unsent, snapshots prometheus.Counter
 	held                                 prometheus.Histogram
-	admissions                           *prometheus.CounterVec
+	admissions                           [account.Decisions]prometheus.Counter
 	state                                *prometheus.GaugeVec
 }
 
@@ -24,16 +25,20 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 	desc := func(name, help string) telemetry.Desc {
 		return telemetry.Desc{Service: "billing", Name: name, Help: help}
 	}
-	return &Metrics{
+	metrics := &Metrics{
 		messages:   m.Counter(desc("messages_total", "Journal messages folded.")),
 		skipped:    m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
 		unsent:     m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
 		snapshots:  m.Counter(desc("snapshots_total", "Snapshots written.")),
-		admissions: m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision"),
 		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),
 	}
+	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
+	for d := range metrics.admissions {
+		metrics.admissions[d] = admissions.WithLabelValues(strings.ToLower(event.Decision(d).String()))
+	}
+	return metrics
 }
 
 // observe shows the sizes of the state and what was decided. It is for one goroutine.
@@ -47,7 +52,7 @@ func (p *Partition) observe() {
 	p.mu.Unlock()
 	for d, n := range decided {
 		if more := n - p.observed[d]; more > 0 {
-			p.deps.Metrics.admissions.WithLabelValues(strings.ToLower(event.Decision(d).String())).Add(float64(more))
+			p.deps.Metrics.admissions[d].Add(float64(more))
 		}
 	}
 	p.observed = decided

@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"quire.dev/pkg/eventually"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md from the metrics of the running quire")
+
+const (
+	metricsFile = "../../../docs/metrics.md"
+	metricsHead = `# Metrics
+
+What the processes show at ` + "`/metrics`" + `, beside the metrics of the Go runtime (` + "`go_…`" + `) and of the process (` + "`process_…`" + `).
+[operations.md](operations.md) has the alerts on them. ` + "`make generate`" + ` writes this page from a running Quire.
+
+| Metric | Kind | Labels | Meaning |
+|---|---|---|---|
+`
+)
+
+// TestEveryMetricIsListed holds docs/metrics.md, to which k8s/check/promql holds all dashboards, alerts and scalers.
+func TestEveryMetricIsListed(t *testing.T) {
+	i := common(t)
+	var shown map[string]*metric
+	eventually.NoError(t, "billing shows its partitions", func() error {
+		shown = i.metrics(t)
+		if shown["quire_billing_state"] == nil {
+			return errors.New("no quire_billing_state")
+		}
+		return nil
+	})
+	page := metricsHead
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		page += shown[name].row(name)
+	}
+	if *update {
+		if err := os.WriteFile(metricsFile, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed, err := os.ReadFile(metricsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(listed) != page {
+		t.Errorf("docs/metrics.md is not what is shown; if that is meant, run \"make generate\":\n%s", page)
+	}
+}
+
+// metric as all processes together show it.
+type metric struct {
+	kind, help string
+	values     map[string]map[string]bool // by label
+}
+
+// metrics of all processes whose names begin with quire_.
+func (i *instance) metrics(t testing.TB) map[string]*metric {
+	t.Helper()
+	found := map[string]*metric{}
+	for _, base := range i.operators() {
+		status, text := plain(t, base+"/metrics")
+		if status != http.StatusOK {
+			t.Fatalf("%s/metrics: %d", base, status)
+		}
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s/metrics: %v", base, err)
+		}
+		for name, family := range families {
+			if !strings.HasPrefix(name, "quire_") {
+				continue
+			}
+			if found[name] == nil {
+				found[name] = &metric{
+					kind: strings.ToLower(family.GetType().String()), help: family.GetHelp(), values: map[string]map[string]bool{},
+				}
+			}
+			for _, series := range family.GetMetric() {
+				for _, label := range series.GetLabel() {
+					if found[name].values[label.GetName()] == nil {
+						found[name].values[label.GetName()] = map[string]bool{}
+					}
+					found[name].values[label.GetName()][label.GetValue()] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// row of the table. A label's values are listed unless they are numbers, such as those of partitions.
+func (m *metric) row(name string) string {
+	var labels []string
+	for _, label := range slices.Sorted(maps.Keys(m.values)) {
+		var values []string
+		for _, value := range slices.Sorted(maps.Keys(m.values[label])) {
+			if _, err := strconv.Atoi(value); err != nil {
+				values = append(values, "`"+value+"`")
+			}
+		}
+		text := "`" + label + "`"
+		if len(values) > 0 {
+			text += ": " + strings.Join(values, ", ")
+		}
+		labels = append(labels, text)
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, m.kind, strings.Join(labels, "; "), m.help)
+}
