@@ -34,17 +34,19 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 	for number, name := range event.OutcomeStatus_name {
 		outcomes[number] = statuses.WithLabelValues(strings.ToLower(name))
 	}
+	failures := m.CounterVec(desc("failures_total", "Calls of the read model or the blob store that failed."),
+		"call", "load", "commit", "read", "list", "blob", "sweep")
+	swept := m.CounterVec(desc("swept_total", "What the sweepers removed or had removed."),
+		"what", "expired", "outcomes", "orphans", "blobs")
 	return &metrics{
 		messages:    m.Counter(desc("messages_folded_total", "Journal messages folded.")),
 		outcomes:    outcomes,
 		commits:     m.Counter(desc("commits_total", "Commits to the read model.")),
-		failures:    m.CounterVec(desc("failures_total", "Calls of the read model or the blob store that failed."), "call",
-			"load", "commit", "read", "list", "blob", "sweep"),
+		failures:    failures,
 		fromMemory:  reads.WithLabelValues("memory"),
 		fromView:    reads.WithLabelValues("view"),
 		unavailable: reads.WithLabelValues("unavailable"),
-		swept:       m.CounterVec(desc("swept_total", "What the sweepers removed or had removed."), "what",
-			"expired", "outcomes", "orphans", "blobs"),
+		swept:       swept,
 		restarts:    m.Counter(desc("fold_restarts_total", "Folds begun again from the checkpoint.")),
 		overlay:     m.Gauge(desc("unprojected_bytes", "Decided and not yet in the read model, of the partition that moved last.")),
 		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided and not yet in the read model, of the partition that moved last.")),

@@ -101,7 +101,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	offset := cfg.ClockOffset
 	b, err := bus.New(deps.NC, bus.Config{
 		Partitions: cfg.Partitions, Offset: offset, Clock: func() time.Time { return time.Now().Add(offset) },
-		Logger: deps.Logger, Metrics: deps.Metrics.Registerer(),
+		Logger: deps.Logger, Metrics: deps.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -26,10 +26,10 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		return telemetry.Desc{Service: "billing", Name: name, Help: help}
 	}
 	metrics := &Metrics{
-		messages:   m.Counter(desc("messages_total", "Journal messages folded.")),
-		skipped:    m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
-		unsent:     m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
-		snapshots:  m.Counter(desc("snapshots_total", "Snapshots written.")),
+		messages:  m.Counter(desc("messages_total", "Journal messages folded.")),
+		skipped:   m.Counter(desc("messages_skipped_total", "Journal messages that could not be decoded.")),
+		unsent:    m.Counter(desc("answers_unsent_total", "Answers that the connection did not take.")),
+		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
 		held: m.Histogram(desc("snapshot_hold_seconds", "How long the fold stood still for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),

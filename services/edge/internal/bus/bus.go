@@ -21,11 +21,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/telemetry"
 )
 
 // Config says how the bus behaves. Only Partitions must be set.
@@ -47,8 +47,8 @@ type Config struct {
 	RefusalsFirst int           // refusals of a kind that billing is asked for before one is remembered; 8
 	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
 
-	Logger  *slog.Logger          // discards where nil
-	Metrics prometheus.Registerer // none where nil
+	Logger  *slog.Logger       // discards where nil
+	Metrics *telemetry.Metrics // none where nil
 }
 
 func (c *Config) setDefaults() error {
@@ -143,10 +143,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		reads:    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]{},
 		refusals: newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
 		answers:  make(chan *nats.Msg, answerQueue),
-	}
-	var err error
-	if b.metrics, err = newMetrics(cfg.Metrics); err != nil {
-		return nil, fmt.Errorf("register metrics of the bus: %w", err)
+		metrics:  newMetrics(cfg.Metrics),
 	}
 	if err := b.makeLanes(); err != nil {
 		return nil, err

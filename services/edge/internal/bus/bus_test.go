@@ -2,12 +2,13 @@ package bus
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/telemetry"
 )
 
 func TestWrongSettingsAreToldTogether(t *testing.T) {
@@ -34,8 +35,8 @@ func TestMetricsCountWhatWasDone(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
 	f.with(func() { f.limits[9] = 0 })
-	registry := prometheus.NewRegistry()
-	b := w.bus(t, func(c *Config) { c.Metrics = registry })
+	metrics := telemetry.NewMetrics()
+	b := w.bus(t, func(c *Config) { c.Metrics = metrics })
 	for range 3 {
 		if _, err := b.Admit(t.Context(), admission(9)); err != nil {
 			t.Fatalf("admit: %v", err)
@@ -44,22 +45,15 @@ func TestMetricsCountWhatWasDone(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatalf("gather: %v", err)
-	}
-	got := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.Metric {
-			got[family.GetName()] += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-		}
-	}
-	for name, want := range map[string]float64{
-		"quire_bus_batches_total": 1, "quire_bus_batch_items": 1, "quire_bus_answer_seconds": 1,
-		"quire_bus_refusals_from_memory_total": 2, "quire_bus_orphans_total": 0, "quire_bus_malformed_answers_total": 0,
+	page := httptest.NewRecorder()
+	telemetry.Handler(metrics, telemetry.NewHealth()).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`quire_bus_batches_total{kind="usage"} 1`, `quire_bus_batch_items_count{kind="usage"} 1`,
+		`quire_bus_answer_seconds_count{kind="usage"} 1`, `quire_bus_batches_total{kind="paste"} 0`,
+		"quire_bus_refusals_from_memory_total 2", "quire_bus_orphans_total 0", "quire_bus_malformed_answers_total 0",
 	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
+		if !strings.Contains(page.Body.String(), "\n"+want+"\n") {
+			t.Errorf("not %s:\n%s", want, page.Body)
 		}
 	}
 }

@@ -1,12 +1,19 @@
 package bus
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/telemetry"
 )
 
-// metrics are counted per kind of journal, not per partition.
+// Kinds of billing's lanes in metrics and logs. A lane of documents has the name of its domain.
+const (
+	usageKind   = "usage"
+	accountKind = "account"
+)
+
+// metrics are counted per kind of lane, not per partition.
 type metrics struct {
 	batches   *prometheus.CounterVec
 	items     *prometheus.HistogramVec
@@ -17,38 +24,22 @@ type metrics struct {
 	malformed prometheus.Counter
 }
 
-func newMetrics(to prometheus.Registerer) (*metrics, error) {
-	kind := []string{"kind"}
-	m := &metrics{
-		batches: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "quire_bus_batches_total", Help: "Batches stored in a journal.",
-		}, kind),
-		items: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "quire_bus_batch_items", Help: "Items of a batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 13),
-		}, kind),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "quire_bus_answer_seconds", Help: "From a batch's leaving to its verdicts or outcomes.",
-			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}, kind),
-		resends: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "quire_bus_resends_total", Help: "Batches published again for want of an answer.",
-		}, kind),
-		orphans: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "quire_bus_orphans_total", Help: "Admissions given back since nobody waited for the verdict any more.",
-		}),
-		refusals: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "quire_bus_refusals_from_memory_total", Help: "Refusals answered without asking billing.",
-		}),
-		malformed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "quire_bus_malformed_answers_total", Help: "Answers that could not be read.",
-		}),
+func newMetrics(m *telemetry.Metrics) *metrics {
+	desc := func(name, help string) telemetry.Desc {
+		return telemetry.Desc{Service: "bus", Name: name, Help: help}
 	}
-	if to == nil {
-		return m, nil
+	kinds := []string{usageKind, accountKind}
+	for _, d := range event.Documents() {
+		kinds = append(kinds, string(d))
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.batches, m.items, m.latency, m.resends, m.orphans, m.refusals, m.malformed} {
-		errs = append(errs, to.Register(c))
+	return &metrics{
+		batches: m.CounterVec(desc("batches_total", "Batches stored in a journal."), "kind", kinds...),
+		items:   m.HistogramVec(desc("batch_items", "Items of a batch."), telemetry.Counts(), "kind", kinds...),
+		latency: m.HistogramVec(desc("answer_seconds", "From a batch's leaving to its verdicts or outcomes."),
+			telemetry.Durations(), "kind", kinds...),
+		resends:   m.CounterVec(desc("resends_total", "Batches published again for want of an answer."), "kind", kinds...),
+		orphans:   m.Counter(desc("orphans_total", "Admissions given back since nobody waited for the verdict any more.")),
+		refusals:  m.Counter(desc("refusals_from_memory_total", "Refusals answered without asking billing.")),
+		malformed: m.Counter(desc("malformed_answers_total", "Answers that could not be read.")),
 	}
-	return m, errors.Join(errs...)
 }

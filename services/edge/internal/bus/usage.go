@@ -61,7 +61,7 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	source := b.source(partition)
 	var err error
 	u.usageBatch, err = newLane(laneConfig[usage, Verdict]{
-		bus: b, kind: "usage", subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
+		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: 1 << 30, // never reached: items are small and counted
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
 			return b.encodeUsage(source, number, items)

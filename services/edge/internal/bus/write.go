@@ -43,7 +43,7 @@ func (b *Bus) newRequestLane(d event.Domain, partition int) (*requestLane, error
 func (b *Bus) newCommandLane(partition int) (*commandLane, error) {
 	source := b.source(partition)
 	return newLane(laneConfig[*event.Command, *event.CommandOutcome]{
-		bus: b, kind: "account", subject: event.AccountSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
+		bus: b, kind: accountKind, subject: event.AccountSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: writeQueueBytes,
 		encode: func(number uint64, items []*item[*event.Command, *event.CommandOutcome]) ([]byte, error) {
 			batch := event.CommandBatch{
