@@ -8,8 +8,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// serveBare is the other side of the comparison: a Fiber handler that returns the bytes that quire
-// returned, and does nothing else. It runs in a process of its own, as quire does.
+// serveBare serves a Fiber handler that returns the bytes that quire has returned, and does nothing else. It runs in a
+// process of its own, as quire does.
 func serveBare(getBody, createBody string) error {
 	get, err := os.ReadFile(getBody)
 	if err != nil {

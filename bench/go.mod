@@ -6,6 +6,7 @@ require (
 	github.com/gofiber/fiber/v2 v2.52.15
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/common v0.72.0
+	github.com/prometheus/procfs v0.22.0
 	golang.org/x/sync v0.24.0
 	quire.dev/cluster v0.0.0
 	quire.dev/pkg v0.0.0

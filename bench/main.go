@@ -1,32 +1,31 @@
-// Command bench compares metered requests of quire with a bare Fiber handler that returns the same
-// bytes, in one run, in turns, on the same machine as the load generator (wrk).
+// Command bench compares metered requests of quire with a bare Fiber handler that returns the same bytes. The two take
+// turns in one run, on the machine of the load generator (wrk).
 //
-// The account is on the Max plan with 100,000 free reads and 20,000 free creations and 1,000,000
-// credits: the first requests are taken from the quota, the others are paid, each with its entry in the
-// ledger. So nothing of the metering is left out. Afterwards the counters are compared with what wrk
-// completed, and the billing journal is folded again from its first event.
+// The account is on the Max plan, with 100,000 free reads, 20,000 free creations and 1,000,000 credits. The first requests
+// are taken from the quota. Credits pay the others, each with an entry in the ledger, so that the whole metering is
+// measured. Afterwards the counters are compared with the number of requests that wrk completed, and the billing journal
+// is audited.
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"quire.dev/bench/internal/server"
 	"quire.dev/bench/internal/wrk"
+	"quire.dev/cluster"
+	"quire.dev/pkg/admin"
 )
 
 type bench struct {
@@ -38,27 +37,26 @@ type bench struct {
 	minCreate   float64
 	smoke       bool
 
-	folder     string // scripts, data and bodies; removed at the end
-	adminToken string
-	server     *server.Server
-	bare       *server.Server
-	account    string
-	key        string
-	completed  map[string]uint64 // by quota key, as wrk counted
-	runs       map[string]int
+	folder  string // scripts, data, bodies and logs; removed at the end
+	server  *cluster.Process
+	bare    *cluster.Process
+	admin   admin.Client // of the administrator
+	client  admin.Client // with the API key of the account
+	account string
+	counted map[string]wrk.Tally // by quota key
 }
 
 func main() {
-	b := &bench{completed: map[string]uint64{}, runs: map[string]int{}}
-	flag.StringVar(&b.quire, "quire", "bin/quire", "binary to measure")
+	b := &bench{counted: map[string]wrk.Tally{}}
+	flag.StringVar(&b.quire, "quire", "bin/quire", "program to measure")
 	flag.IntVar(&b.rounds, "rounds", 3, "turns of each")
-	flag.DurationVar(&b.duration, "duration", 8*time.Second, "of one turn")
-	flag.IntVar(&b.connections, "connections", 256, "of wrk")
-	flag.Float64Var(&b.minGet, "min-get", 0.25, "least share of the bare handler's rate, for reads")
-	flag.Float64Var(&b.minCreate, "min-create", 0.10, "likewise for creations")
-	flag.BoolVar(&b.smoke, "smoke", false, "one short turn, whose rates are not judged")
-	bareGet := flag.String("serve-bare-get", "", "internal: be the bare handler, with this file as the answer to reads")
-	bareCreate := flag.String("serve-bare-create", "", "internal: likewise to creations")
+	flag.DurationVar(&b.duration, "duration", 8*time.Second, "length of one turn")
+	flag.IntVar(&b.connections, "connections", 256, "connections of wrk")
+	flag.Float64Var(&b.minGet, "min-get", 0.25, "least share of the bare handler's rate that reads must reach")
+	flag.Float64Var(&b.minCreate, "min-create", 0.10, "least share of the bare handler's rate that creations must reach")
+	flag.BoolVar(&b.smoke, "smoke", false, "one short turn, with no least share")
+	bareGet := flag.String("serve-bare-get", "", "internal: run the bare handler, which answers reads with this file")
+	bareCreate := flag.String("serve-bare-create", "", "internal: file with which the bare handler answers creations")
 	flag.Parse()
 	if *bareGet != "" {
 		exit(serveBare(*bareGet, *bareCreate))
@@ -69,6 +67,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err := b.run(ctx)
+	if err != nil && b.server != nil {
+		fmt.Fprintln(os.Stderr, b.server.Tail()) // its log is removed
+	}
 	b.clean()
 	exit(err)
 }
@@ -82,9 +83,9 @@ func exit(err error) {
 }
 
 func (b *bench) clean() {
-	for _, s := range []*server.Server{b.bare, b.server} {
-		if s != nil {
-			s.Kill()
+	for _, p := range []*cluster.Process{b.bare, b.server} {
+		if p != nil && p.Running() {
+			_ = p.Kill()
 		}
 	}
 	if b.folder != "" {
@@ -92,7 +93,7 @@ func (b *bench) clean() {
 	}
 }
 
-// memoryLimit is the same for both sides.
+// memoryLimit is a setting of both servers.
 const memoryLimit = "GOMEMLIMIT=350MiB"
 
 const createBody = `{"title":"bench","content":"The quick brown fox jumps over the lazy dog.","language":"plaintext","visibility":"unlisted"}`
@@ -122,14 +123,25 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.audit(ctx); err != nil {
 		return err
 	}
-	if err := b.server.Stop(); err != nil {
+	stopping, cancel := context.WithTimeout(ctx, processLimit)
+	defer cancel()
+	if err := b.server.Stop(stopping); err != nil {
 		return err
 	}
 	fmt.Printf("\nmedian ratio to the bare handler: get %.3f (at least %.2f), create %.3f (at least %.2f)\n", get, b.minGet, create, b.minCreate)
 	if !b.smoke && (get < b.minGet || create < b.minCreate) {
-		return fmt.Errorf("slower than asked for")
+		return fmt.Errorf("quire is too slow")
 	}
 	return nil
+}
+
+// processLimit bounds the start and the stop of a server.
+const processLimit = time.Minute
+
+func (b *bench) start(ctx context.Context, name string, settings []string, program string, args ...string) (*cluster.Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, processLimit)
+	defer cancel()
+	return cluster.StartServer(ctx, filepath.Join(b.folder, name+".log"), append(settings, memoryLimit), program, args...)
 }
 
 // prepare starts quire on fresh data and makes the account.
@@ -141,53 +153,48 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := wrk.Unpack(b.folder); err != nil {
 		return err
 	}
-	b.adminToken = rand.Text()
-	b.server, err = server.Start(ctx, "quire", b.quire, nil, append(b.settings("127.0.0.1:0"), memoryLimit))
+	b.admin.Token = rand.Text()
+	if b.server, err = b.start(ctx, "quire", b.settings("127.0.0.1:0"), b.quire); err != nil {
+		return err
+	}
+	b.admin.Base = b.server.URL()
+	created, err := b.admin.CreateAccount(ctx, admin.NewAccount{Email: "bench@example.org", Tier: "max"}, "")
 	if err != nil {
 		return err
 	}
-	var created struct {
-		Account struct{ ID string }
-		APIKey  string
-	}
-	if err := b.call(ctx, http.MethodPost, "/api/admin/accounts", b.adminToken, `{"email":"bench@example.org","tier":"max"}`, &created); err != nil {
-		return err
-	}
-	b.account, b.key = created.Account.ID, created.APIKey
-	return b.call(ctx, http.MethodPost, "/api/admin/accounts/"+b.account+"/credits", b.adminToken, `{"amount":"1000000","reason":"bench"}`, nil)
+	// The edge takes an API key in the same header as the administrator's token.
+	b.account, b.client = created.Account.ID, admin.Client{Base: b.admin.Base, Token: created.APIKey}
+	grant := map[string]string{"amount": "1000000", "reason": "bench"}
+	return b.admin.Call(ctx, http.MethodPost, "/api/admin/accounts/"+b.account+"/credits", grant, new(json.RawMessage))
 }
 
 func (b *bench) settings(listen string) []string {
-	return []string{"QUIRE_DATA=" + filepath.Join(b.folder, "data"), "QUIRE_LISTEN=" + listen, "QUIRE_ADMIN_TOKEN=" + b.adminToken}
+	return []string{"QUIRE_DATA=" + filepath.Join(b.folder, "data"), "QUIRE_LISTEN=" + listen, "QUIRE_ADMIN_TOKEN=" + b.admin.Token}
 }
 
-// startBare makes a paste, and starts the bare handler with quire's answers to its creation and read.
+// startBare makes a paste, and starts the bare handler with the answers of quire to the creation and a read.
 func (b *bench) startBare(ctx context.Context) (id string, err error) {
 	var made, read json.RawMessage
-	if err := b.call(ctx, http.MethodPost, "/api/dev/paste-lite/create", b.key, createBody, &made); err != nil {
+	if err := b.client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(createBody), &made); err != nil {
 		return "", err
 	}
 	var paste struct{ ID string }
 	if err := json.Unmarshal(made, &paste); err != nil {
 		return "", err
 	}
-	if err := b.call(ctx, http.MethodGet, "/api/dev/paste-lite/get/"+paste.ID, b.key, "", &read); err != nil {
+	if err := b.client.Call(ctx, http.MethodGet, "/api/dev/paste-lite/get/"+paste.ID, nil, &read); err != nil {
 		return "", err
 	}
-	b.completed["pasteLite.create"]++
-	b.completed["pasteLite.get"]++
+	b.counted["pasteLite.create"], b.counted["pasteLite.get"] = wrk.Tally{Succeeded: 1}, wrk.Tally{Succeeded: 1}
 	getFile, createFile := filepath.Join(b.folder, "get.json"), filepath.Join(b.folder, "create.json")
-	if err := os.WriteFile(getFile, read, 0o600); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(createFile, made, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(getFile, read, 0o600), os.WriteFile(createFile, made, 0o600)); err != nil {
 		return "", err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	b.bare, err = server.Start(ctx, "bare handler", self, []string{"-serve-bare-get", getFile, "-serve-bare-create", createFile}, []string{memoryLimit})
+	b.bare, err = b.start(ctx, "bare", nil, self, "-serve-bare-get", getFile, "-serve-bare-create", createFile)
 	return paste.ID, err
 }
 
@@ -196,32 +203,23 @@ type load struct{ script, path string }
 
 func (b *bench) wrk(ctx context.Context, base string, l load) (wrk.Result, error) {
 	return wrk.Generator{Folder: b.folder, Connections: b.connections, Duration: b.duration}.Run(ctx, wrk.Load{
-		Script: l.script, URL: base + l.path, Environ: []string{"BENCH_KEY=" + b.key, "BENCH_BODY=" + createBody},
+		Script: l.script, URL: base + l.path, Environ: []string{"BENCH_KEY=" + b.client.Token, "BENCH_BODY=" + createBody},
 	})
 }
 
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if n := len(sorted); n%2 == 0 {
-		return (sorted[n/2-1] + sorted[n/2]) / 2
-	}
-	return sorted[len(sorted)/2]
-}
-
-// compare runs the load against both in turns and returns the median of the turns' ratios.
+// compare sends the load to both servers in turns and returns the median ratio of their rates.
 func (b *bench) compare(ctx context.Context, title, quotaKey string, l load) (float64, error) {
 	var ratios []float64
 	for round := range b.rounds {
-		bare, err := b.wrk(ctx, b.bare.URL, l)
+		bare, err := b.wrk(ctx, b.bare.URL(), l)
 		if err != nil {
 			return 0, err
 		}
-		metered, err := b.wrk(ctx, b.server.URL, l)
+		metered, err := b.wrk(ctx, b.server.URL(), l)
 		if err != nil {
 			return 0, err
 		}
-		b.completed[quotaKey] += metered.Requests
-		b.runs[quotaKey]++
+		b.counted[quotaKey] = b.counted[quotaKey].With(metered, b.connections)
 		ratio := metered.Rate() / bare.Rate()
 		ratios = append(ratios, ratio)
 		fmt.Printf("%s  turn %d  bare %8.0f/s  p50 %s p99 %s   quire %8.0f/s  p50 %s p99 %s   ratio %.3f\n", title, round+1,
@@ -230,72 +228,40 @@ func (b *bench) compare(ctx context.Context, title, quotaKey string, l load) (fl
 			return 0, fmt.Errorf("bare handler: %d errors: %+v", n, bare)
 		}
 		if n := metered.Errors(); n > 0 {
-			return 0, fmt.Errorf("quire: %d errors or answers that were no success: %+v", n, metered)
+			return 0, fmt.Errorf("quire: %d errors or answers other than 2xx: %+v", n, metered)
 		}
 	}
-	return median(ratios), nil
+	return wrk.Median(ratios), nil
 }
 
 func millis(micros uint64) string { return fmt.Sprintf("%6.2f ms", float64(micros)/1000) }
 
-// checkCounters holds the account's counters to what wrk completed. wrk leaves up to one request a
-// connection unread when a turn ends, which quire may have counted.
+// checkCounters compares the counters of the account with the number of requests that wrk completed.
 func (b *bench) checkCounters(ctx context.Context) error {
 	var account struct {
 		Usage map[string]struct{ Used uint64 }
 	}
-	if err := b.call(ctx, http.MethodGet, "/api/admin/accounts/"+b.account, b.adminToken, "", &account); err != nil {
+	if err := b.admin.Call(ctx, http.MethodGet, "/api/admin/accounts/"+b.account, nil, &account); err != nil {
 		return err
 	}
 	fmt.Println()
-	for key, completed := range b.completed {
+	for key, t := range b.counted {
 		used := account.Usage[key].Used
-		most := completed + uint64(b.runs[key]*b.connections)
-		fmt.Printf("%s: wrk completed %d, quire counted %d (at most %d)\n", key, completed, used, most)
-		if used < completed || used > most {
-			return fmt.Errorf("%s: counted %d, want %d to %d", key, used, completed, most)
+		fmt.Printf("%s: wrk completed %d, quire counted %d (at most %d)\n", key, t.Succeeded, used, t.Most())
+		if err := t.Check(key, used); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// audit folds the billing journal again, by the command that people use.
+// audit folds the billing journal again from its first event, by the command that operators use.
 func (b *bench) audit(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.quire, "audit")
-	cmd.Env = append(server.CleanEnvironment(), b.settings(strings.TrimPrefix(b.server.URL, "http://"))...)
+	cmd.Env = cluster.Environment(b.settings(strings.TrimPrefix(b.server.URL(), "http://"))...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return nil
-}
-
-// call speaks JSON to quire.
-func (b *bench) call(ctx context.Context, method, path, token, body string, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, b.server.URL+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, data)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(data, out)
 }

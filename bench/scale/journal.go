@@ -11,65 +11,65 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/cluster"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
 )
 
 // journalSpeed is what one stream of three replicas stores when so many sources append to it, each with so many items
-// that wait: what edges do, with nothing behind it.
+// that wait. Edges append in this way. No service reads the stream.
 type journalSpeed struct {
-	sources, waiting int
-	messages, items  float64 // a second
+	Sources  int     `json:"sources"`
+	Waiting  int     `json:"waiting"`
+	Messages float64 `json:"messagesPerSecond"`
+	Items    float64 `json:"itemsPerSecond"`
 }
 
-// journalCases: few sources with much, as with few edges; then many with little, as when many edges share many partitions.
+// journalCases begins with few sources of many items, as with few edges. Then come many sources of few items, as when many
+// edges share many partitions.
 func journalCases() []journalSpeed {
 	return []journalSpeed{
-		{sources: 1, waiting: 1},
-		{sources: 2, waiting: 128},
-		{sources: 2, waiting: 2048},
-		{sources: 32, waiting: 1},
-		{sources: 256, waiting: 1},
-		{sources: 256, waiting: 8},
+		{Sources: 1, Waiting: 1},
+		{Sources: 2, Waiting: 128},
+		{Sources: 2, Waiting: 2048},
+		{Sources: 32, Waiting: 1},
+		{Sources: 256, Waiting: 1},
+		{Sources: 256, Waiting: 8},
 	}
 }
 
 const (
-	journalItemBytes = 80 // of an admission, about
+	journalItemBytes = 80 // about the size of an admission
 	journalTime      = 1500 * time.Millisecond
 	journalWarmUp    = 500 * time.Millisecond
 	// journalConnections are shared by the sources.
 	journalConnections = 8
 )
 
-// journalAlone ends the services of a cluster and measures one stream without them. Afterwards they can't go on.
+// journalAlone kills the services of a cluster and measures one stream without them. The system can't be used afterwards.
 func (s *system) journalAlone(ctx context.Context) ([]journalSpeed, error) {
-	for _, p := range s.cluster.Processes() {
-		switch serviceOf(p.Name()) {
-		case "nats", "mongo", "minio":
-		default:
-			if err := p.Kill(); err != nil {
-				return nil, err
-			}
+	for _, p := range s.cluster.Processes(cluster.Services()...) {
+		if err := p.Kill(); err != nil {
+			return nil, err
 		}
 	}
 	all := journalCases()
 	for n := range all {
 		if err := s.appendFor(ctx, &all[n]); err != nil {
-			return nil, fmt.Errorf("append to one stream from %d sources: %w", all[n].sources, err)
+			return nil, fmt.Errorf("append to one stream from %d sources: %w", all[n].Sources, err)
 		}
 	}
 	return all, nil
 }
 
-// appended counts what sources have stored.
+// appended counts what the sources have stored.
 type appended struct {
 	messages, items atomic.Uint64
 	failed          atomic.Pointer[error]
 }
 
-// source makes an appender that always has so many items waiting: one comes back for each that is stored.
+// source makes an appender with so many waiting items. For each item that is stored it adds another.
 func (to *appended) source(nc *nats.Conn, subject string, waiting int) (*journal.Appender[struct{}], error) {
 	payload := make([]byte, journalItemBytes*waiting)
 	var a *journal.Appender[struct{}]
@@ -81,7 +81,7 @@ func (to *appended) source(nc *nats.Conn, subject string, waiting int) (*journal
 			to.messages.Add(1)
 			to.items.Add(uint64(len(list)))
 			for range list {
-				_ = a.Add(struct{}{}) // fails only once it is stopping
+				_ = a.Add(struct{}{}) // it fails once the appender is stopping, which is right
 			}
 		},
 		Failed: func(_ []struct{}, _ uint64, err error) { to.failed.Store(&err) },
@@ -97,7 +97,7 @@ func (to *appended) source(nc *nats.Conn, subject string, waiting int) (*journal
 	return a, nil
 }
 
-// appendFor runs the sources for a while and counts.
+// appendFor runs the sources for journalTime, after a warm-up, and sets the speed.
 func (s *system) appendFor(ctx context.Context, speed *journalSpeed) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,15 +106,15 @@ func (s *system) appendFor(ctx context.Context, speed *journalSpeed) error {
 		all  sync.WaitGroup
 		list []*journal.Appender[struct{}]
 	)
-	for n := range min(journalConnections, speed.sources) {
+	for n := range min(journalConnections, speed.Sources) {
 		nc, err := rpc.Connect(s.cluster.NATSURL("edge"), "edge", slog.New(slog.DiscardHandler))
 		if err != nil {
 			return err
 		}
 		defer nc.Close()
-		for source := n; source < speed.sources; source += journalConnections {
-			// An edge may publish to the journal of the files, which nobody folds any more.
-			a, err := to.source(nc, event.File.RequestSubject(0), speed.waiting)
+		for source := n; source < speed.Sources; source += journalConnections {
+			// The user of an edge may publish to the journal of the files, which no service folds now.
+			a, err := to.source(nc, event.File.RequestSubject(0), speed.Waiting)
 			if err != nil {
 				return err
 			}
@@ -122,13 +122,13 @@ func (s *system) appendFor(ctx context.Context, speed *journalSpeed) error {
 		}
 	}
 	for _, a := range list {
-		all.Go(func() { _ = a.Run(running) }) // what it can't store is given to failed
+		all.Go(func() { _ = a.Run(running) }) // the failure is in to.failed
 	}
 	pause(ctx, journalWarmUp)
 	messages, items, started := to.messages.Load(), to.items.Load(), time.Now()
 	pause(ctx, journalTime)
 	seconds := time.Since(started).Seconds()
-	speed.messages, speed.items = float64(to.messages.Load()-messages)/seconds, float64(to.items.Load()-items)/seconds
+	speed.Messages, speed.Items = float64(to.messages.Load()-messages)/seconds, float64(to.items.Load()-items)/seconds
 	cancel()
 	all.Wait()
 	if err := to.failed.Load(); err != nil {

@@ -21,11 +21,10 @@ import (
 type customer struct{ id, key string }
 
 const (
-	createPath = "/api/dev/paste-lite/create"
-	getPath    = "/api/dev/paste-lite/get/"
-	// contentBytes is the size of what is created and read.
-	contentBytes = 1024
-	together     = 32 // calls at a time while something is prepared
+	createPath   = "/api/dev/paste-lite/create"
+	getPath      = "/api/dev/paste-lite/get/"
+	contentBytes = 1024 // of each document
+	together     = 32   // calls at a time while accounts and documents are made
 	credits      = "1000000"
 )
 
@@ -39,7 +38,7 @@ func createBody() string {
 	return string(body)
 }
 
-// makeAccounts makes Max accounts, with credits where paid is true.
+// makeAccounts makes accounts on the Max plan, with credits if paid is true.
 func (s *system) makeAccounts(ctx context.Context, prefix string, count int, paid bool) ([]customer, error) {
 	list := make([]customer, count)
 	group, ctx := errgroup.WithContext(ctx)
@@ -66,7 +65,7 @@ func (s *system) makeAccounts(ctx context.Context, prefix string, count int, pai
 	return list, nil
 }
 
-// makeDocuments makes so many for each customer, and returns their paths. Their ids are random, so that they lie in all
+// makeDocuments makes documents for each customer, and returns their paths. Their ids are random, so they are in all
 // partitions.
 func (s *system) makeDocuments(ctx context.Context, customers []customer, each int) ([]string, error) {
 	paths := make([]string, each*len(customers))
@@ -75,7 +74,7 @@ func (s *system) makeDocuments(ctx context.Context, customers []customer, each i
 	body := json.RawMessage(createBody())
 	for n := range paths {
 		group.Go(func() error {
-			// An account's key is sent as the admin's token would be.
+			// The edge takes an API key in the same header as the administrator's token.
 			api := admin.Client{Base: s.edges[n%len(s.edges)], Token: customers[n%len(customers)].key}
 			var made struct{ ID string }
 			err := api.Call(ctx, http.MethodPost, createPath, body, &made)
@@ -89,7 +88,7 @@ func (s *system) makeDocuments(ctx context.Context, customers []customer, each i
 	return paths, nil
 }
 
-// requestList pairs customers and paths, each with each other's neighbours, so that a turn meets all of both.
+// requestList combines customers and paths, so that a turn uses all of both.
 func requestList(customers []customer, paths []string) string {
 	var list strings.Builder
 	for n := range max(len(customers), len(paths)) {
@@ -98,24 +97,20 @@ func requestList(customers []customer, paths []string) string {
 	return list.String()
 }
 
-// loads are what wrk sends to a system.
+// loads sends requests to a system with wrk.
 type loads struct {
 	system    *system
 	generator wrk.Generator
 	scripts   string // folder
 }
 
-// run sends requests from a list for one turn.
+// run sends the requests of a job for one turn.
 func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
-	addresses, err := l.system.addresses()
-	if err != nil {
-		return wrk.Result{}, err
-	}
 	file := filepath.Join(l.scripts, "list")
 	if err := os.WriteFile(file, []byte(of.list), 0o600); err != nil {
 		return wrk.Result{}, err
 	}
-	environ := []string{"BENCH_METHOD=" + of.method, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + addresses}
+	environ := []string{"BENCH_METHOD=" + of.method, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + l.system.addresses()}
 	if of.method == http.MethodPost {
 		environ = append(environ, "BENCH_BODY="+createBody())
 	}
@@ -127,17 +122,17 @@ func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
 const (
 	settleLimit = 60 * time.Second
 	settleLook  = 500 * time.Millisecond
-	// settled is the CPU time in that while below which nothing is written to the read model any more.
-	settled = settleLook / 10
-	// settledLooks in a row, so that a pause between two commits is not taken for the end.
+	// settled is the CPU time, in seconds, that the read model's writers use in settleLook at most when they have no work.
+	settled = 0.05
+	// settledLooks in a row are needed, since the writers pause between two commits.
 	settledLooks = 3
 )
 
-// settle waits until all that was created is in the read model: until those who put it there have nothing to do. To ask
-// for a list, which is answered only then, would be surer, and would have FerretDB read all documents again and again.
+// settle waits until everything that was created is in the read model: until its writers are idle. A list is answered only
+// then as well, but FerretDB reads all documents for each list.
 func (s *system) settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleLimit)
-	for looks, last := 0, time.Duration(math.MaxInt64); looks < settledLooks; {
+	for looks, last := 0, math.Inf(1); looks < settledLooks; {
 		now, err := s.sample(ctx)
 		if err != nil {
 			return err
@@ -148,7 +143,7 @@ func (s *system) settle(ctx context.Context) error {
 		}
 		last = used
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the read model is still written to after %s", settleLimit)
+			return fmt.Errorf("the read model is still being written after %s", settleLimit)
 		}
 		if !pause(ctx, settleLook) {
 			return ctx.Err()
@@ -157,7 +152,7 @@ func (s *system) settle(ctx context.Context) error {
 	return nil
 }
 
-// pause reports false where ctx has ended before.
+// pause reports false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -1,9 +1,10 @@
-// Command scale measures one process of Quire and clusters of 1, 2 and 4 partitions in one run, on one machine: requests
-// a second, CPU time of a request by service, bytes in the journals, and how fast billing starts again.
+// Command scale measures Quire in one process and in clusters of 1, 2 and 4 partitions, one after the other on this
+// machine: requests a second, the CPU time of each service for a request, bytes in the journals, and how long billing takes
+// to start again.
 //
-// Each system begins on fresh data, with accounts and documents in all partitions. wrk reads and creates in turns, by all
-// accounts, over all edges. Afterwards the counters are compared with what wrk saw and all billing journals are folded
-// again. docs/scaling.md says what the figures mean.
+// Each system starts on fresh data, with accounts and documents in all partitions. wrk sends reads and creations in turns,
+// from all accounts, through all edges. Afterwards the counters are compared with the number of requests that wrk
+// completed, and all billing journals are audited. docs/scaling.md explains the figures.
 package main
 
 import (
@@ -26,23 +27,23 @@ type settings struct {
 	root, dir, quire, json string
 	connections            int
 	partitions             []int
-	more                   int // accounts of the last system, for a second look at the snapshots
+	more                   int // accounts that the last system gets at the end
 }
 
 func main() {
 	s := settings{partitions: []int{1, 2, 4}}
-	flag.StringVar(&s.root, "root", ".", "of the project")
-	flag.StringVar(&s.dir, "dir", "data", "where the data lies meanwhile; its disk is part of what is measured")
-	flag.StringVar(&s.quire, "quire", "bin/quire", "the program of all in one process")
-	flag.StringVar(&s.json, "json", "bin/scale.json", "the report for programs")
-	flag.IntVar(&s.connections, "connections", 256, "of wrk")
-	flag.IntVar(&s.turns, "turns", 3, "of reads, and of creations")
+	flag.StringVar(&s.root, "root", ".", "folder of the project")
+	flag.StringVar(&s.dir, "dir", "data", "folder for the data; the speed of its disk is part of the figures")
+	flag.StringVar(&s.quire, "quire", "bin/quire", "program of one process")
+	flag.StringVar(&s.json, "json", "bin/scale.json", "file of the report for programs")
+	flag.IntVar(&s.connections, "connections", 256, "connections of wrk")
+	flag.IntVar(&s.turns, "turns", 3, "turns of reads, and of creations")
 	flag.DurationVar(&s.reads, "reads", 5*time.Second, "length of a turn of reads")
 	flag.DurationVar(&s.creates, "creates", 2*time.Second, "length of a turn of creations")
-	flag.IntVar(&s.customers, "accounts", 64, "that send requests")
-	flag.IntVar(&s.documents, "documents", 4, "of each account, to be read")
-	flag.IntVar(&s.more, "more", 2000, "accounts made at the end, to see snapshots grow")
-	smoke := flag.Bool("smoke", false, "one short turn with one partition, to see that it works")
+	flag.IntVar(&s.customers, "accounts", 64, "accounts that send requests")
+	flag.IntVar(&s.documents, "documents", 4, "documents of each account")
+	flag.IntVar(&s.more, "more", 2000, "accounts made at the end, to measure how snapshots grow")
+	smoke := flag.Bool("smoke", false, "one short turn with one partition, to try this command")
 	flag.Parse()
 	if *smoke {
 		s.effort = effort{turns: 1, reads: time.Second, creates: time.Second, customers: 16, documents: 2}
@@ -86,8 +87,8 @@ func (s *settings) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, m := range all {
-		for _, f := range m.failures {
-			err = errors.Join(err, fmt.Errorf("%s: %s", m.name, f))
+		for _, f := range m.Failures {
+			err = errors.Join(err, fmt.Errorf("%s: %s", m.Name, f))
 		}
 	}
 	return err
@@ -127,7 +128,6 @@ func (s *settings) one(ctx context.Context, scripts string, more int, start func
 	r := &runner{
 		loads:  &loads{system: sys, generator: wrk.Generator{Folder: scripts, Connections: s.connections}, scripts: scripts},
 		effort: s.effort,
-		say:    func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
 	}
 	if m, err = r.measure(ctx); err != nil {
 		return nil, err
@@ -135,9 +135,9 @@ func (s *settings) one(ctx context.Context, scripts string, more int, start func
 	if sys.cluster == nil {
 		return m, nil
 	}
-	if m.starts, err = r.restarts(ctx, more); err != nil || more == 0 {
+	if m.Starts, err = r.restarts(ctx, more); err != nil || more == 0 {
 		return m, err
 	}
-	m.journal, err = sys.journalAlone(ctx)
+	m.Journal, err = sys.journalAlone(ctx)
 	return m, err
 }

@@ -2,42 +2,45 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"quire.dev/bench/internal/wrk"
 )
 
-// measurement is all that was seen of one system.
+// measurement is the result for one system. writeJSON stores it as it is.
 type measurement struct {
-	name       string
-	partitions int
-	sync       time.Duration // of 4 KiB on the same disk, just before
-	idle       idle
-	reads      work
-	few        work // reads by a few connections, so that batches are small
-	creates    work
-	resident   map[string]uint64
-	audit      auditResult
-	starts     *starts        // nil in one process
-	journal    []journalSpeed // of the last system only
-	failures   []string
+	Name          string             `json:"name"`
+	Partitions    int                `json:"partitions"`
+	FsyncSeconds  float64            `json:"fsyncSeconds"` // of 4 KiB on the same disk, just before
+	IdleCores     map[string]float64 `json:"idleCores"`    // kept busy by each service without requests
+	Reads         figures            `json:"reads"`
+	Few           figures            `json:"readsByFewConnections"` // with small batches
+	Creates       figures            `json:"creates"`
+	ResidentBytes map[string]uint64  `json:"residentBytes"` // by service
+	Audit         auditResult        `json:"audit"`
+	Starts        *starts            `json:"starts,omitempty"`       // nil in one process
+	Journal       []journalSpeed     `json:"journalAlone,omitempty"` // of the last system only
+	Failures      []string           `json:"failures,omitempty"`
 }
 
-// effort is what is done to each system.
+// effort is the load on each system.
 type effort struct {
 	turns          int
-	reads, creates time.Duration // of one turn; reads by few connections have one, as long as one of creations
+	reads, creates time.Duration // of one turn. Reads by few connections have one turn, as long as one of creations
 	customers      int
-	documents      int // for each of them
+	documents      int // of each customer
 }
 
 const (
 	warmUp   = time.Second
 	idleTime = 2 * time.Second
-	// fewConnections are 2 at each of two edges.
+	// fewConnections is two for each of two edges.
 	fewConnections = 4
 
 	getKey    = "pasteLite.get"
@@ -48,25 +51,16 @@ const (
 type runner struct {
 	*loads
 	effort
-	say      func(format string, args ...any)
 	accounts []customer
 	paths    []string // of the documents
-	counted  map[string]tally
-}
-
-// tally is what wrk has seen under a quota key. What it left unanswered at the end of a run, one request a connection at
-// most, or was answered with an error, may have been counted.
-type tally struct{ succeeded, uncertain uint64 }
-
-func (t tally) with(r wrk.Result, connections int) tally {
-	return tally{t.succeeded + r.Requests - min(r.Status, r.Requests), t.uncertain + uint64(connections) + r.Errors()}
+	counted  map[string]wrk.Tally
 }
 
 func (r *runner) measure(ctx context.Context) (*measurement, error) {
 	s := r.system
-	m := &measurement{name: s.name, partitions: s.partitions}
+	m := &measurement{Name: s.name, Partitions: s.partitions}
 	var err error
-	if m.sync, err = syncTime(s.dir); err != nil {
+	if m.FsyncSeconds, err = syncSeconds(s.dir); err != nil {
 		return nil, err
 	}
 	if r.accounts, err = s.makeAccounts(ctx, "customer", r.effort.customers, true); err != nil {
@@ -75,33 +69,60 @@ func (r *runner) measure(ctx context.Context) (*measurement, error) {
 	if r.paths, err = s.makeDocuments(ctx, r.accounts, r.documents); err != nil {
 		return nil, err
 	}
-	r.counted = map[string]tally{createKey: {succeeded: uint64(len(r.paths))}}
+	r.counted = map[string]wrk.Tally{createKey: {Succeeded: uint64(len(r.paths))}}
 	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}
-	if m.idle, err = r.rest(ctx); err != nil {
+	if m.IdleCores, err = r.idle(ctx); err != nil {
 		return nil, err
 	}
 	reads, creations := requestList(r.accounts, r.paths), requestList(r.accounts, []string{createPath})
 	many := r.generator.Connections
 	for _, of := range []job{
-		{getKey, http.MethodGet, reads, new(work), 1, warmUp, many},
-		{getKey, http.MethodGet, reads, &m.reads, r.effort.turns, r.reads, many},
-		{getKey, http.MethodGet, reads, &m.few, 1, r.creates, fewConnections},
-		{createKey, http.MethodPost, creations, &m.creates, r.effort.turns, r.creates, many},
+		{getKey, http.MethodGet, reads, new(figures), 1, warmUp, many},
+		{getKey, http.MethodGet, reads, &m.Reads, r.effort.turns, r.reads, many},
+		{getKey, http.MethodGet, reads, &m.Few, 1, r.creates, fewConnections},
+		{createKey, http.MethodPost, creations, &m.Creates, r.effort.turns, r.creates, many},
 	} {
 		if err := r.work(ctx, m, of); err != nil {
 			return nil, err
 		}
 	}
-	if m.resident, err = s.resident(); err != nil {
+	if m.ResidentBytes, err = s.resident(); err != nil {
 		return nil, err
 	}
 	return m, r.check(ctx, m)
 }
 
-// rest measures the system while nobody asks for anything.
-func (r *runner) rest(ctx context.Context) (idle, error) {
+// syncSeconds is the median time of a write of 4 KiB and its fsync in the folder.
+func syncSeconds(folder string) (float64, error) {
+	f, err := os.CreateTemp(folder, "sync-")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	// Without a name the file is gone once it is closed.
+	if err := os.Remove(f.Name()); err != nil {
+		return 0, err
+	}
+	const times = 101
+	block := make([]byte, 4096)
+	var took []float64
+	for range times {
+		started := time.Now()
+		if _, err := f.Write(block); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(started).Seconds())
+	}
+	return wrk.Median(took), nil
+}
+
+// idle measures the system without requests.
+func (r *runner) idle(ctx context.Context) (map[string]float64, error) {
 	before, err := r.system.sample(ctx)
 	if err != nil {
 		return nil, err
@@ -111,16 +132,17 @@ func (r *runner) rest(ctx context.Context) (idle, error) {
 	return idleOf(before, after), err
 }
 
-// job is turns of one kind of request.
+// job is several turns of one kind of request.
 type job struct {
 	key, method, list string
-	to                *work
+	to                *figures
 	turns             int
-	length            time.Duration // of each
+	length            time.Duration // of each turn
 	connections       int
 }
 
 func (r *runner) work(ctx context.Context, m *measurement, of job) error {
+	var w work
 	for n := range of.turns {
 		before, err := r.system.sample(ctx)
 		if err != nil {
@@ -137,41 +159,42 @@ func (r *runner) work(ctx context.Context, m *measurement, of job) error {
 		end := after
 		if of.method == http.MethodPost {
 			if err := r.system.settle(ctx); err != nil {
-				m.failures = append(m.failures, err.Error())
+				m.Failures = append(m.Failures, err.Error())
 			}
 			if end, err = r.system.sample(ctx); err != nil {
 				return err
 			}
 		}
-		of.to.add(result, before, after, end, m.idle)
-		r.counted[of.key] = r.counted[of.key].with(result, of.connections)
-		r.say("%-12s %-16s %3d connections, turn %d  %7.0f/s  p50 %.2f ms  p99 %.2f ms", r.system.name, of.key, of.connections, n+1,
+		w.add(result, before, after, end, m.IdleCores)
+		r.counted[of.key] = r.counted[of.key].With(result, of.connections)
+		fmt.Printf("%-12s %-16s %3d connections, turn %d  %7.0f/s  p50 %.2f ms  p99 %.2f ms\n", r.system.name, of.key, of.connections, n+1,
 			result.Rate(), float64(result.P50)/1000, float64(result.P99)/1000)
 		if result.Errors() > 0 {
-			m.failures = append(m.failures, fmt.Sprintf("%s turn %d: %d of %d requests without a success: %+v",
+			m.Failures = append(m.Failures, fmt.Sprintf("%s turn %d: %d of %d requests without a success: %+v",
 				of.key, n+1, result.Errors(), result.Requests, result))
 		}
 	}
+	*of.to = w.figures()
 	return nil
 }
 
-// check holds the counters to what wrk saw, and audits the journals.
+// check compares the counters with the requests that wrk completed, and audits the journals.
 func (r *runner) check(ctx context.Context, m *measurement) error {
 	used, err := r.system.counters(ctx, r.accounts)
 	if err != nil {
 		return err
 	}
 	for key, t := range r.counted {
-		r.say("%-12s %-16s %d answered with success, %d counted (at most %d)", m.name, key, t.succeeded, used[key], t.succeeded+t.uncertain)
-		if used[key] < t.succeeded || used[key] > t.succeeded+t.uncertain {
-			m.failures = append(m.failures, fmt.Sprintf("%s: %d counted, want %d to %d", key, used[key], t.succeeded, t.succeeded+t.uncertain))
+		fmt.Printf("%-12s %-16s %d answered with success, %d counted (at most %d)\n", m.Name, key, t.Succeeded, used[key], t.Most())
+		if err := t.Check(key, used[key]); err != nil {
+			m.Failures = append(m.Failures, err.Error())
 		}
 	}
-	if m.audit, err = r.system.audit(ctx); err != nil {
+	if m.Audit, err = r.system.audit(ctx); err != nil {
 		return err
 	}
-	if !m.audit.match {
-		m.failures = append(m.failures, "the audit found journals that fold to another state than the live one")
+	if !m.Audit.Match {
+		m.Failures = append(m.Failures, "the audit found journals whose state differs from the live one")
 	}
 	return nil
 }
@@ -193,17 +216,17 @@ func (s *system) counters(ctx context.Context, customers []customer) (map[string
 	return sums, nil
 }
 
-// auditResult is what an audit found, and what it cost.
+// auditResult is the result of an audit, and its cost.
 type auditResult struct {
-	match    bool
-	replicas int // of each partition, each of which audits
-	messages uint64
-	entries  uint64        // admissions, settlements and commands, of all partitions
-	took     time.Duration // all replicas of all partitions together
-	cpu      time.Duration // of billing
+	Match      bool    `json:"match"`
+	Replicas   int     `json:"replicas"` // of each partition, each of which folds the journal
+	Messages   uint64  `json:"messages"`
+	Entries    uint64  `json:"entries"` // admissions, settlements and commands of all partitions
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpuSeconds"` // of billing
 }
 
-// audit folds all billing journals again.
+// audit has Quire fold all billing journals again.
 func (s *system) audit(ctx context.Context) (auditResult, error) {
 	var answer struct {
 		Match      bool
@@ -221,15 +244,39 @@ func (s *system) audit(ctx context.Context) (auditResult, error) {
 		return auditResult{}, err
 	}
 	result := auditResult{
-		match: answer.Match && len(answer.Partitions) == s.partitions, replicas: s.replicas, took: after.at.Sub(before.at),
-		cpu: after.cpu["billing"] - before.cpu["billing"] + after.cpu["quire"] - before.cpu["quire"],
+		Match: answer.Match && len(answer.Partitions) == s.partitions, Replicas: s.replicas, Seconds: after.at.Sub(before.at).Seconds(),
+		CPUSeconds: after.cpu["billing"] - before.cpu["billing"] + after.cpu["quire"] - before.cpu["quire"],
 	}
 	for _, p := range answer.Partitions {
-		result.messages += p.LastSequence
-		result.entries += p.Entries
+		result.Messages += p.LastSequence
+		result.Entries += p.Entries
 	}
-	if result.entries == 0 {
+	if result.Entries == 0 {
 		return result, errors.New("the audit folded nothing")
 	}
 	return result, nil
+}
+
+// foldSpeed is the number of entries that one core folds in a second, the reading of the journal included.
+func (a auditResult) foldSpeed() float64 {
+	return float64(a.Entries) * float64(a.Replicas) / a.CPUSeconds
+}
+
+// document is the report for programs.
+type document struct {
+	Made             time.Time      `json:"made"`
+	Cores            int            `json:"cores"`
+	FullAccountBytes int            `json:"fullAccountBytes"`
+	Systems          []*measurement `json:"systems"`
+}
+
+func writeJSON(path string, all []*measurement, cores int) error {
+	data, err := json.MarshalIndent(document{time.Now().UTC().Truncate(time.Second), cores, fullAccountBytes(), all}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
 }

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
-// row is a line of the report: a value for each system, empty where there is none.
+// row is a line of the report, with a value for each system. It is empty where a system has none.
 type row struct {
 	title string
 	cells []string
 }
 
-// markdown lays rows out as a table.
+// markdown formats rows as a table.
 func markdown(head []string, rows []row) string {
 	widths := []int{0}
 	for _, r := range rows {
@@ -46,12 +45,12 @@ func markdown(head []string, rows []row) string {
 	return out.String()
 }
 
-// services in the order in which a request meets them.
+// services are in the order in which a request passes through them.
 func services() []string {
 	return []string{"quire", "edge", "billing", "lite", bystanders, "nats", "mongo", "minio", "wrk"}
 }
 
-// called are their names for readers.
+// called is the name of a service in the report.
 func called(service string) string {
 	switch service {
 	case "quire":
@@ -66,11 +65,11 @@ func called(service string) string {
 	return service
 }
 
-// table is the report of all systems.
+// table is the report for people.
 func table(all []*measurement) string {
 	var head []string
 	for _, m := range all {
-		head = append(head, m.name)
+		head = append(head, m.Name)
 	}
 	var rows []row
 	add := func(title string, cell func(m *measurement) string) {
@@ -82,158 +81,96 @@ func table(all []*measurement) string {
 			rows = append(rows, r)
 		}
 	}
-	add("4 KiB and fsync on that disk, ms", func(m *measurement) string { return fmt.Sprintf("%.2f", millis(m.sync)) })
-	addWork(add, all[0], "reads", "read", func(m *measurement) *work { return &m.reads })
-	add(fmt.Sprintf("reads a second by %d connections", fewConnections), func(m *measurement) string { return count(m.few.rate()) })
-	addCost(add, fmt.Sprintf("read by %d connections", fewConnections), func(m *measurement) *work { return &m.few })
-	addWork(add, all[0], "creations", "creation", func(m *measurement) *work { return &m.creates })
+	add("4 KiB and fsync on that disk, ms", func(m *measurement) string { return fmt.Sprintf("%.2f", m.FsyncSeconds*1000) })
+	addWork(add, all[0], "reads", "read", func(m *measurement) *figures { return &m.Reads })
+	add(fmt.Sprintf("reads a second by %d connections", fewConnections), func(m *measurement) string { return count(m.Few.PerSecond) })
+	addCost(add, fmt.Sprintf("read by %d connections", fewConnections), func(m *measurement) *figures { return &m.Few })
+	addWork(add, all[0], "creations", "creation", func(m *measurement) *figures { return &m.Creates })
 	for _, service := range services() {
-		add("memory, MB: "+called(service), func(m *measurement) string { return count(float64(m.resident[service]) / (1 << 20)) })
+		add("memory, MB: "+called(service), func(m *measurement) string { return count(float64(m.ResidentBytes[service]) / (1 << 20)) })
 	}
 	add("CPU without requests, ms a second", func(m *measurement) string {
-		var sum time.Duration
-		for _, used := range m.idle {
-			sum += used
+		sum := 0.0
+		for _, cores := range m.IdleCores {
+			sum += cores
 		}
-		return count(millis(sum))
+		return count(sum * 1000)
 	})
-	add("billing journals at the end: messages", func(m *measurement) string { return count(float64(m.audit.messages)) })
-	add("billing journals at the end: entries", func(m *measurement) string { return count(float64(m.audit.entries)) })
-	add("audit, s", func(m *measurement) string { return fmt.Sprintf("%.2f", m.audit.took.Seconds()) })
-	add("entries folded in a second of CPU", func(m *measurement) string { return count(m.foldSpeed()) })
+	add("billing journals at the end: messages", func(m *measurement) string { return count(float64(m.Audit.Messages)) })
+	add("billing journals at the end: entries", func(m *measurement) string { return count(float64(m.Audit.Entries)) })
+	add("audit, s", func(m *measurement) string { return fmt.Sprintf("%.2f", m.Audit.Seconds) })
+	add("entries folded in a second of CPU", func(m *measurement) string { return count(m.Audit.foldSpeed()) })
 	addStarts(add)
 	for n, c := range journalCases() {
-		add(fmt.Sprintf("one stream alone, %d × %d: messages a second", c.sources, c.waiting), func(m *measurement) string {
-			if n >= len(m.journal) {
+		add(fmt.Sprintf("one stream alone, %d × %d: messages a second", c.Sources, c.Waiting), func(m *measurement) string {
+			if n >= len(m.Journal) {
 				return ""
 			}
-			return count(m.journal[n].messages)
+			return count(m.Journal[n].Messages)
 		})
 	}
 	return markdown(head, rows)
 }
 
-// addWork adds the rows of one kind of request.
-func addWork(add func(string, func(*measurement) string), base *measurement, title, one string, of func(*measurement) *work) {
-	add(title+" a second", func(m *measurement) string { return count(of(m).rate()) })
+// addWork adds the rows for one kind of request.
+func addWork(add func(string, func(*measurement) string), base *measurement, title, one string, of func(*measurement) *figures) {
+	add(title+" a second", func(m *measurement) string { return count(of(m).PerSecond) })
 	add(title+": share of one process's", func(m *measurement) string {
 		if m == base {
 			return ""
 		}
-		return fmt.Sprintf("%.2f", of(m).rate()/of(base).rate())
+		return fmt.Sprintf("%.2f", of(m).PerSecond/of(base).PerSecond)
 	})
-	add(title+": p50, ms", func(m *measurement) string { return fmt.Sprintf("%.1f", of(m).latency(p50)) })
-	add(title+": p99, ms", func(m *measurement) string { return fmt.Sprintf("%.1f", of(m).latency(p99)) })
-	add(title+": cores in use, Quire, stores and wrk", func(m *measurement) string { return fmt.Sprintf("%.2f", of(m).cores()) })
-	add(title+": cores in use, whole machine", func(m *measurement) string {
-		return fmt.Sprintf("%.2f", of(m).machine.Seconds()/of(m).elapsed.Seconds())
-	})
+	add(title+": p50, ms", func(m *measurement) string { return fmt.Sprintf("%.1f", of(m).P50Millis) })
+	add(title+": p99, ms", func(m *measurement) string { return fmt.Sprintf("%.1f", of(m).P99Millis) })
+	add(title+": cores in use, Quire, stores and wrk", func(m *measurement) string { return fmt.Sprintf("%.2f", of(m).Cores) })
+	add(title+": cores in use, whole machine", func(m *measurement) string { return fmt.Sprintf("%.2f", of(m).MachineCores) })
 	addCost(add, one, of)
 	add(title+": read model done after, s", func(m *measurement) string {
-		return decimal(of(m).drained.Seconds() / float64(len(of(m).turns)))
+		return decimal(of(m).DrainSeconds / float64(len(of(m).Turns)))
 	})
 }
 
-// addCost adds the rows of what one request costs.
-func addCost(add func(string, func(*measurement) string), one string, of func(*measurement) *work) {
+// addCost adds the rows for the cost of one request.
+func addCost(add func(string, func(*measurement) string), one string, of func(*measurement) *figures) {
 	for _, service := range services() {
-		add("CPU µs a "+one+": "+called(service), func(m *measurement) string { return count(of(m).micros(service)) })
+		add("CPU µs a "+one+": "+called(service), func(m *measurement) string { return count(of(m).CPUMicrosEach[service]) })
 	}
-	add("CPU µs a "+one+": all but wrk", func(m *measurement) string { return count(of(m).microsOfAll()) })
-	add("items in a batch to billing, at a "+one, func(m *measurement) string { return decimal(of(m).batches["usage"]) })
-	add("items in a batch to lite, at a "+one, func(m *measurement) string { return decimal(of(m).batches["lite"]) })
-	add("billing journal, bytes a "+one, func(m *measurement) string { return count(of(m).bytes("billing")) })
-	add("documents' journal, bytes a "+one, func(m *measurement) string { return count(of(m).bytes("lite")) })
+	add("CPU µs a "+one+": all but wrk", func(m *measurement) string { return count(of(m).CPUMicrosTotal) })
+	add("items in a batch to billing, at a "+one, func(m *measurement) string { return decimal(of(m).ItemsInEachBatch["usage"]) })
+	add("items in a batch to lite, at a "+one, func(m *measurement) string { return decimal(of(m).ItemsInEachBatch["lite"]) })
+	add("billing journal, bytes a "+one, func(m *measurement) string { return count(of(m).JournalBytesEach["billing"]) })
+	add("documents' journal, bytes a "+one, func(m *measurement) string { return count(of(m).JournalBytesEach["lite"]) })
 }
 
+// addStarts adds the rows for the starts of billing.
 func addStarts(add func(string, func(*measurement) string)) {
-	seconds := func(d func(*starts) time.Duration) func(*measurement) string {
-		return func(m *measurement) string {
-			if m.starts == nil {
+	row := func(title string, cell func(s *starts) string) {
+		add(title, func(m *measurement) string {
+			if m.Starts == nil {
 				return ""
 			}
-			return fmt.Sprintf("%.2f", d(m.starts).Seconds())
-		}
-	}
-	add("billing ready after kill -9, from the journal, s", seconds(func(s *starts) time.Duration { return s.fromJournal }))
-	add("billing ready after kill -9, from a snapshot, s", seconds(func(s *starts) time.Duration { return s.fromSnapshot }))
-	for n, what := range []string{"", ", with more accounts"} {
-		add("snapshots of all partitions"+what+", bytes", func(m *measurement) string {
-			if m.starts == nil || n >= len(m.starts.snapshots) {
-				return ""
-			}
-			return count(float64(m.starts.snapshots[n].bytes))
-		})
-		add("accounts in them"+what, func(m *measurement) string {
-			if m.starts == nil || n >= len(m.starts.snapshots) {
-				return ""
-			}
-			return count(float64(m.starts.snapshots[n].accounts))
+			return cell(m.Starts)
 		})
 	}
-	add("bytes for each account more (two quota keys used)", func(m *measurement) string { return count(m.starts.bytesPerAccount()) })
-}
-
-// foldSpeed is how many entries one core folds a second, the reading of the journal included.
-func (m *measurement) foldSpeed() float64 {
-	return float64(m.audit.entries) * float64(m.audit.replicas) / m.audit.cpu.Seconds()
-}
-
-type percentile int
-
-const (
-	p50 percentile = 50
-	p99 percentile = 99
-)
-
-// rate is the median of the turns'.
-func (w *work) rate() float64 {
-	var rates []float64
-	for _, t := range w.turns {
-		rates = append(rates, t.Rate())
-	}
-	return median(rates)
-}
-
-// latency is the median of the turns' percentiles, in milliseconds.
-func (w *work) latency(p percentile) float64 {
-	var all []float64
-	for _, t := range w.turns {
-		micros := t.P50
-		if p == p99 {
-			micros = t.P99
+	row("billing ready after kill -9, from the journal, s", func(s *starts) string { return fmt.Sprintf("%.2f", s.FromJournalSeconds) })
+	row("billing ready after kill -9, from a snapshot, s", func(s *starts) string { return fmt.Sprintf("%.2f", s.FromSnapshotSeconds) })
+	for n, which := range []string{"", ", with more accounts"} {
+		snapshot := func(title string, value func(snapshotSize) float64) {
+			row(title, func(s *starts) string {
+				if n >= len(s.Snapshots) {
+					return ""
+				}
+				return count(value(s.Snapshots[n]))
+			})
 		}
-		all = append(all, float64(micros)/1000)
+		snapshot("snapshots of all partitions"+which+", bytes", func(s snapshotSize) float64 { return float64(s.Bytes) })
+		snapshot("accounts in them"+which, func(s snapshotSize) float64 { return float64(s.Accounts) })
 	}
-	return median(all)
+	row("bytes for each account more (two quota keys used)", func(s *starts) string { return count(s.bytesPerAccount()) })
 }
 
-// micros of CPU that a service has spent on each request.
-func (w *work) micros(service string) float64 {
-	return float64(w.cpu[service].Microseconds()) / float64(w.requests)
-}
-
-func (w *work) microsOfAll() float64 {
-	var sum float64
-	for service := range w.cpu {
-		if service != "wrk" {
-			sum += w.micros(service)
-		}
-	}
-	return sum
-}
-
-// cores that the system and wrk kept busy while wrk ran.
-func (w *work) cores() float64 { return w.measured.Seconds() / w.elapsed.Seconds() }
-
-// bytes that a request adds to a domain's journals, in one replica.
-func (w *work) bytes(domain string) float64 {
-	return float64(w.stored[domain].bytes) / float64(w.requests)
-}
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// count is a number without a fraction, empty for 0.
+// count formats a number without a fraction, unless it is below 10. It is empty for 0.
 func count(n float64) string {
 	if n < 0.05 {
 		return ""
@@ -251,32 +188,24 @@ func decimal(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if n := len(sorted); n%2 == 0 {
-		return (sorted[n/2-1] + sorted[n/2]) / 2
-	}
-	return sorted[len(sorted)/2]
-}
-
-// saturated is the share of the machine's cores from which on more partitions can't show.
+// saturated is the share of busy cores above which more partitions can't be faster.
 const saturated = 0.9
 
-// verdict says what the machine lets the table show.
+// verdict says how busy the machine was, which limits the meaning of the table.
 func verdict(all []*measurement, cores int) string {
 	var out strings.Builder
 	for _, m := range all {
 		for _, w := range []struct {
 			title string
-			of    *work
-		}{{"reads", &m.reads}, {"creations", &m.creates}} {
-			busy := w.of.machine.Seconds() / w.of.elapsed.Seconds() / float64(cores)
-			others := max(w.of.machine-w.of.measured, 0).Seconds() / w.of.elapsed.Seconds()
-			fmt.Fprintf(&out, "%s, %s: %.0f %% of %d cores busy", m.name, w.title, 100*busy, cores)
+			of    *figures
+		}{{"reads", &m.Reads}, {"creations", &m.Creates}} {
+			busy := w.of.MachineCores / float64(cores)
+			fmt.Fprintf(&out, "%s, %s: %.0f %% of %d cores busy", m.Name, w.title, 100*busy, cores)
 			if busy >= saturated {
 				out.WriteString(", so that more partitions can't be faster here")
 			}
-			fmt.Fprintf(&out, "; %.2f cores by others than Quire, its stores and wrk (the kernel's own work among them)\n", others)
+			fmt.Fprintf(&out, "; %.2f cores by others than Quire, its stores and wrk (the kernel's own work among them)\n",
+				max(w.of.MachineCores-w.of.Cores, 0))
 		}
 	}
 	return out.String()

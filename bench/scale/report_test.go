@@ -3,7 +3,6 @@ package main
 import (
 	"maps"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,50 +18,50 @@ var begin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// at is a sample of so many seconds after the beginning, with the CPU time in seconds.
+// at is a sample so many seconds after the beginning.
 func at(after, edge, mongo, machine float64, billing stored, usage batches) sample {
 	return sample{
-		at: begin.Add(seconds(after)), cpu: map[string]time.Duration{"edge": seconds(edge), "mongo": seconds(mongo)},
-		machine: seconds(machine), stored: map[string]stored{"billing": billing}, batches: map[string]batches{"usage": usage},
+		at: begin.Add(seconds(after)), cpu: map[string]float64{"edge": edge, "mongo": mongo},
+		machine: machine, stored: map[string]stored{"billing": billing}, batches: map[string]batches{"usage": usage},
 	}
 }
 
-func turned(t *testing.T) *work {
+func turned(t *testing.T) figures {
 	t.Helper()
-	rest := idleOf(at(0, 10, 20, 0, stored{}, batches{}), at(2, 10, 20.2, 0, stored{}, batches{}))
-	if rest["edge"] != 0 || rest["mongo"] != seconds(0.1) {
-		t.Fatalf("idle %v, want mongo at a tenth of a core", rest)
+	idle := idleOf(at(0, 10, 20, 0, stored{}, batches{}), at(2, 10, 20.2, 0, stored{}, batches{}))
+	if idle["edge"] != 0 || math.Abs(idle["mongo"]-0.1) > 1e-9 {
+		t.Fatalf("idle %v, want mongo at a tenth of a core", idle)
 	}
 	w := &work{}
 	w.add(wrk.Result{Requests: 1000, Micros: 2e6, P50: 3000, P99: 9000, CPU: seconds(0.5)},
 		at(10, 11, 21, 100, stored{1, 100}, batches{1, 10}),
 		at(12, 12, 21.5, 104, stored{8, 900}, batches{5, 70}),
-		at(22, 12, 24.5, 120, stored{9, 1100}, batches{11, 90}), rest)
+		at(22, 12, 24.5, 120, stored{9, 1100}, batches{11, 90}), idle)
 	w.add(wrk.Result{Requests: 3000, Micros: 2e6, P50: 5000, P99: 8000, CPU: seconds(0.5)},
 		at(30, 20, 30, 200, stored{10, 2000}, batches{20, 100}),
 		at(32, 21, 30.5, 203.6, stored{20, 4000}, batches{30, 200}),
-		at(32, 21, 30.5, 203.6, stored{20, 4000}, batches{30, 200}), rest)
-	return w
+		at(32, 21, 30.5, 203.6, stored{20, 4000}, batches{30, 200}), idle)
+	return w.figures()
 }
 
 func TestWorkIsWhatRequestsCostWithoutWhatIdlingCosts(t *testing.T) {
-	w := turned(t)
+	f := turned(t)
 	for _, c := range []struct {
 		what      string
 		got, want float64
 	}{
-		{"requests a second, the mean of two turns", w.rate(), 1000},
-		{"p50, ms", w.latency(p50), 4},
-		{"p99, ms", w.latency(p99), 8.5},
-		{"edge: 1 s + 1 s over 4000 requests, µs", w.micros("edge"), 500},
-		{"mongo: 0.5 s + 3 s after wrk less 10 s of idling at 0.1 + 0.5 s", w.micros("mongo"), 750},
-		{"wrk", w.micros("wrk"), 250},
-		{"all but wrk", w.microsOfAll(), 1250},
-		{"cores: (1+0.5+0.5) + (1+0.5+0.5) s in 4 s", w.cores(), 1},
-		{"cores of the machine: 7.6 s in 4 s", w.machine.Seconds() / w.elapsed.Seconds(), 1.9},
-		{"journal: 1000 + 2000 bytes over 4000 requests", w.bytes("billing"), 0.75},
-		{"items of a batch in the last turn", w.batches["usage"], 10},
-		{"waited for the read model, s", w.drained.Seconds(), 10},
+		{"requests a second, the mean of two turns", f.PerSecond, 1000},
+		{"p50, ms", f.P50Millis, 4},
+		{"p99, ms", f.P99Millis, 8.5},
+		{"edge: 1 s + 1 s over 4000 requests, µs", f.CPUMicrosEach["edge"], 500},
+		{"mongo: 0.5 s + 3 s after wrk less 10 s of idling at 0.1 + 0.5 s", f.CPUMicrosEach["mongo"], 750},
+		{"wrk", f.CPUMicrosEach["wrk"], 250},
+		{"all but wrk", f.CPUMicrosTotal, 1250},
+		{"cores: (1+0.5+0.5) + (1+0.5+0.5) s in 4 s", f.Cores, 1},
+		{"cores of the machine: 7.6 s in 4 s", f.MachineCores, 1.9},
+		{"journal: 1000 + 2000 bytes over 4000 requests", f.JournalBytesEach["billing"], 0.75},
+		{"items of a batch in the last turn", f.ItemsInEachBatch["usage"], 10},
+		{"waited for the read model, s", f.DrainSeconds, 10},
 	} {
 		if math.Abs(c.got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
@@ -70,21 +69,14 @@ func TestWorkIsWhatRequestsCostWithoutWhatIdlingCosts(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutASuccessMayHaveBeenCountedOrNot(t *testing.T) {
-	got := tally{100, 10}.with(wrk.Result{Requests: 50, Status: 4, Timeout: 2}, 256)
-	if want := (tally{146, 10 + 256 + 6}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
-	one, four := &measurement{name: "one process"}, &measurement{name: "4 partitions", sync: seconds(0.0012)}
+	one, four := &measurement{Name: "one process"}, &measurement{Name: "4 partitions", FsyncSeconds: 0.0012}
 	for _, m := range []*measurement{one, four} {
-		m.reads, m.few, m.creates = *turned(t), *turned(t), *turned(t)
-		m.audit = auditResult{replicas: 1, entries: 1000, cpu: seconds(0.5)}
+		m.Reads, m.Few, m.Creates = turned(t), turned(t), turned(t)
+		m.Audit = auditResult{Replicas: 1, Entries: 1000, CPUSeconds: 0.5}
 	}
-	four.audit = auditResult{replicas: 2, entries: 1000, cpu: seconds(0.5)}
-	four.starts = &starts{fromJournal: seconds(1.5), snapshots: []snapshotSize{{64, 10_000}, {1064, 260_000}}}
+	four.Audit = auditResult{Replicas: 2, Entries: 1000, CPUSeconds: 0.5}
+	four.Starts = &starts{FromJournalSeconds: 1.5, Snapshots: []snapshotSize{{64, 10_000}, {1064, 260_000}}}
 	got := table([]*measurement{one, four})
 	lines := strings.Split(strings.TrimSpace(got), "\n")
 	for _, want := range []string{
@@ -125,7 +117,7 @@ func TestATableHasAColumnForEachSystemAndNoEmptyRows(t *testing.T) {
 }
 
 func TestTheReportForProgramsIsWritten(t *testing.T) {
-	m := &measurement{name: "1 partition", partitions: 1, reads: *turned(t), few: *turned(t), creates: *turned(t), starts: &starts{}}
+	m := &measurement{Name: "1 partition", Partitions: 1, Reads: turned(t), Few: turned(t), Creates: turned(t), Starts: &starts{}}
 	path := filepath.Join(t.TempDir(), "bin", "scale.json")
 	if err := writeJSON(path, []*measurement{m}, 2); err != nil {
 		t.Fatal(err)
@@ -179,9 +171,9 @@ func TestRequestsMeetAllAccountsAndAllDocuments(t *testing.T) {
 	}
 }
 
-func TestAnAccountHasTheSizeInASnapshotThatScalingReckonsWith(t *testing.T) {
+func TestAnAccountHasTheSizeInASnapshotThatScalingAssumes(t *testing.T) {
 	if full := fullAccountBytes(); full < 600 || full > 2000 {
-		t.Errorf("%d bytes: has the state of an account changed? docs/scaling.md reckons with it", full)
+		t.Errorf("%d bytes: has the state of an account changed? docs/scaling.md assumes it", full)
 	}
 	small, err := event.Encode(&event.BillingState{Accounts: []*event.AccountState{{Account: 1}}})
 	if err != nil || len(small) >= fullAccountBytes() {
@@ -189,21 +181,14 @@ func TestAnAccountHasTheSizeInASnapshotThatScalingReckonsWith(t *testing.T) {
 	}
 }
 
-func TestAClusterIsReachedByItsEdgesAndBucket(t *testing.T) {
+func TestAClusterIsReachedThroughItsEdges(t *testing.T) {
 	s := &system{edges: []string{"http://127.0.0.1:81", "http://127.0.0.1:82"}}
-	if got, err := s.addresses(); err != nil || got != "127.0.0.1:81 127.0.0.1:82" {
-		t.Errorf("%q, %v", got, err)
+	if got := s.addresses(); got != "127.0.0.1:81 127.0.0.1:82" {
+		t.Errorf("%q", got)
 	}
 	for partitions, want := range map[int]string{1: "0", 4: "0-3"} {
 		if got := partitionRange(partitions); got != want {
 			t.Errorf("%d partitions: %q, want %q", partitions, got, want)
 		}
-	}
-	got, err := bucketURL([]byte(`{"ports": {}, "secrets": {"minio": "s3cret"}}`), "http://127.0.0.1:9000")
-	if err != nil || got != "http://quire:s3cret@127.0.0.1:9000/quire" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if u, err := url.Parse(got); err != nil || u.Path != "/quire" {
-		t.Errorf("%v, %v", u, err)
 	}
 }

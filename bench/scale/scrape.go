@@ -1,19 +1,16 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
 
-// stored is what a stream, or all of a domain, holds in one replica.
+// stored is the content of a stream, or of all streams of a domain, in one replica.
 type stored struct{ messages, bytes uint64 }
 
 func (s stored) minus(o stored) stored { return stored{s.messages - o.messages, s.bytes - o.bytes} }
@@ -43,7 +40,7 @@ func parseStreams(data []byte) (map[string]stored, error) {
 	return streams, nil
 }
 
-// furthest puts replicas together: of each stream the one that is furthest.
+// furthest takes each stream from the replica that has most of its messages.
 func furthest(replicas ...map[string]stored) map[string]stored {
 	all := map[string]stored{}
 	for _, streams := range replicas {
@@ -67,13 +64,13 @@ func byDomain(streams map[string]stored) map[string]stored {
 	return domains
 }
 
-// batches are how many left an edge, and what was in them.
+// batches counts batches that edges have sent, and the items in them.
 type batches struct {
 	count uint64
 	items float64
 }
 
-// parseBatches finds the group commits by kind of journal ("usage", "lite") in an edge's metrics.
+// parseBatches finds the batches by kind of journal ("usage", "lite") in the metrics of an edge.
 func parseBatches(metrics io.Reader) (map[string]batches, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)
@@ -91,31 +88,10 @@ func parseBatches(metrics io.Reader) (map[string]batches, error) {
 	return found, nil
 }
 
-// perBatch is the mean size of the batches between two looks at all edges.
+// perBatch is the mean number of items in the batches that were sent between two samples.
 func perBatch(before, after batches) float64 {
 	if after.count == before.count {
 		return 0
 	}
 	return (after.items - before.items) / float64(after.count-before.count)
-}
-
-const scrapeTimeout = 10 * time.Second
-
-func get(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return data, err
 }

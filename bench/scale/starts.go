@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,24 +13,24 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// starts is how long billing takes to be ready after a kill -9. All its journals are its own to fold: another instance
-// folds them too, and answers meanwhile.
+// starts is how long one instance of billing takes to be ready after a kill -9. It folds all partitions itself. The other
+// instance folds them too, and answers in the meantime.
 type starts struct {
-	fromJournal  time.Duration // without a snapshot
-	fromSnapshot time.Duration
-	snapshots    []snapshotSize
+	FromJournalSeconds  float64        `json:"fromJournalSeconds"` // without a snapshot
+	FromSnapshotSeconds float64        `json:"fromSnapshotSeconds"`
+	Snapshots           []snapshotSize `json:"snapshots"`
 }
 
-// snapshotSize is what the newest snapshots of all partitions hold together.
+// snapshotSize is the size of the newest snapshots of all partitions together.
 type snapshotSize struct {
-	accounts int
-	bytes    int64
+	Accounts int   `json:"accounts"`
+	Bytes    int64 `json:"bytes"`
 }
 
 const restartLimit = 2 * time.Minute
 
-// restart kills one billing instance and starts it again.
-func (s *system) restart(ctx context.Context) (time.Duration, error) {
+// restart kills one instance of billing and returns how many seconds its start takes.
+func (s *system) restart(ctx context.Context) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, restartLimit)
 	defer cancel()
 	p := s.cluster.Process("billing-0")
@@ -43,34 +41,35 @@ func (s *system) restart(ctx context.Context) (time.Duration, error) {
 	if err := p.Start(ctx); err != nil {
 		return 0, fmt.Errorf("start billing again: %w", err)
 	}
-	return time.Since(started), nil
+	return time.Since(started).Seconds(), nil
 }
 
-// restarts starts billing again from the journal, then from a snapshot. Where more is not 0, it makes so many accounts
-// more, has each read and create, and looks at the snapshots again.
+// restarts starts billing again from the journal, then from a snapshot. Unless more is 0, it then makes that many accounts,
+// each of which reads and creates, and measures the snapshots again.
 func (r *runner) restarts(ctx context.Context, more int) (*starts, error) {
 	s, found := r.system, &starts{}
-	// An instance that starts soon after another's death is given no share while that one counts as alive.
+	// Without this the killed process would count as a member for some seconds, and the new one would get no partitions.
 	s.cluster.Set(map[string]string{"QUIRE_BILLING_PARTITIONS": partitionRange(s.partitions)})
 	var err error
-	if found.fromJournal, err = s.restart(ctx); err != nil {
+	if found.FromJournalSeconds, err = s.restart(ctx); err != nil {
 		return nil, err
 	}
-	// From now on this instance writes a snapshot as soon as anything has changed; it begins with one at its stop.
+	// With this an instance writes a snapshot after each change. It gets the setting by a restart, at whose stop it writes
+	// one too.
 	s.cluster.Set(map[string]string{"QUIRE_SNAPSHOT_MESSAGES": "1"})
 	restarting, cancel := context.WithTimeout(ctx, restartLimit)
 	defer cancel()
 	if err := s.cluster.Process("billing-0").Restart(restarting); err != nil {
 		return nil, err
 	}
-	if found.fromSnapshot, err = s.restart(ctx); err != nil {
+	if found.FromSnapshotSeconds, err = s.restart(ctx); err != nil {
 		return nil, err
 	}
 	size, err := s.newestSnapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found.snapshots = append(found.snapshots, snapshotSize{len(r.accounts), size})
+	found.Snapshots = append(found.Snapshots, snapshotSize{len(r.accounts), size})
 	if more == 0 {
 		return found, nil
 	}
@@ -85,17 +84,17 @@ func (r *runner) restarts(ctx context.Context, more int) (*starts, error) {
 			return nil, err
 		}
 	}
-	if err := s.cluster.Process("billing-0").Restart(restarting); err != nil { // its last snapshot has all of it
+	if err := s.cluster.Process("billing-0").Restart(restarting); err != nil { // its last snapshot has all accounts
 		return nil, err
 	}
 	if size, err = s.newestSnapshots(ctx); err != nil {
 		return nil, err
 	}
-	found.snapshots = append(found.snapshots, snapshotSize{len(r.accounts) + more, size})
+	found.Snapshots = append(found.Snapshots, snapshotSize{len(r.accounts) + more, size})
 	return found, nil
 }
 
-// partitionRange names all partitions, as QUIRE_BILLING_PARTITIONS wants them.
+// partitionRange lists all partitions for QUIRE_BILLING_PARTITIONS.
 func partitionRange(partitions int) string {
 	if partitions == 1 {
 		return "0"
@@ -105,15 +104,7 @@ func partitionRange(partitions int) string {
 
 // newestSnapshots adds up the sizes of the newest snapshot of each partition.
 func (s *system) newestSnapshots(ctx context.Context) (int64, error) {
-	state, err := os.ReadFile(filepath.Join(s.dir, "cluster.json"))
-	if err != nil {
-		return 0, err
-	}
-	url, err := bucketURL(state, s.cluster.Process("minio").URL())
-	if err != nil {
-		return 0, err
-	}
-	bucket, err := s3.Open(ctx, s3.Config{URL: url})
+	bucket, err := s3.Open(ctx, s3.Config{URL: s.cluster.S3URL()})
 	if err != nil {
 		return 0, err
 	}
@@ -136,7 +127,7 @@ func (s *system) newestSnapshots(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// newestByStream finds the newest of the snapshots billing/<stream>/<sequence>-…
+// newestByStream finds the newest snapshot of each stream. The keys are billing/<stream>/<sequence>-…
 func newestByStream(all []blob.Info) map[string]blob.Info {
 	newest := map[string]blob.Info{}
 	for _, info := range all {
@@ -148,17 +139,17 @@ func newestByStream(all []blob.Info) map[string]blob.Info {
 	return newest
 }
 
-// bytesPerAccount is the slope between the two sizes, 0 where there is one only.
+// bytesPerAccount is what one account adds to the snapshots, 0 if they were measured once only.
 func (s *starts) bytesPerAccount() float64 {
-	if s == nil || len(s.snapshots) < 2 {
+	if len(s.Snapshots) < 2 {
 		return 0
 	}
-	first, last := s.snapshots[0], s.snapshots[len(s.snapshots)-1]
-	return float64(last.bytes-first.bytes) / float64(last.accounts-first.accounts)
+	first, last := s.Snapshots[0], s.Snapshots[len(s.Snapshots)-1]
+	return float64(last.Bytes-first.Bytes) / float64(last.Accounts-first.Accounts)
 }
 
-// fullAccountBytes is what an account takes in a snapshot that has used every quota key in two months, beyond its
-// quotas, and has five grants.
+// fullAccountBytes is the size in a snapshot of an account that has used every quota key beyond its quota in two months,
+// and has five grants.
 func fullAccountBytes() int {
 	const now, many = 1_800_000_000_000, 50_000
 	account := &event.AccountState{

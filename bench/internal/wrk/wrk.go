@@ -1,4 +1,4 @@
-// Package wrk runs the load generator wrk, with the scripts beside it, and reads what it counted.
+// Package wrk runs the load generator wrk with the scripts in this folder, and evaluates its counts.
 package wrk
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -18,7 +19,7 @@ import (
 //go:embed *.lua
 var scripts embed.FS
 
-// Result is what one run of wrk counted. Latencies are microseconds.
+// Result has the counts of one run of wrk. Latencies are microseconds.
 type Result struct {
 	Requests uint64 `json:"requests"`
 	Micros   uint64 `json:"micros"`
@@ -27,16 +28,16 @@ type Result struct {
 	Connect  uint64 `json:"connect"`
 	Read     uint64 `json:"read"`
 	Write    uint64 `json:"write"`
-	Status   uint64 `json:"status"` // answers that were no success
+	Status   uint64 `json:"status"` // answers other than 2xx
 	Timeout  uint64 `json:"timeout"`
 
-	CPU time.Duration `json:"-"` // of wrk itself
+	CPU time.Duration `json:"-"` // that wrk used
 }
 
 // Rate is requests a second.
 func (r Result) Rate() float64 { return float64(r.Requests) / (float64(r.Micros) / 1e6) }
 
-// Errors are requests without an answer, and answers that were no success.
+// Errors counts the requests without an answer, and the answers other than 2xx.
 func (r Result) Errors() uint64 { return r.Connect + r.Read + r.Write + r.Status + r.Timeout }
 
 var resultLine = regexp.MustCompile(`(?m)^RESULT (\{.*\})$`)
@@ -48,13 +49,13 @@ type Generator struct {
 	Duration    time.Duration // of one run, in whole seconds
 }
 
-// Load is what wrk sends: URL, to a script that reads its settings from the environment.
+// Load is the script that wrk runs, with its URL and its settings.
 type Load struct {
 	Script, URL string
 	Environ     []string // "BENCH_…=…"
 }
 
-// Run drives a server for a while. It is an error when no request was completed.
+// Run sends requests to a server for g.Duration. It is an error if no request was completed.
 func (g Generator) Run(ctx context.Context, load Load) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.Duration+time.Minute)
 	defer cancel()
@@ -77,7 +78,7 @@ func parse(out []byte) (Result, error) {
 	}
 	var r Result
 	if err := json.Unmarshal(m[1], &r); err != nil {
-		return Result{}, fmt.Errorf("read what wrk printed: %w", err)
+		return Result{}, fmt.Errorf("read the result that wrk printed: %w", err)
 	}
 	if r.Requests == 0 {
 		return Result{}, errors.New("wrk completed no request")
@@ -87,3 +88,32 @@ func parse(out []byte) (Result, error) {
 
 // Unpack writes the scripts into the folder.
 func Unpack(folder string) error { return os.CopyFS(folder, scripts) }
+
+// Tally bounds the requests that a server may have counted in several runs.
+type Tally struct{ Succeeded, Uncertain uint64 }
+
+// With adds a run. An uncertain request is one that was answered with an error, or that was still open when the run ended:
+// at most one for each connection.
+func (t Tally) With(r Result, connections int) Tally {
+	return Tally{t.Succeeded + r.Requests - min(r.Status, r.Requests), t.Uncertain + uint64(connections) + r.Errors()}
+}
+
+// Most is the largest count that is right.
+func (t Tally) Most() uint64 { return t.Succeeded + t.Uncertain }
+
+// Check is an error unless counted, the server's count of the quota key, is one that is right.
+func (t Tally) Check(quotaKey string, counted uint64) error {
+	if counted < t.Succeeded || counted > t.Most() {
+		return fmt.Errorf("%s: %d counted, want %d to %d", quotaKey, counted, t.Succeeded, t.Most())
+	}
+	return nil
+}
+
+// Median returns the median of values, of which there must be one at least.
+func Median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	if n := len(sorted); n%2 == 0 {
+		return (sorted[n/2-1] + sorted[n/2]) / 2
+	}
+	return sorted[len(sorted)/2]
+}

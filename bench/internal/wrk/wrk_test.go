@@ -21,3 +21,15 @@ func TestAnOutputWithoutRequestsIsAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestWithoutASuccessMayHaveBeenCountedOrNot(t *testing.T) {
+	got := Tally{100, 10}.With(Result{Requests: 50, Status: 4, Timeout: 2}, 256)
+	if want := (Tally{146, 10 + 256 + 6}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for counted, right := range map[uint64]bool{145: false, 146: true, got.Most(): true, got.Most() + 1: false} {
+		if err := got.Check("pasteLite.get", counted); (err == nil) != right {
+			t.Errorf("%d counted of %+v: %v", counted, got, err)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/prometheus/procfs"
+
+	"quire.dev/cluster"
+)
+
+func TestTheMachineIsBusyExceptWhenItIdlesOrWaits(t *testing.T) {
+	got := busy(procfs.CPUStat{User: 1, Nice: 0.1, System: 0.4, Idle: 50, Iowait: 6, IRQ: 0.01, SoftIRQ: 0.02, Steal: 0.47, Guest: 0.3})
+	if got != 2 {
+		t.Errorf("%v seconds, want 2", got)
+	}
+}
+
+func TestThisMachineCanBeMeasured(t *testing.T) {
+	if busy, err := machineCPU(); err != nil || busy <= 0 {
+		t.Errorf("%v, %v", busy, err)
+	}
+	if took, err := syncSeconds(t.TempDir()); err != nil || took <= 0 {
+		t.Errorf("%v, %v", took, err)
+	}
+}
+
+func TestAProcessIsMeasuredUnderItsService(t *testing.T) {
+	shell, err := cluster.StartServer(t.Context(), t.TempDir()+"/log", nil, "/bin/sh", "-c", "echo listens on http://127.0.0.1:1; exec sleep 600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &system{processes: []*cluster.Process{shell}}
+	if sums, err := s.resident(); err != nil || sums["quire"] < uint64(os.Getpagesize()) || shell.URL() != "http://127.0.0.1:1" {
+		t.Errorf("%v, %v, at %s", sums, err, shell.URL())
+	}
+	if now, err := s.sample(t.Context()); err != nil || now.cpu["quire"] < 0 || len(now.cpu) != 1 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if err := shell.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if sums, err := s.resident(); err != nil || len(sums) != 0 {
+		t.Errorf("of a process that has ended: %v, %v", sums, err)
+	}
+}
