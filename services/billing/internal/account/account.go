@@ -12,7 +12,7 @@ func (f *Fold) account(id uint64) *account {
 	if a == nil {
 		return nil
 	}
-	f.touch(&a.party)
+	f.touch(&a.principal)
 	if a.month != f.month.number {
 		a.roll(f.month, func(s *event.StatementAnswer) {
 			f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(id), s})
@@ -83,13 +83,13 @@ func remaining(limit int64, used uint32) int64 {
 	return max(0, limit-int64(used))
 }
 
-// counted is the counters of a month that is held, nil for an older one.
+// counted are the counters of a month that is held, nil for an older one.
 func (a *account) counted(month uint32) *counters {
 	switch {
 	case month == a.month:
 		return &a.current
 	case month+1 == a.month:
-		return a.previous
+		return a.before()
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 		f.admitAccount(item, h, v)
 	}
 	if v.Decision != event.Decision_ADMITTED {
-		h.party = nil
+		h.principal = nil
 		f.freeHold(h)
 		h = nil
 	} else {
@@ -53,11 +53,11 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	term := f.book.Terms[a.tier][h.key]
 	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, uint32(f.usedBy(item)))
 	v.ResetSeconds = secondsUntil(f.month.end, f.time)
-	if f.refused(&a.party, h, v) {
+	if f.refused(&a.principal, h, v) {
 		return
 	}
 	a = f.account(item.Account)
-	h.party = &a.party
+	h.principal = &a.principal
 	used := a.current.used[h.key]
 	switch {
 	case term.Limit == plan.Unlimited:
@@ -96,7 +96,7 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 	}
 	admitted := len(n.admitted)
 	v.Remaining = int64(max(0, limit-admitted))
-	if f.refused(&n.party, h, v) {
+	if f.refused(&n.principal, h, v) {
 		return
 	}
 	if admitted >= limit {
@@ -110,7 +110,7 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	n = f.network(item.Account)
-	h.party, h.charge = &n.party, event.ChargeSource_CHARGE_QUOTA
+	h.principal, h.charge = &n.principal, event.ChargeSource_CHARGE_QUOTA
 	f.logAdmitted(n)
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = int64(limit - len(n.admitted))
@@ -118,13 +118,13 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 }
 
 func (f *Fold) logAdmitted(n *network) {
-	f.touch(&n.party)
+	f.touch(&n.principal)
 	n.admitted = append(n.admitted, f.time)
 	f.admitted.push(networkTime{f.time, n})
 }
 
 // refused applies the rules that come before any limit.
-func (f *Fold) refused(p *party, h *hold, v *event.Verdict) bool {
+func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	if n := len(p.failures); n > MaxFailures {
 		v.Decision, v.Final = event.Decision_TOO_MANY_FAILURES, true
 		v.RetryAfterSeconds = secondsUntil(p.failures[n-1-MaxFailures]+FailureMillis, f.time)

@@ -1,6 +1,8 @@
 package account
 
 import (
+	"fmt"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -16,7 +18,7 @@ type keptCommand struct {
 func (f *Fold) applyCommands(m Message) error {
 	b := &event.CommandBatch{}
 	if err := b.UnmarshalVT(m.Data); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
 	s := f.source(b.Source)
@@ -108,11 +110,11 @@ func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
 		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
 	}
 	a := &account{
-		party: newParty(id), tier: tier, created: f.time, month: f.month.number, storageSince: f.time, tierThen: tier,
+		principal: newPrincipal(id), tier: tier, created: f.time, month: f.month.number, storageSince: f.time, tierThen: tier,
 	}
-	a.party.account = a
+	a.principal.account = a
 	f.accounts[id] = a
-	f.touch(&a.party)
+	f.touch(&a.principal)
 	if c.Key != nil {
 		f.rotate(a, c.Key)
 	}

@@ -93,7 +93,7 @@ func (f *Fold) tidy(g *grant) {
 // pay takes a price, which the account has, from its grants, and notes from which.
 func (f *Fold) pay(a *account, h *hold, price uint64) {
 	h.charge, h.cost = event.ChargeSource_CHARGE_CREDITS, price
-	a.available -= int64(price)
+	take(f, "available credits", &a.available, int64(price))
 	for _, g := range a.grants {
 		if price == 0 {
 			break
@@ -106,6 +106,9 @@ func (f *Fold) pay(a *account, h *hold, price uint64) {
 		g.refs++
 		price -= part
 		h.use = append(h.use, grantUse{g, part})
+	}
+	if price > 0 {
+		f.fault("the grants lack %d of the available credits", price)
 	}
 }
 
@@ -125,7 +128,7 @@ func (f *Fold) refund(a *account, h *hold, at int64) {
 // release ends the hold's claim on its grants.
 func (f *Fold) release(h *hold) {
 	for _, u := range h.use {
-		u.grant.refs--
+		take(f, "holds of a grant", &u.grant.refs, 1)
 		f.tidy(u.grant)
 	}
 	clear(h.use)
@@ -134,7 +137,7 @@ func (f *Fold) release(h *hold) {
 
 // expire ends the grant that is next in the heap.
 func (f *Fold) expire(g *grant) {
-	f.touch(&g.account.party)
+	f.touch(&g.account.principal)
 	heap.Pop(&f.expiries)
 	g.over = true
 	f.expireRest(g, g.expires)
@@ -147,7 +150,7 @@ func (f *Fold) expireRest(g *grant, at int64) {
 	}
 	rest := int64(g.left)
 	g.left = 0
-	g.account.available -= rest
+	take(f, "available credits", &g.account.available, rest)
 	f.enter(g.account, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -rest, Reason: g.reason,
 	})
@@ -155,7 +158,7 @@ func (f *Fold) expireRest(g *grant, at int64) {
 
 // adjust takes credits that are there away, in the order in which they would be spent.
 func (f *Fold) adjust(a *account, amount uint64) {
-	a.available -= int64(amount)
+	take(f, "available credits", &a.available, int64(amount))
 	for _, g := range slices.Clone(a.grants) {
 		if amount == 0 {
 			break
@@ -168,12 +171,15 @@ func (f *Fold) adjust(a *account, amount uint64) {
 		amount -= part
 		f.tidy(g)
 	}
+	if amount > 0 {
+		f.fault("the grants lack %d of the available credits", amount)
+	}
 }
 
 // enter writes a line of the account's ledger and moves its balance. The caller gives time, type,
 // amount and what else is known.
 func (f *Fold) enter(a *account, e *event.LedgerEntry) {
-	a.settled += e.AmountMicros
+	take(f, "settled credits", &a.settled, -e.AmountMicros) // of a positive amount: adds
 	a.entries++
 	e.Id = string(ledgerID(f.sequence, f.ordinal))
 	f.ordinal++

@@ -36,6 +36,30 @@ const (
 // was given another journal's.
 var ErrGap = errors.New("journal sequence is not the next one")
 
+// ErrUndecodable means that a message can't be decoded. Every fold of the journal skips it.
+var ErrUndecodable = errors.New("message can't be decoded")
+
+// ErrState means that the state contradicts itself: there is less of something than a message takes from it. No journal
+// leads to that; memory that went bad or a mistake of this package does.
+var ErrState = errors.New("state of the fold is wrong")
+
+// take subtracts n, the amount of a hold or grant for example, from the counter that it was added to before. A counter
+// that is smaller keeps its value, which would wrap round otherwise, and Apply fails.
+func take[N int | int64 | uint32 | uint64](f *Fold, name string, counter *N, n N) {
+	if *counter >= n {
+		*counter -= n
+		return
+	}
+	f.fault("%d %s, %d are taken", *counter, name, n)
+}
+
+// fault makes Apply fail with ErrState.
+func (f *Fold) fault(format string, args ...any) {
+	if f.broken == nil {
+		f.broken = fmt.Errorf("fold message %d: %w: %s", f.sequence, ErrState, fmt.Sprintf(format, args...))
+	}
+}
+
 // Kind says what a message holds.
 type Kind uint8
 
@@ -109,12 +133,14 @@ type Fold struct {
 	expiries      expiryHeap
 
 	admitted fifo[networkTime]
-	failures fifo[partyTime]
+	failures fifo[principalTime]
 	kept     map[event.IdempotencyID]*keptCommand
 	keptFifo fifo[*keptCommand]
 
-	dirty []*party
+	dirty []*principal
 	total hash128
+
+	broken error // ErrState; nothing can be folded after it
 
 	ordinal  uint32 // of the next ledger entry of this message
 	effects  Effects
@@ -207,11 +233,15 @@ func (f *Fold) NextDueMillis() int64 {
 	return due
 }
 
-// Apply folds the next message. A message that was folded before changes nothing. One that can't
-// be decoded is counted in the chain and skipped, with an error that is not ErrGap: every fold of
-// this journal does the same, so it is to be reported, not retried. ErrGap changes nothing.
+// Apply folds the next message. A message that was folded before changes nothing. One that can't be decoded counts in
+// the chain and is skipped with ErrUndecodable: every fold of this journal does the same, so the caller reports it and
+// goes on. After any other error it must not go on. ErrGap has changed nothing. After ErrState the fold is of no use:
+// this call has no effects, and each later one returns the error again.
 func (f *Fold) Apply(m Message) (Effects, error) {
 	f.resetEffects()
+	if f.broken != nil {
+		return f.effects, f.broken
+	}
 	if m.Sequence <= f.sequence {
 		return f.effects, nil
 	}
@@ -230,7 +260,11 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	case Prices:
 		err = f.applyPrices(m)
 	case Unknown:
-		err = errors.New("unknown subject")
+		err = fmt.Errorf("%w: unknown subject", ErrUndecodable)
+	}
+	if f.broken != nil {
+		f.resetEffects()
+		return f.effects, f.broken
 	}
 	if err != nil {
 		err = fmt.Errorf("fold message %d: %w", m.Sequence, err)
@@ -269,7 +303,7 @@ func nextChain(chain, digest [sha256.Size]byte) [sha256.Size]byte {
 func (f *Fold) applyUsage(m Message) error {
 	b := &event.UsageBatch{}
 	if err := b.UnmarshalVT(m.Data); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
 	if b.Number == 0 {
@@ -355,7 +389,7 @@ func (f *Fold) verdicts(n int) []*event.Verdict {
 func (f *Fold) applyPrices(m Message) error {
 	book := &event.PriceBook{}
 	if err := book.UnmarshalVT(m.Data); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	f.advance(f.timeOf(m, book.StampMs, book.OffsetMs))
 	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})

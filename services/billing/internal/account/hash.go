@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// hash128 is a sum of hashes mod 2^128: parties can be replaced in it one by one.
+// hash128 is a sum of hashes mod 2^128: principals can be replaced in it one by one.
 type hash128 struct{ high, low uint64 }
 
 func (a hash128) plus(b hash128) hash128 {
@@ -34,7 +34,7 @@ func hashOf(tag byte, data []byte) hash128 {
 }
 
 // StateHash stands for the whole state, the chain over the messages included: folds with equal
-// hashes have folded the same messages and come to the same state. Only parties that have changed
+// hashes have folded the same messages and come to the same state. It is ErrState after Apply returned that. Only principals that have changed
 // since the last call are encoded and hashed again.
 func (f *Fold) StateHash() ([16]byte, error) {
 	hash, _, err := f.hash()
@@ -42,6 +42,9 @@ func (f *Fold) StateHash() ([16]byte, error) {
 }
 
 func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
+	if f.broken != nil {
+		return hash, nil, f.broken
+	}
 	if _, err := f.Clean(len(f.dirty)); err != nil {
 		return hash, nil, err
 	}
@@ -54,7 +57,7 @@ func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
 	return hash, global, nil
 }
 
-// Clean encodes and hashes up to n of the parties that have changed, and returns how many are left.
+// Clean encodes and hashes up to n of the principals that have changed, and returns how many are left.
 // It changes no decision and no hash: it does part of the work of StateHash or Image beforehand.
 func (f *Fold) Clean(n int) (left int, err error) {
 	n = min(n, len(f.dirty))
@@ -82,7 +85,7 @@ func (f *Fold) Clean(n int) (left int, err error) {
 	return len(f.dirty), nil
 }
 
-func (p *party) encode() ([]byte, error) {
+func (p *principal) encode() ([]byte, error) {
 	if p.account != nil {
 		return event.Encode(p.account.state())
 	}
@@ -96,16 +99,16 @@ const (
 )
 
 // Image is the whole state at one sequence, for a snapshot. It shares nothing that changes with the
-// fold, and to take it costs little: what the parties encode to is kept from when they were hashed.
+// fold, and to take it costs little: what the principals encode to is kept from when they were hashed.
 type Image struct {
 	Sequence uint64
 	Hash     [16]byte
 
 	global             []byte
-	accounts, networks []imageParty
+	accounts, networks []imagePrincipal
 }
 
-type imageParty struct {
+type imagePrincipal struct {
 	id   uint64
 	data []byte
 }
@@ -117,13 +120,13 @@ func (f *Fold) Image() (*Image, error) {
 		return nil, err
 	}
 	i := &Image{Sequence: f.sequence, Hash: hash, global: global}
-	i.accounts = make([]imageParty, 0, len(f.accounts))
+	i.accounts = make([]imagePrincipal, 0, len(f.accounts))
 	for id, a := range f.accounts { // sorted in Encode
-		i.accounts = append(i.accounts, imageParty{id, a.encoded})
+		i.accounts = append(i.accounts, imagePrincipal{id, a.encoded})
 	}
-	i.networks = make([]imageParty, 0, len(f.networks))
+	i.networks = make([]imagePrincipal, 0, len(f.networks))
 	for id, n := range f.networks {
-		i.networks = append(i.networks, imageParty{id, n.encoded})
+		i.networks = append(i.networks, imagePrincipal{id, n.encoded})
 	}
 	return i, nil
 }
@@ -132,16 +135,16 @@ func (f *Fold) Image() (*Image, error) {
 // equal bytes.
 func (i *Image) Encode() []byte {
 	size := len(i.global)
-	for _, list := range [][]imageParty{i.accounts, i.networks} {
-		slices.SortFunc(list, func(a, b imageParty) int { return cmp.Compare(a.id, b.id) })
+	for _, list := range [][]imagePrincipal{i.accounts, i.networks} {
+		slices.SortFunc(list, func(a, b imagePrincipal) int { return cmp.Compare(a.id, b.id) })
 		for _, p := range list {
 			size += len(p.data) + 1 + binary.MaxVarintLen32
 		}
 	}
 	// Encoded messages one behind the other are one message with all their fields.
 	out := append(make([]byte, 0, size), i.global...)
-	out = appendParties(out, accountsField, i.accounts)
-	return appendParties(out, networksField, i.networks)
+	out = appendPrincipals(out, accountsField, i.accounts)
+	return appendPrincipals(out, networksField, i.networks)
 }
 
 // Numbers of BillingState's fields; both and their wire type fit into one byte of tag.
@@ -151,7 +154,7 @@ const (
 	bytesType     = 2
 )
 
-func appendParties(out []byte, field byte, list []imageParty) []byte {
+func appendPrincipals(out []byte, field byte, list []imagePrincipal) []byte {
 	for _, p := range list {
 		out = append(out, field<<3|bytesType)
 		out = binary.AppendUvarint(out, uint64(len(p.data)))

@@ -22,9 +22,10 @@ func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*eve
 	c := *original
 	c.roll(monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) }, f.bookAt)
 	c.integrate(at)
+	c.available = 0
 	for _, g := range c.grants {
-		if g.expires != 0 && g.expires <= at && !g.over {
-			c.available -= int64(g.left)
+		if g.expires == 0 || g.expires > at {
+			c.available += int64(g.left)
 		}
 	}
 	return &c, closed

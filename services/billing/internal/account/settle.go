@@ -26,7 +26,7 @@ func (f *Fold) settle(item *event.Settlement) {
 	case item.Result == event.Result_SERVED:
 		f.serve(h, f.time, false)
 	default:
-		p := h.party
+		p := h.principal
 		f.void(h, f.time, false)
 		if item.Failed {
 			f.fail(p)
@@ -37,7 +37,7 @@ func (f *Fold) settle(item *event.Settlement) {
 
 // serve makes an open hold final.
 func (f *Fold) serve(h *hold, at int64, timedOut bool) {
-	p := h.party
+	p := h.principal
 	f.touch(p)
 	f.removeOpen(h)
 	if p.account != nil {
@@ -62,7 +62,7 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 
 // void gives an open hold back.
 func (f *Fold) void(h *hold, at int64, timedOut bool) {
-	p := h.party
+	p := h.principal
 	f.touch(p)
 	f.removeOpen(h)
 	f.giveBack(h, at)
@@ -81,7 +81,7 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 
 // giveBack undoes what an admission took. The ledger's balance must hold the price.
 func (f *Fold) giveBack(h *hold, at int64) {
-	p := h.party
+	p := h.principal
 	if n := p.network; n != nil {
 		if i, found := slices.BinarySearch(n.admitted, h.time); found {
 			n.admitted = slices.Delete(n.admitted, i, i+1)
@@ -90,10 +90,10 @@ func (f *Fold) giveBack(h *hold, at int64) {
 	}
 	a := p.account
 	if c := a.counted(h.month); c != nil {
-		c.used[h.key]--
+		take(f, "used requests", &c.used[h.key], 1)
 		if h.charge == event.ChargeSource_CHARGE_CREDITS {
-			c.overage[h.key]--
-			c.spent[h.key] -= h.cost
+			take(f, "overage requests", &c.overage[h.key], 1)
+			take(f, "spent credits", &c.spent[h.key], h.cost)
 		}
 	}
 	f.refund(a, h, at)
@@ -113,7 +113,7 @@ func (f *Fold) timeOut(h *hold) {
 // settleLate takes a settlement of a hold that is closed already. The first one counts, but one
 // that comes after a time-out still wins.
 func (f *Fold) settleLate(item *event.Settlement, h *hold) {
-	p := h.party
+	p := h.principal
 	if p.account != nil {
 		f.account(p.id) // brings the months up to date
 	}
@@ -141,7 +141,7 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 
 // takeBack voids what a time-out had served; the charge is in the ledger already.
 func (f *Fold) takeBack(h *hold) {
-	if a := h.party.account; a != nil && h.cost > 0 {
+	if a := h.principal.account; a != nil && h.cost > 0 {
 		f.enter(a, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(h.key),
 			AmountMicros: int64(h.cost), RequestId: slices.Clone(h.request[:]), Reason: "request failed",
@@ -160,9 +160,9 @@ func (f *Fold) settleUnknown(item *event.Settlement) {
 		f.chargeAnew(item)
 	case item.Result == event.Result_VOID && item.Failed:
 		if item.Anonymous {
-			f.fail(&f.network(item.Account).party)
+			f.fail(&f.network(item.Account).principal)
 		} else if a := f.account(item.Account); a != nil {
-			f.fail(&a.party)
+			f.fail(&a.principal)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 			f.logAdmitted(n)
 			status = SettlementServed
 		}
-		f.reap(&n.party)
+		f.reap(&n.principal)
 		f.traceSettled(request, status)
 		return
 	}
@@ -191,7 +191,7 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 		return
 	}
 	h := f.newHold()
-	h.request, h.key, h.party = request, key, &a.party
+	h.request, h.key, h.principal = request, key, &a.principal
 	term := f.book.Terms[a.tier][key]
 	used := int64(a.current.used[key])
 	switch {

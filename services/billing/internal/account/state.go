@@ -91,7 +91,7 @@ func (n *network) state() *event.NetworkState {
 	}
 }
 
-// states lists a party's holds.
+// states lists a principal's holds.
 func (l *holdList) states() []*event.HoldState {
 	if l.count == 0 {
 		return nil
@@ -114,15 +114,15 @@ func (l *holdList) states() []*event.HoldState {
 	return list
 }
 
-// errState says that a snapshot is not one that an Image made.
-var errState = errors.New("snapshot is damaged")
+// errSnapshot means that a snapshot is not one that an Image made.
+var errSnapshot = errors.New("snapshot is damaged")
 
 // Restore makes the fold that an Image was taken of. It keeps the answers, books and outcomes of
 // s. That the state is whole is for the caller to see, by StateHash.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()
 	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) {
-		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d", errState, len(s.Chain), len(s.LastDigest))
+		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d", errSnapshot, len(s.Chain), len(s.LastDigest))
 	}
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
@@ -139,7 +139,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	}
 	for _, c := range s.Commands {
 		if len(c.IdempotencyId) != 16 {
-			return nil, fmt.Errorf("%w: idempotency id of %d bytes", errState, len(c.IdempotencyId))
+			return nil, fmt.Errorf("%w: idempotency id of %d bytes", errSnapshot, len(c.IdempotencyId))
 		}
 		k := &keptCommand{id: event.IdempotencyID(c.IdempotencyId), body: c.BodyHash, time: c.TimeMs, outcome: c.Outcome}
 		f.kept[k.id] = k
@@ -160,22 +160,22 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	return f, nil
 }
 
-// restorer gathers what is ordered over all parties.
+// restorer gathers what is ordered over all principals.
 type restorer struct {
 	open, closed []*hold
 	admitted     []networkTime
-	failures     []partyTime
+	failures     []principalTime
 }
 
 func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	a := &account{
-		party: newParty(s.Account), tier: plan.Tier(s.Tier), created: s.CreatedMs, keyVersion: s.KeyVersion,
+		principal: newPrincipal(s.Account), tier: plan.Tier(s.Tier), created: s.CreatedMs, keyVersion: s.KeyVersion,
 		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
 	}
-	a.party.account = a
+	a.principal.account = a
 	if len(s.Months) == 0 || !validTier(a.tier) {
-		return fmt.Errorf("%w: account %d", errState, s.Account)
+		return fmt.Errorf("%w: account %d", errSnapshot, s.Account)
 	}
 	a.month, a.tierThen = s.Months[0].Month, a.tier
 	a.current.restore(s.Months[0])
@@ -195,7 +195,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		f.addGrant(grant)
 	}
 	f.accounts[a.id] = a
-	return f.restoreParty(&a.party, s.Holds, s.Closed, s.FailuresMs, r)
+	return f.restorePrincipal(&a.principal, s.Holds, s.Closed, s.FailuresMs, r)
 }
 
 func (c *counters) restore(s *event.MonthState) {
@@ -214,14 +214,14 @@ func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
 	for _, t := range n.admitted {
 		r.admitted = append(r.admitted, networkTime{t, n})
 	}
-	return f.restoreParty(&n.party, s.Holds, s.Closed, s.FailuresMs, r)
+	return f.restorePrincipal(&n.principal, s.Holds, s.Closed, s.FailuresMs, r)
 }
 
-func (f *Fold) restoreParty(p *party, open, closed []*event.HoldState, failures []int64, r *restorer) error {
+func (f *Fold) restorePrincipal(p *principal, open, closed []*event.HoldState, failures []int64, r *restorer) error {
 	f.touch(p)
 	p.failures = slices.Clone(failures)
 	for _, t := range p.failures {
-		r.failures = append(r.failures, partyTime{t, p})
+		r.failures = append(r.failures, principalTime{t, p})
 	}
 	for _, s := range open {
 		h, err := restoreHold(p, s)
@@ -240,26 +240,26 @@ func (f *Fold) restoreParty(p *party, open, closed []*event.HoldState, failures 
 	return nil
 }
 
-func restoreHold(p *party, s *event.HoldState) (*hold, error) {
+func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 	key := plan.QuotaKey(s.QuotaKey)
 	if len(s.RequestId) != 16 || !key.Valid() {
-		return nil, fmt.Errorf("%w: hold %x", errState, s.RequestId)
+		return nil, fmt.Errorf("%w: hold %x", errSnapshot, s.RequestId)
 	}
 	h := &hold{
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
-		timedOut: s.TimedOut, party: p,
+		timedOut: s.TimedOut, principal: p,
 	}
 	if len(s.IdempotencyId) == 16 {
 		h.idempotency, h.hasIdempotency = event.IdempotencyID(s.IdempotencyId), true
 	}
 	for _, u := range s.Grants {
 		if p.account == nil {
-			return nil, fmt.Errorf("%w: hold %x of a network took credits", errState, s.RequestId)
+			return nil, fmt.Errorf("%w: hold %x of a network took credits", errSnapshot, s.RequestId)
 		}
 		i := slices.IndexFunc(p.account.grants, func(g *grant) bool { return g.id == u.Grant })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: hold %x took from grant %d, which is gone", errState, s.RequestId, u.Grant)
+			return nil, fmt.Errorf("%w: hold %x took from grant %d, which is gone", errSnapshot, s.RequestId, u.Grant)
 		}
 		g := p.account.grants[i]
 		g.refs++
@@ -268,13 +268,13 @@ func restoreHold(p *party, s *event.HoldState) (*hold, error) {
 	return h, nil
 }
 
-// relink puts what was gathered into the orders that hold over all parties. Where times are equal
+// relink puts what was gathered into the orders that hold over all principals. Where times are equal
 // the order has no effect.
 func (f *Fold) relink(r *restorer) {
 	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
 	for _, h := range r.closed {
 		f.closed.push(h)
-		h.party.closed.push(h)
+		h.principal.closed.push(h)
 		f.byRequest[h.request] = h
 		if h.hasIdempotency {
 			f.byIdempotency[h.idempotency] = h
@@ -286,7 +286,7 @@ func (f *Fold) relink(r *restorer) {
 	}
 	slices.SortStableFunc(r.admitted, func(a, b networkTime) int { return cmp.Compare(a.time, b.time) })
 	f.admitted.items = r.admitted
-	slices.SortStableFunc(r.failures, func(a, b partyTime) int { return cmp.Compare(a.time, b.time) })
+	slices.SortStableFunc(r.failures, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
 	f.failures.items = r.failures
 }
 

@@ -181,10 +181,10 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	p.mu.Lock()
 	effects, err := p.fold.Apply(message)
 	p.mu.Unlock()
-	if errors.Is(err, account.ErrGap) {
-		return err
-	}
 	if err != nil {
+		if !errors.Is(err, account.ErrUndecodable) {
+			return err
+		}
 		// Every fold of this journal skips it. It is an incident all the same.
 		p.log.Error("a message of the journal can't be folded and is skipped", "sequence", m.Sequence, "error", err)
 		p.deps.Metrics.skipped.Inc()

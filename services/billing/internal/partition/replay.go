@@ -61,7 +61,7 @@ func (p *Partition) find(ctx context.Context, request event.RequestID, last uint
 		if trace.Answer() == nil && m.Time.After(latest) || trace.Done(fold) {
 			return errEnough
 		}
-		if _, err := fold.Apply(p.message(m)); errors.Is(err, account.ErrGap) {
+		if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
 		return nil
@@ -163,7 +163,7 @@ func (p *Partition) auditOnce(ctx context.Context) (*event.AuditAnswer, error) {
 	}
 	fold := account.New()
 	err = p.journal.Replay(ctx, 0, at, func(m journal.Message) error {
-		if _, err := fold.Apply(p.message(m)); errors.Is(err, account.ErrGap) {
+		if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
 		return nil

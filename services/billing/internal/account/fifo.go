@@ -1,0 +1,31 @@
+package account
+
+import "slices"
+
+// fifo is a queue. Its memory is given back as it is emptied.
+type fifo[T any] struct {
+	items []T
+	head  int
+}
+
+func (q *fifo[T]) len() int { return len(q.items) - q.head }
+func (q *fifo[T]) first() T { return q.items[q.head] }
+func (q *fifo[T]) push(item T) {
+	q.items = append(q.items, item)
+}
+
+func (q *fifo[T]) pop() T {
+	var none T
+	item := q.items[q.head]
+	q.items[q.head] = none
+	q.head++
+	if q.head >= 64 && q.head*2 >= len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+		if cap(q.items) > 1024 && n < cap(q.items)/8 {
+			q.items = slices.Clone(q.items)
+		}
+	}
+	return item
+}

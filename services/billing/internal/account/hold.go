@@ -1,0 +1,148 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// hold is an admission that waits for its settlement, or a closed one that is remembered.
+type hold struct {
+	request        event.RequestID
+	idempotency    event.IdempotencyID
+	hasIdempotency bool
+	write          bool
+	timedOut       bool
+	key            plan.QuotaKey
+	charge         event.ChargeSource
+	result         event.Result // of closed ones
+	month          uint32       // that it is counted in
+	index          uint32       // position in its batch
+	sequence       uint64
+	time           int64
+	closedAt       int64
+	cost           uint64
+	principal      *principal
+	use            []grantUse // empty but for the charges to credits
+	links          [2]holdLink
+}
+
+type grantUse struct {
+	grant  *grant
+	amount uint64
+}
+
+type holdLink struct{ prev, next *hold }
+
+type linkKind uint8
+
+const (
+	linkGlobal linkKind = iota
+	linkPrincipal
+)
+
+// holdList is a linked list through the holds themselves: to take one out costs nothing to find.
+type holdList struct {
+	kind       linkKind
+	head, tail *hold
+	count      int
+}
+
+func (l *holdList) push(h *hold) {
+	h.links[l.kind] = holdLink{prev: l.tail}
+	if l.tail != nil {
+		l.tail.links[l.kind].next = h
+	} else {
+		l.head = h
+	}
+	l.tail = h
+	l.count++
+}
+
+func (f *Fold) remove(l *holdList, h *hold) {
+	at := h.links[l.kind]
+	if at.prev != nil {
+		at.prev.links[l.kind].next = at.next
+	} else {
+		l.head = at.next
+	}
+	if at.next != nil {
+		at.next.links[l.kind].prev = at.prev
+	} else {
+		l.tail = at.prev
+	}
+	h.links[l.kind] = holdLink{}
+	take(f, "holds of a list", &l.count, 1)
+}
+
+func (h *hold) after() *hold { return h.links[linkPrincipal].next }
+
+// newHold takes one from the free list: holds come and go with every request.
+func (f *Fold) newHold() *hold {
+	h := f.free
+	if h == nil {
+		return &hold{}
+	}
+	f.free = h.links[linkGlobal].next
+	use := h.use[:0]
+	*h = hold{use: use}
+	return h
+}
+
+func (f *Fold) freeHold(h *hold) {
+	clear(h.use)
+	h.links[linkGlobal] = holdLink{next: f.free}
+	f.free = h
+}
+
+// addOpen enters an open hold everywhere it is found by.
+func (f *Fold) addOpen(h *hold) {
+	p := h.principal
+	f.open.push(h)
+	p.open.push(h)
+	p.openBy[h.key]++
+	if h.charge == event.ChargeSource_CHARGE_CREDITS {
+		p.openPaid++
+	}
+	f.byRequest[h.request] = h
+	if h.hasIdempotency {
+		f.byIdempotency[h.idempotency] = h
+	}
+}
+
+// removeOpen takes a hold out of the lists of open ones. The indexes still find it.
+func (f *Fold) removeOpen(h *hold) {
+	p := h.principal
+	f.remove(&f.open, h)
+	f.remove(&p.open, h)
+	take(f, "open holds of a quota key", &p.openBy[h.key], 1)
+	if h.charge == event.ChargeSource_CHARGE_CREDITS {
+		take(f, "open paid holds", &p.openPaid, 1)
+	}
+}
+
+// remember keeps a closed hold for a while.
+func (f *Fold) remember(h *hold, result event.Result, at int64) {
+	h.result, h.closedAt = result, at
+	f.closed.push(h)
+	h.principal.closed.push(h)
+}
+
+// forget lets go of a remembered hold.
+func (f *Fold) forget(h *hold) {
+	p := h.principal
+	f.touch(p)
+	f.remove(&f.closed, h)
+	f.remove(&p.closed, h)
+	f.drop(h)
+	f.reap(p)
+}
+
+// drop takes a closed hold out of the indexes and gives its memory back.
+func (f *Fold) drop(h *hold) {
+	delete(f.byRequest, h.request)
+	if h.hasIdempotency && f.byIdempotency[h.idempotency] == h {
+		delete(f.byIdempotency, h.idempotency)
+	}
+	f.release(h)
+	f.freeHold(h)
+}

@@ -1,0 +1,145 @@
+package account
+
+import (
+	"slices"
+
+	"quire.dev/pkg/plan"
+)
+
+// principal is what an account and a keyless network have in common.
+type principal struct {
+	id       uint64
+	account  *account // one of the two
+	network  *network
+	open     holdList
+	closed   holdList // remembered
+	failures []int64  // times of the failed calls in the last minute
+	dirty    bool
+	gone     bool
+	hash     hash128 // of the state when it was last not dirty
+	encoded  []byte  // that state; replaced, never changed
+	openBy   [plan.KeyCount]uint32
+	openPaid uint32 // open holds that credits paid
+}
+
+type account struct {
+	principal
+	tier        plan.Tier
+	created     int64
+	keyVersion  uint32
+	fingerprint uint64
+	keyPrefix   string
+	keyCreated  int64
+
+	month     uint32 // number of the month that current counts
+	current   counters
+	previous  *counters // nil: all zero
+	tierThen  plan.Tier // at the end of the previous month
+	grants    []*grant  // in the order in which they are spent
+	available int64     // what the grants have left
+	settled   int64     // the ledger's balance: what is available and what open holds have taken
+	entries   uint64    // in the ledger
+
+	storageBytes uint64
+	storageSince int64 // up to when it is in the integrals
+}
+
+// counters are one month's. Every counted request is in used, those that credits paid in overage too.
+type counters struct {
+	used, overage, waived [plan.KeyCount]uint32
+	spent                 [plan.KeyCount]uint64
+	byteMillis            uint128
+}
+
+func (c *counters) zero() bool { return c == nil || *c == counters{} }
+
+type network struct {
+	principal
+	admitted []int64 // times of what was admitted in the window, oldest first
+}
+
+type networkTime struct {
+	time    int64
+	network *network
+}
+
+type principalTime struct {
+	time      int64
+	principal *principal
+}
+
+func newPrincipal(id uint64) principal {
+	return principal{id: id, open: holdList{kind: linkPrincipal}, closed: holdList{kind: linkPrincipal}}
+}
+
+func (f *Fold) network(id uint64) *network {
+	n := f.networks[id]
+	if n == nil {
+		n = &network{principal: newPrincipal(id)}
+		n.principal.network = n
+		f.networks[id] = n
+	}
+	return n
+}
+
+// touch notes that the principal is about to change.
+func (f *Fold) touch(p *principal) {
+	if !p.dirty {
+		p.dirty = true
+		f.dirty = append(f.dirty, p)
+	}
+}
+
+// reap forgets a network of which nothing is left.
+func (f *Fold) reap(p *principal) {
+	n := p.network
+	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || p.open.count > 0 || p.closed.count > 0 {
+		return
+	}
+	f.touch(p)
+	p.gone = true
+	delete(f.networks, p.id)
+}
+
+// fail counts a failed call.
+func (f *Fold) fail(p *principal) {
+	f.touch(p)
+	p.failures = append(p.failures, f.time)
+	f.failures.push(principalTime{f.time, p})
+}
+
+func (f *Fold) trimFailures(at principalTime) {
+	p := at.principal
+	if p.gone || len(p.failures) == 0 || p.failures[0] > at.time {
+		return
+	}
+	f.touch(p)
+	p.failures = dropUntil(p.failures, at.time)
+	f.reap(p)
+}
+
+// trimAdmitted takes what has left the rolling window out of the networks' logs.
+func (f *Fold) trimAdmitted() {
+	if f.book == nil {
+		return
+	}
+	for f.admitted.len() > 0 && f.admitted.first().time+f.book.AnonymousWindowMillis <= f.time {
+		at := f.admitted.pop()
+		n := at.network
+		if n.gone || len(n.admitted) == 0 || n.admitted[0] > at.time {
+			continue
+		}
+		f.touch(&n.principal)
+		n.admitted = dropUntil(n.admitted, at.time)
+		f.reap(&n.principal)
+	}
+}
+
+// dropUntil removes the times that are not after last.
+func dropUntil(times []int64, last int64) []int64 {
+	n := 0
+	for n < len(times) && times[n] <= last {
+		n++
+	}
+	return slices.Delete(times, 0, n)
+}
