@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// account is one that New made, and what its calls may have cost it.
+// account is one that New made, with its calls.
 type account struct {
 	name, id, key string
 
@@ -21,17 +21,16 @@ type account struct {
 	tallies map[string]*tally // by quota key
 }
 
-// tally bounds how many calls may be counted under a quota key.
+// tally bounds the number of calls that Quire may count under a quota key.
 type tally struct {
-	acked       atomic.Int64 // answered with 2xx: they are counted
-	unknown     atomic.Int64 // they may be
-	unavailable atomic.Int64 // answered with 503: they are not, but are worth a mention
-	// void says that calls without an answer are not counted once their holds are closed, since they can
-	// only have failed.
+	acked       atomic.Int64 // answered with 2xx, so counted
+	unknown     atomic.Int64 // without an answer, so perhaps counted
+	unavailable atomic.Int64 // answered with 503, so not counted
+	// void says that calls without an answer are not counted once their holds are closed, since these calls can only fail.
 	void bool
 }
 
-// meter counts an answer. Without an answer that says what became of a call, it may have been counted.
+// meter adds an answer to the tally of a quota key.
 func (a *account) meter(quotaKey string, ans *answer) {
 	t := a.tally(quotaKey)
 	switch ans.outcome() {
@@ -59,14 +58,13 @@ func (a *account) tally(quotaKey string) *tally {
 	return t
 }
 
-// newAccount makes an account by the admin API.
-func (l *Load) newAccount(ctx context.Context, tier string) (*account, error) {
+// newAccount makes an account by the admin API. name is for findings.
+func (l *Load) newAccount(ctx context.Context, name, tier string) (*account, error) {
 	number := l.next()
-	body := fmt.Appendf(nil, `{"email":"load-%s-%d@example.org","tier":%q}`, l.run, number, tier)
 	a, err := l.sure(ctx, call{
-		kind: Admin, method: http.MethodPost, path: "/api/admin/accounts", body: body, contentType: typeJSON,
-		admin: true, idempotency: l.newKey(), home: int(number),
-	}, nil)
+		kind: Admin, method: http.MethodPost, path: "/api/admin/accounts", admin: true, idempotency: l.newKey(), home: int(number),
+		body: fmt.Appendf(nil, `{"email":"load-%s-%d@example.org","tier":%q}`, l.run, number, tier),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +75,15 @@ func (l *Load) newAccount(ctx context.Context, tier string) (*account, error) {
 	if err := json.Unmarshal(a.body, &made); err != nil || made.Account.ID == "" || made.APIKey == "" {
 		return nil, fmt.Errorf("load: no account in %s", a)
 	}
-	return &account{id: made.Account.ID, key: made.APIKey, tallies: map[string]*tally{}}, nil
+	return &account{name: name, id: made.Account.ID, key: made.APIKey, tallies: map[string]*tally{}}, nil
 }
 
-// makeAnchor makes a quick paste that stays as it is.
+// makeAnchor makes a quick paste that is never changed, and returns its id.
 func (l *Load) makeAnchor(ctx context.Context, a *account) (string, error) {
 	made, err := l.sure(ctx, call{
 		kind: Lite, method: http.MethodPost, path: "/api/dev/paste-lite/create", body: []byte(`{"content":"an anchor"}`),
-		contentType: typeJSON, key: a.key, idempotency: l.newKey(),
-	}, nil)
+		key: a.key, idempotency: l.newKey(),
+	})
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +91,7 @@ func (l *Load) makeAnchor(ctx context.Context, a *account) (string, error) {
 	return made.id(), nil
 }
 
-// usage is what of an account's month is checked.
+// usage is the part of an account's month that is checked.
 type usage struct {
 	base   int
 	Period struct{ Start string }
@@ -116,7 +114,7 @@ func (l *Load) usage(ctx context.Context, id string, base int) (*usage, error) {
 	return u, nil
 }
 
-// check holds the usage to the tallies. A quota key without a tally must be at 0.
+// check compares the usage with the tallies. A quota key without a tally must be at 0.
 func (a *account) check(u *usage, settled bool, f *findings) {
 	for _, quotaKey := range slices.Sorted(maps.Keys(u.Usage)) {
 		t := a.tally(quotaKey)
@@ -125,13 +123,13 @@ func (a *account) check(u *usage, settled bool, f *findings) {
 			high = low
 		}
 		if used < low || used > high {
-			f.note("wrong counts", "%s of %s account %s through base %d: %d calls were acknowledged, %d had no answer (and %d were 503, which is not counted), so that %d to %d are to be counted and %d are",
-				quotaKey, a.name, a.id, u.base, low, t.unknown.Load(), t.unavailable.Load(), low, high, used)
+			f.note(wrongCounts, "%s of %s account %s through base %d: %d counted, want %d to %d: %d calls acknowledged, %d without an answer, %d answered 503",
+				quotaKey, a.name, a.id, u.base, used, low, high, low, t.unknown.Load(), t.unavailable.Load())
 		}
 	}
 }
 
-// micros reads an amount of credits as the contract writes it, with six places, in millionths.
+// micros reads an amount of credits in the form of docs/api.md, Money, which has six places. It returns millionths.
 func micros(text string) (int64, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	v, err := strconv.ParseInt(whole+fraction, 10, 64)
@@ -139,13 +137,4 @@ func micros(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is no amount of credits", text)
 	}
 	return v, nil
-}
-
-// formatMicros writes what micros reads.
-func formatMicros(v int64) string {
-	sign := ""
-	if v < 0 {
-		sign, v = "-", -v
-	}
-	return fmt.Sprintf("%s%d.%06d", sign, v/1_000_000, v%1_000_000)
 }

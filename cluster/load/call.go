@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 const (
@@ -18,19 +21,16 @@ const (
 	headerSource      = "X-Charge-Source"
 	headerCost        = "X-Credits-Cost"
 
-	typeJSON  = "application/json"
-	typeBytes = "application/octet-stream"
-
 	codeInFlight   = "idempotency_in_flight"
 	codeInvalidKey = "invalid_api_key"
 	codeFailures   = "too_many_failures"
 	codeExhausted  = "quota_exhausted"
 	codeUpgrade    = "plan_upgrade_required"
 
-	awayTime   = time.Second           // that clients keep away from a base that did not answer
-	failPause  = 20 * time.Millisecond // that keeps a client that fails from spinning
+	awayTime   = time.Second           // that clients avoid a base that did not answer
+	failPause  = 20 * time.Millisecond // of a client after a failure, so that it does not spin
 	maxAnswer  = 64 << 20
-	shownBytes = 200
+	shownBytes = 200 // of an answer in an error
 )
 
 // call is one request.
@@ -38,73 +38,78 @@ type call struct {
 	kind        Kind
 	method      string
 	path        string // with its query
-	body        []byte
-	contentType string
-	key         string // x-api-key
+	body        []byte // JSON, unless binary is set
+	binary      bool
+	key         string // API key
 	admin       bool   // with the admin token
 	cookie      string
-	idempotency string
+	idempotency string // key
 	ifMatch     string
 	home        int  // the base that the client prefers
-	only        bool // no other will do
+	only        bool // no other base may be used
 	timeout     time.Duration
 }
 
-// answer is what came of a call.
+// answer is the result of a call.
 type answer struct {
-	what   string
+	call   string // method and path
 	base   int
-	status int   // 0: none came
-	err    error // why none came
-	unsent bool  // no connection was made: the call can't have been counted
+	status int   // 0: no answer came
+	err    error // why no answer came
+	unsent bool  // no connection was made, so the call can't have been counted
 	header http.Header
 	body   []byte
 	code   string
 }
 
-// outcome is what an answer says of the call's effect.
+// outcome is what an answer says about the effect of its call.
 type outcome int
 
 const (
 	ackedOutcome       outcome = iota // 2xx
-	refusedOutcome                    // any other answer
-	unavailableOutcome                // 503, or nothing was sent: it has not happened
-	unknownOutcome                    // 504, or no answer: it may have happened
+	refusedOutcome                    // any answer but those below
+	unavailableOutcome                // 503, or nothing was sent: the call had no effect
+	unknownOutcome                    // 504, or no answer: the call may have had an effect
 )
 
 func (a *answer) outcome() outcome {
 	switch {
-	case a.status/100 == 2:
+	case a.acked():
 		return ackedOutcome
-	case a.status == 0 && a.unsent, a.status == http.StatusServiceUnavailable && a.code == "unavailable":
+	case a.status == 0 && a.unsent, a.is(http.StatusServiceUnavailable, "unavailable"):
 		return unavailableOutcome
-	case a.status == 0, a.status == http.StatusGatewayTimeout && a.code == "outcome_unknown":
+	case a.status == 0, a.is(http.StatusGatewayTimeout, "outcome_unknown"):
 		return unknownOutcome
 	}
 	return refusedOutcome
 }
 
-// is tells whether the answer is a refusal of that status and code.
+func (a *answer) acked() bool { return a.status/100 == 2 }
+
+// is reports whether the answer is an error of that status and code.
 func (a *answer) is(status int, code string) bool { return a.status == status && a.code == code }
 
-// overFailed tells whether it is refused for other calls' failures.
+// overFailed reports whether the call was refused because too many others failed.
 func (a *answer) overFailed() bool { return a.is(http.StatusTooManyRequests, codeFailures) }
+
+// inFlight reports whether an earlier call under the Idempotency-Key has no outcome yet.
+func (a *answer) inFlight() bool { return a.is(http.StatusConflict, codeInFlight) }
 
 func (a *answer) String() string {
 	if a.status == 0 {
-		return fmt.Sprintf("%s at base %d: %v", a.what, a.base, a.err)
+		return fmt.Sprintf("%s at base %d: %v", a.call, a.base, a.err)
 	}
-	return fmt.Sprintf("%s at base %d: %d %.*q, request %s", a.what, a.base, a.status, shownBytes, a.body, a.header.Get("X-Request-Id"))
+	return fmt.Sprintf("%s at base %d: %d %.*q, request %s", a.call, a.base, a.status, shownBytes, a.body, a.header.Get("X-Request-Id"))
 }
 
-// id is the one that a creation answers with.
+// id is the id in the answer to a creation.
 func (a *answer) id() string {
 	var body struct{ ID string }
-	_ = json.Unmarshal(a.body, &body) // an answer without an id is one with a wrong id
+	_ = json.Unmarshal(a.body, &body) // without an id it is empty, which is a wrong id
 	return body.ID
 }
 
-// pick is the base for a call: the client's own, or another while that does not answer.
+// pick returns the base for a call: the one that the client prefers, or another one while that does not answer.
 func (l *Load) pick(c *call) (int, string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -121,7 +126,8 @@ func (l *Load) pick(c *call) (int, string) {
 	return home, l.bases[home]
 }
 
-func (l *Load) away(base int) {
+// avoid keeps clients away from a base for a while.
+func (l *Load) avoid(base int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if base < len(l.down) {
@@ -129,20 +135,16 @@ func (l *Load) away(base int) {
 	}
 }
 
-// once is a body that the transport can't send twice by itself: a call is counted by how often it was sent.
+// once is a body that the transport can't send a second time by itself, so that the number of requests is known.
 type once struct{ io.Reader }
 
 func (once) Close() error { return nil }
 
-// send sends a call once, and does not end with ctx: what has begun is waited for.
+// send sends a call once. It does not end with ctx: a call that was sent is waited for.
 func (l *Load) send(ctx context.Context, c call) *answer {
 	base, url := l.pick(&c)
-	a := &answer{what: c.method + " " + c.path, base: base}
-	timeout := c.timeout
-	if timeout == 0 {
-		timeout = l.cfg.Timeout
-	}
-	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	a := &answer{call: c.method + " " + c.path, base: base}
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(c.timeout, l.cfg.Timeout))
 	defer cancel()
 	req, err := http.NewRequestWithContext(inner, c.method, url+c.path, once{bytes.NewReader(c.body)})
 	if err != nil {
@@ -151,19 +153,18 @@ func (l *Load) send(ctx context.Context, c call) *answer {
 	}
 	req.ContentLength = int64(len(c.body))
 	if len(c.body) == 0 && c.method == http.MethodPost {
-		req.Body = http.NoBody // else it would be sent in chunks
+		req.Body = http.NoBody // without this it would be sent in chunks
 	}
 	l.setHeaders(req, &c)
 	if err := l.exchange(req, a); err != nil {
 		var op *net.OpError
 		a.status, a.err, a.unsent = 0, err, errors.As(err, &op) && op.Op == "dial"
-		l.away(base)
+		l.avoid(base)
 	}
-	l.clock.count(c.kind, base, a.outcome())
-	switch a.outcome() {
-	case unavailableOutcome, unknownOutcome:
-		pause(ctx, failPause)
-	default:
+	o := a.outcome()
+	l.clock.count(c.kind, base, o)
+	if o == unavailableOutcome || o == unknownOutcome {
+		wait.For(ctx, failPause)
 	}
 	return a
 }
@@ -178,8 +179,10 @@ func (l *Load) setHeaders(req *http.Request, c *call) {
 	set("Cookie", c.cookie)
 	set(headerIdempotency, c.idempotency)
 	set("If-Match", c.ifMatch)
-	if len(c.body) > 0 {
-		set("Content-Type", c.contentType)
+	if c.binary {
+		set("Content-Type", "application/octet-stream")
+	} else if len(c.body) > 0 {
+		set("Content-Type", "application/json")
 	}
 	if c.admin {
 		set("Authorization", "Bearer "+l.cfg.AdminToken)
@@ -196,35 +199,46 @@ func (l *Load) exchange(req *http.Request, a *answer) error {
 		return err
 	}
 	a.status, a.header = res.StatusCode, res.Header
-	if a.status/100 != 2 {
+	if !a.acked() {
 		var failure struct{ Code string }
-		_ = json.Unmarshal(a.body, &failure) // an answer that is no JSON has no code, which is strange enough
+		_ = json.Unmarshal(a.body, &failure) // without a code it is a strange answer
 		a.code = failure.Code
 	}
 	return nil
 }
 
-// sure repeats a call through any base until it has a 2xx, and returns that. It must be one that may be
-// repeated. Another answer is an error, unless stop says that it is the one waited for.
-func (l *Load) sure(ctx context.Context, c call, stop func(*answer) bool) (*answer, error) {
+// repeated sends a call until its answer is a 2xx or a refusal, through another base each time unless the call is for one
+// only. It must be a call that may be repeated. each gets every answer, unless it is nil.
+func (l *Load) repeated(ctx context.Context, c call, each func(*answer)) (*answer, error) {
 	for {
 		a := l.send(ctx, c)
-		definite := a.outcome() == refusedOutcome && !a.is(http.StatusConflict, codeInFlight)
-		switch {
-		case a.outcome() == ackedOutcome, stop != nil && stop(a):
+		if each != nil {
+			each(a)
+		}
+		switch o := a.outcome(); {
+		case o == ackedOutcome, o == refusedOutcome && !a.overFailed() && !a.inFlight():
 			return a, nil
-		case definite:
-			return nil, fmt.Errorf("load: %s", a)
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("load: %w: %s", context.Cause(ctx), a)
 		}
-		c.home++
-		pause(ctx, l.pace.retry)
+		if !c.only {
+			c.home++
+		}
+		wait.For(ctx, l.pace.retry)
 	}
+}
+
+// sure is repeated for a call that must have a 2xx.
+func (l *Load) sure(ctx context.Context, c call) (*answer, error) {
+	a, err := l.repeated(ctx, c, nil)
+	if err == nil && !a.acked() {
+		err = fmt.Errorf("load: %s", a)
+	}
+	return a, err
 }
 
 // next is a number that no other content or Idempotency-Key of this Load has.
 func (l *Load) next() int64 { return l.sequence.Add(1) }
 
-// newKey is an Idempotency-Key that nobody has used.
+// newKey is an unused Idempotency-Key.
 func (l *Load) newKey() string { return fmt.Sprintf("%s-%d", l.run, l.next()) }

@@ -1,13 +1,15 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Kind is a kind of call, as its successes are timed.
+// Kind is a kind of call. The successes of each kind are timed apart.
 type Kind string
 
 // The kinds of calls.
@@ -19,25 +21,28 @@ const (
 	Admin Kind = "admin" // accounts, usage, keys
 )
 
-// AllBases is the base of what a Report says of all bases together.
+// kinds are in the order of a Report.
+func kinds() []Kind { return []Kind{Read, Lite, Paste, File, Admin} }
+
+// AllBases stands for all base URLs together.
 const AllBases = -1
 
 // Stretch is what clients saw of one kind of call through one base.
 type Stretch struct {
 	Kind Kind
 	Base int // index into the bases, or AllBases
-	// Gap is the longest time between two successive successes of anybody's that ended after the mark, or has
-	// not ended yet. Time without a Run does not count.
+	// Gap is the longest time without a success of any client. It ended after the mark, or has not ended yet. Time
+	// without a Run does not count.
 	Gap time.Duration
-	// Acked counts 2xx; Refused other definite answers, also those that had to be; Unavailable 503 and
-	// connections that were refused; Unknown 504 and connections that broke.
+	// Acked counts 2xx. Refused counts other answers that say what became of the call. Unavailable counts 503 and
+	// refused connections. Unknown counts 504 and broken connections.
 	Acked, Refused, Unavailable, Unknown int64
 }
 
 // Report is what clients saw since the last Mark.
 type Report []Stretch
 
-// Of is what the report says of a kind; the zero Stretch where there was no call.
+// Of returns the part of the report for a kind and a base. Its counts are 0 if there was no call.
 func (r Report) Of(kind Kind, base int) Stretch {
 	for _, s := range r {
 		if s.Kind == kind && s.Base == base {
@@ -65,10 +70,8 @@ func (r Report) String() string {
 type clock struct {
 	mu      sync.Mutex
 	running bool
-	tracks  map[track]*Stretch
-	last    map[track]time.Time // the last success, or when the Run began
-	total   map[Kind]int64      // acknowledged since the Load was made
-	bases   int
+	tracks  map[track]*timed
+	total   map[Kind]int64 // calls acknowledged since the Load was made
 }
 
 type track struct {
@@ -76,63 +79,52 @@ type track struct {
 	base int
 }
 
-// kinds in the order of a Report.
-func kinds() []Kind { return []Kind{Read, Lite, Paste, File, Admin} }
+type timed struct {
+	Stretch
+	last time.Time // of the last success, or of the beginning of the Run
+}
 
-func (c *clock) reset() {
+// mark begins a new report. A gap that is open now will be in it in full.
+func (c *clock) mark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tracks = map[track]*Stretch{}
-	if c.last == nil {
-		c.last, c.total = map[track]time.Time{}, map[Kind]int64{}
+	for t, s := range c.tracks {
+		s.Stretch = Stretch{Kind: t.kind, Base: t.base}
 	}
 }
 
-// keep forgets the bases that are not there any more.
+// keep forgets the bases from the given number on.
 func (c *clock) keep(bases int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bases = min(c.bases, bases)
-	for t := range c.last {
+	for t := range c.tracks {
 		if t.base >= bases {
-			delete(c.last, t)
 			delete(c.tracks, t)
 		}
 	}
 }
 
-// resume begins a Run: what came before is no gap.
+// resume begins a Run. The time before it is no gap.
 func (c *clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = true
-	now := time.Now()
-	for t := range c.last {
-		c.last[t] = now
+	for _, s := range c.tracks {
+		s.last = time.Now()
 	}
 }
 
+// pause ends a Run, and with it the open gaps.
 func (c *clock) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	for t, last := range c.last {
-		s := c.stretch(t)
-		s.Gap = max(s.Gap, now.Sub(last))
-	}
 	c.running = false
-}
-
-func (c *clock) stretch(t track) *Stretch {
-	s := c.tracks[t]
-	if s == nil {
-		s = &Stretch{Kind: t.kind, Base: t.base}
-		c.tracks[t] = s
+	for _, s := range c.tracks {
+		s.Gap = max(s.Gap, time.Since(s.last))
 	}
-	return s
 }
 
-// count takes the answer to a call of a Run.
+// count counts the answer to a call. Calls outside of a Run don't count.
 func (c *clock) count(kind Kind, base int, o outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,17 +132,16 @@ func (c *clock) count(kind Kind, base int, o outcome) {
 		return
 	}
 	now := time.Now()
-	c.bases = max(c.bases, base+1)
 	for _, t := range []track{{kind, AllBases}, {kind, base}} {
-		s := c.stretch(t)
-		if _, begun := c.last[t]; !begun {
-			c.last[t] = now
+		s := c.tracks[t]
+		if s == nil {
+			s = &timed{Stretch{Kind: kind, Base: t.base}, now}
+			c.tracks[t] = s
 		}
 		switch o {
 		case ackedOutcome:
 			s.Acked++
-			s.Gap = max(s.Gap, now.Sub(c.last[t]))
-			c.last[t] = now
+			s.Gap, s.last = max(s.Gap, now.Sub(s.last)), now
 		case refusedOutcome:
 			s.Refused++
 		case unavailableOutcome:
@@ -167,32 +158,27 @@ func (c *clock) count(kind Kind, base int, o outcome) {
 func (c *clock) report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
 	var out Report
-	for _, kind := range kinds() {
-		for base := AllBases; base < c.bases; base++ {
-			t := track{kind, base}
-			last, known := c.last[t]
-			if !known {
-				continue
-			}
-			s := *c.stretch(t)
-			if c.running {
-				s.Gap = max(s.Gap, now.Sub(last))
-			}
-			out = append(out, s)
+	for _, s := range c.tracks {
+		now := s.Stretch
+		if c.running {
+			now.Gap = max(now.Gap, time.Since(s.last))
 		}
+		out = append(out, now)
 	}
+	slices.SortFunc(out, func(a, b Stretch) int {
+		return cmp.Or(slices.Index(kinds(), a.Kind)-slices.Index(kinds(), b.Kind), a.Base-b.Base)
+	})
 	return out
 }
 
-// Mark begins a new Report. A gap that is open now will be told in full.
-func (l *Load) Mark() { l.clock.reset() }
+// Mark begins a new Report. A gap that is open now will be in it in full.
+func (l *Load) Mark() { l.clock.mark() }
 
-// Gaps is what clients saw since the last Mark, or since the Load was made.
+// Gaps is the Report since the last Mark, or since the Load was made.
 func (l *Load) Gaps() Report { return l.clock.report() }
 
-// Acked is how many calls of a kind were acknowledged in all Runs so far.
+// Acked is the number of acknowledged calls of a kind in all Runs so far.
 func (l *Load) Acked(kind Kind) int64 {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()

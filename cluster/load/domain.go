@@ -7,20 +7,22 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 // domain is a kind of document.
 type domain struct {
 	kind       Kind
 	path       string // of its endpoints
-	quota      string // how its quota keys begin
-	makes      string // the endpoint that makes one
+	quota      string // the beginning of its quota keys
+	makes      string // the endpoint that makes a document
 	small      int    // bytes of a content, about
-	large      int    // of one in largeEvery
+	large      int    // bytes of one content in largeEvery
 	largeEvery int64
 }
 
-// domains are the three of the contract. More than 64 KiB becomes a blob.
+// domains makes the three domains. A content of more than 64 KiB is stored as a blob.
 func domains() (lite, paste, file *domain) {
 	lite = &domain{kind: Lite, path: "/api/dev/paste-lite/", quota: "pasteLite.", makes: "create", large: 70 << 10, largeEvery: 32}
 	paste = &domain{kind: Paste, path: "/api/dev/pastes/", quota: "pastes.", makes: "create", small: 2 << 10, large: 100 << 10, largeEvery: 16}
@@ -33,17 +35,17 @@ func (d *domain) creation(key string, number int64, home int) call {
 	c := call{kind: d.kind, method: http.MethodPost, path: d.path + d.makes, key: key, home: home}
 	if d.kind == File {
 		c.path += fmt.Sprintf("?name=%d.bin", number)
-		c.body, c.contentType = d.content(number), typeBytes
+		c.body, c.binary = d.content(number), true
 		return c
 	}
-	c.body, c.contentType = d.textBody(number), typeJSON
+	c.body = d.textBody(number)
 	return c
 }
 
 func (d *domain) textBody(number int64) []byte {
 	body, err := json.Marshal(map[string]string{"content": string(d.content(number))})
 	if err != nil {
-		panic(err) // a map of strings
+		panic(err) // strings can always be encoded
 	}
 	return body
 }
@@ -57,13 +59,13 @@ func (d *domain) reading(key, id string, home int) call {
 	return c
 }
 
-// read is the content in the answer to a reading.
+// read returns the content in the answer to a reading.
 func (d *domain) read(a *answer) []byte {
 	if d.kind == File {
 		return a.body
 	}
 	var body struct{ Paste struct{ Content string } }
-	_ = json.Unmarshal(a.body, &body) // what is no JSON is the wrong content
+	_ = json.Unmarshal(a.body, &body) // without JSON it is empty, which is a wrong content
 	return []byte(body.Paste.Content)
 }
 
@@ -80,59 +82,55 @@ func (s *shop) create(ctx context.Context, w *client) {
 	number := s.l.next()
 	a := s.l.send(ctx, s.creation(s.owner.key, number, w.home))
 	s.owner.meter(s.quota+s.makes, a)
-	switch a.outcome() {
-	case ackedOutcome:
-		if id := a.id(); id == "" {
-			s.l.strange.note("answers that should not be", "no id in %s", a)
-		} else {
-			s.shelf.put(w.random, id, number)
-		}
-	case refusedOutcome:
+	switch {
+	case a.acked() && a.id() == "":
+		s.l.strange.note(strangeAnswer, "no id in %s", a)
+	case a.acked():
+		s.shelf.put(w.random, a.id(), number)
+	case a.outcome() == refusedOutcome:
 		s.refused(ctx, a)
-	default:
 	}
 }
 
-// refused takes a refusal that is not expected, other than for too many failures: of the crowd, some read
-// what others have just deleted.
+// refused notes an unexpected refusal. Too many failures are expected, since clients read what others have just deleted.
 func (s *shop) refused(ctx context.Context, a *answer) {
 	if a.overFailed() {
-		pause(ctx, failPause)
+		wait.For(ctx, failPause)
 		return
 	}
-	s.l.strange.note("answers that should not be", "%s", a)
+	s.l.strange.note(strangeAnswer, "%s", a)
 }
 
-// get reads some document, which must have its content.
+// get reads a random document, which must have its content.
 func (s *shop) get(ctx context.Context, w *client) {
-	if live, now := s.shelf.any(w.random); live != nil {
-		s.fetch(ctx, live, now, w.home)
+	if live, seen := s.shelf.any(w.random); live != nil {
+		s.fetch(ctx, live, seen, w.home)
 	}
 }
 
-func (s *shop) fetch(ctx context.Context, live, now *item, home int) {
-	a := s.l.send(ctx, s.reading(s.owner.key, now.id, home))
+// fetch reads a document. seen is a copy of the item from before the call.
+func (s *shop) fetch(ctx context.Context, live *item, seen item, home int) {
+	a := s.l.send(ctx, s.reading(s.owner.key, seen.id, home))
 	s.owner.meter(s.quota+"get", a)
 	if o := a.outcome(); o != ackedOutcome && o != refusedOutcome {
 		return
 	}
-	right := a.outcome() == ackedOutcome && now.fits(s.domain, s.read(a))
 	switch {
-	case right:
+	case a.acked() && seen.fits(s.domain, s.read(a)):
 		s.shelf.found(s.domain, live, s.read(a))
 	case a.overFailed():
-		pause(ctx, failPause)
-	case !s.shelf.unchanged(live, now): // somebody was faster
+		wait.For(ctx, failPause)
+	case !s.shelf.unchanged(live, seen): // another client has changed it
 	case a.status == http.StatusNotFound:
-		s.l.strange.note("lost", "%s, which was acknowledged: %s", now.id, a)
-	case a.outcome() == ackedOutcome:
-		s.l.strange.note("wrong content", "%s is to be %.60q: %s", now.id, s.content(now.number), a)
+		s.l.strange.note("lost", "%s, which was acknowledged: %s", seen.id, a)
+	case a.acked():
+		s.l.strange.note("wrong content", "%s must be %.60q: %s", seen.id, s.content(seen.number), a)
 	default:
-		s.l.strange.note("answers that should not be", "%s", a)
+		s.l.strange.note(strangeAnswer, "%s", a)
 	}
 }
 
-// update changes some document, and reads it through another base at once.
+// update changes a random document, and reads it through another base at once.
 func (s *shop) update(ctx context.Context, w *client) {
 	i := s.shelf.lease(w.random, false)
 	if i == nil {
@@ -140,14 +138,13 @@ func (s *shop) update(ctx context.Context, w *client) {
 	}
 	number := s.l.next()
 	a := s.l.send(ctx, call{
-		kind: s.kind, method: http.MethodPut, path: s.path + "update/" + i.id, key: s.owner.key,
-		body: s.textBody(number), contentType: typeJSON, home: w.home,
+		kind: s.kind, method: http.MethodPut, path: s.path + "update/" + i.id, key: s.owner.key, body: s.textBody(number), home: w.home,
 	})
 	s.owner.meter(s.quota+"update", a)
 	switch a.outcome() {
 	case ackedOutcome:
 		s.shelf.changed(i, number, 0)
-		s.readBack(ctx, i, w.home+1)
+		s.fetch(ctx, i, s.shelf.copy(i), w.home+1)
 	case unknownOutcome:
 		s.shelf.changed(i, i.number, number)
 	case refusedOutcome:
@@ -162,14 +159,7 @@ func (s *shop) update(ctx context.Context, w *client) {
 	}
 }
 
-func (s *shop) readBack(ctx context.Context, i *item, home int) {
-	s.shelf.mu.Lock()
-	now := *i
-	s.shelf.mu.Unlock()
-	s.fetch(ctx, i, &now, home)
-}
-
-// remove deletes some document.
+// remove deletes a random document.
 func (s *shop) remove(ctx context.Context, w *client) {
 	i := s.shelf.lease(w.random, true)
 	if i == nil {
@@ -177,19 +167,16 @@ func (s *shop) remove(ctx context.Context, w *client) {
 	}
 	a := s.l.send(ctx, call{kind: s.kind, method: http.MethodDelete, path: s.path + "delete/" + i.id, key: s.owner.key, home: w.home})
 	s.owner.meter(s.quota+"delete", a)
-	switch a.outcome() {
-	case ackedOutcome:
-		s.shelf.forget(i, true)
-	case unknownOutcome:
-		s.shelf.forget(i, false)
-	case unavailableOutcome:
-		s.shelf.changed(i, i.number, i.other)
-	case refusedOutcome:
+	o := a.outcome()
+	if o == refusedOutcome {
 		s.refused(ctx, a)
-		if a.status >= http.StatusInternalServerError {
-			s.shelf.forget(i, false)
-			return
-		}
+	}
+	switch {
+	case o == ackedOutcome:
+		s.shelf.forget(i, true)
+	case o == unknownOutcome, o == refusedOutcome && a.status >= http.StatusInternalServerError:
+		s.shelf.forget(i, false)
+	default:
 		s.shelf.changed(i, i.number, i.other)
 	}
 }
@@ -202,19 +189,16 @@ type crowd struct {
 }
 
 func (l *Load) newCrowd(ctx context.Context) (*crowd, error) {
-	owner, err := l.newAccount(ctx, "admin")
+	owner, err := l.newAccount(ctx, "the crowd's", "admin")
 	if err != nil {
 		return nil, err
 	}
-	owner.name = "the crowd's"
 	lite, paste, file := domains()
 	return &crowd{
 		l: l, owner: owner, lite: &shop{l: l, domain: lite, owner: owner},
 		paste: &shop{l: l, domain: paste, owner: owner}, file: &shop{l: l, domain: file, owner: owner},
 	}, nil
 }
-
-func (c *crowd) shops() []*shop { return []*shop{c.lite, c.paste, c.file} }
 
 func (c *crowd) stepLite(ctx context.Context, w *client, n int) {
 	switch {
@@ -240,7 +224,7 @@ func (c *crowd) stepPaste(ctx context.Context, w *client, n int) {
 	default:
 		c.paste.get(ctx, w)
 	}
-	pause(ctx, c.l.rarely(w.random))
+	wait.For(ctx, c.l.rarely(w.random))
 }
 
 func (c *crowd) stepFile(ctx context.Context, w *client, n int) {
@@ -252,10 +236,10 @@ func (c *crowd) stepFile(ctx context.Context, w *client, n int) {
 	default:
 		c.file.get(ctx, w)
 	}
-	pause(ctx, c.l.rarely(w.random))
+	wait.For(ctx, c.l.rarely(w.random))
 }
 
-// rarely is how long a client of the rarer kinds waits between two calls.
+// rarely is how long clients wait between two calls whose kinds are rarer than quick pastes.
 func (l *Load) rarely(random *rand.Rand) time.Duration {
 	return l.pace.rare/2 + time.Duration(random.Int64N(int64(l.pace.rare)))
 }

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
-// exact is an account all of whose writes are repeated under their Idempotency-Key until they have an answer, so
-// that its count and its balance can be told to the unit. Its quotas are soon used up: most writes are paid.
+// exact has an account whose every write is repeated under its Idempotency-Key until it has an answer. So the count and
+// the balance of the account are known exactly. Its quotas are small: credits pay most writes.
 type exact struct {
 	l       *Load
 	owner   *account
@@ -20,45 +22,44 @@ type exact struct {
 
 	mu      sync.Mutex
 	pending []*operation
-	open    int // pending, and being tried right now
+	open    int // operations without an answer, the pending ones included
 	bills   map[string]*bill
 }
 
-// operation is a write that has no answer yet.
+// operation is a write without an answer.
 type operation struct {
 	shop   *shop
-	number int64 // of its content
+	number int64 // its content is made of it
 	key    string
 	tries  int
-	next   time.Time // when to try again
+	next   time.Time // of the next try
 }
 
-// bill is what the answers under one quota key said.
+// bill adds up the answers under one quota key.
 type bill struct {
-	price    int64 // contract.md: micro-credits for each request beyond the quota
-	quota    int64 // answers that were paid by quota
-	paid     int64 // by credits
-	replayed int64 // repeats, which do not say what the first was paid by
-	cost     int64 // micro-credits that answers named
+	price    int64 // micro-credits for each request beyond the quota: docs/api.md, Money
+	quota    int64 // answers that were paid from the quota
+	paid     int64 // answers that credits paid
+	replayed int64 // repeated answers, which do not say what paid the first one
+	cost     int64 // micro-credits, as the answers say
 	open     int64 // operations without an answer
 }
 
 const (
 	exactTier    = "pro"
 	exactCredits = "1000000.000000"
-	// maxOpen is how many operations may be without an answer: each may stay so until its hold is given back.
+	// maxOpen bounds the operations without an answer. Each may stay open until its hold is closed.
 	maxOpen = 64
-	// inFlightWait is how soon a write is tried again whose former attempt is still open.
+	// inFlightWait is the time between two tries of a write that is in flight.
 	inFlightWait = 250 * time.Millisecond
 	retryStep    = 50 * time.Millisecond
 )
 
 func (l *Load) newExact(ctx context.Context) (*exact, error) {
-	owner, err := l.newAccount(ctx, exactTier)
+	owner, err := l.newAccount(ctx, "the exact", exactTier)
 	if err != nil {
 		return nil, err
 	}
-	owner.name = "the exact"
 	lite, paste, file := domains()
 	file.large = 70 << 10
 	e := &exact{l: l, owner: owner, bills: map[string]*bill{
@@ -72,22 +73,23 @@ func (l *Load) newExact(ctx context.Context) (*exact, error) {
 	}
 	_, err = l.sure(ctx, call{
 		kind: Admin, method: http.MethodPost, path: "/api/admin/accounts/" + owner.id + "/credits", admin: true,
-		body: []byte(`{"amount":"` + exactCredits + `","reason":"load"}`), contentType: typeJSON, idempotency: l.newKey(),
-	}, nil)
+		body: []byte(`{"amount":"` + exactCredits + `","reason":"load"}`), idempotency: l.newKey(),
+	})
 	return e, err
 }
 
-// step tries the operation that waits longest, or a new one.
+// step tries a pending operation, or a new one.
 func (e *exact) step(ctx context.Context, w *client, n int) {
 	// Files have the smallest quota and the highest price.
 	kind := []int{2, 1, 0, 1}[n%4]
 	if op := e.take(e.shops[kind]); op != nil {
 		e.try(ctx, w, op)
 	}
-	pause(ctx, e.l.rarely(w.random))
+	wait.For(ctx, e.l.rarely(w.random))
 }
 
-// take is a pending operation whose time has come, else a new one in the shop, nil where too many are open.
+// take returns a pending operation whose time has come, or else a new one in the shop. It is nil if too many are open, or
+// if s is nil.
 func (e *exact) take(s *shop) *operation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,17 +108,17 @@ func (e *exact) take(s *shop) *operation {
 	return &operation{shop: s, number: e.l.next(), key: e.l.newKey()}
 }
 
-// left is how many operations have no answer.
+// left is the number of operations without an answer.
 func (e *exact) left() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.open
 }
 
-func (e *exact) put(op *operation, wait time.Duration) {
+func (e *exact) put(op *operation, after time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	op.next = time.Now().Add(wait)
+	op.next = time.Now().Add(after)
 	e.pending = append(e.pending, op)
 }
 
@@ -134,12 +136,12 @@ func (e *exact) try(ctx context.Context, w *client, op *operation) {
 			c.home = a.base + 1
 			e.repeat(ctx, c, a.id())
 		}
-	case a.is(http.StatusConflict, codeInFlight):
+	case a.inFlight():
 		e.put(op, inFlightWait)
 	case o != refusedOutcome:
 		e.put(op, min(time.Second, time.Duration(op.tries)*retryStep))
 	default:
-		e.l.strange.note("answers that should not be", "%s", a)
+		e.l.strange.note(strangeAnswer, "%s", a)
 		if a.status >= http.StatusInternalServerError || a.overFailed() {
 			e.put(op, time.Second)
 			return
@@ -148,19 +150,14 @@ func (e *exact) try(ctx context.Context, w *client, op *operation) {
 	}
 }
 
-// repeat sends again what was acknowledged: it must not be done again.
+// repeat sends an acknowledged write again, which must not do it again.
 func (e *exact) repeat(ctx context.Context, c call, id string) {
 	a := e.l.send(ctx, c)
-	switch a.outcome() {
-	case ackedOutcome:
-		if a.id() != id || a.header.Get(headerReplayed) != "true" {
-			e.l.strange.note("done twice", "the first answer was %s, the repeat %s", id, a)
-		}
-	case refusedOutcome:
-		if !a.is(http.StatusConflict, codeInFlight) {
-			e.l.strange.note("answers that should not be", "%s", a)
-		}
-	default:
+	switch {
+	case a.acked() && (a.id() != id || a.header.Get(headerReplayed) != "true"):
+		e.l.strange.note("done twice", "the first answer was %s, the repeat %s", id, a)
+	case a.outcome() == refusedOutcome && !a.inFlight():
+		e.l.strange.note(strangeAnswer, "%s", a)
 	}
 }
 
@@ -171,7 +168,7 @@ func (e *exact) done(op *operation) {
 	e.bills[op.shop.quota+op.shop.makes].open--
 }
 
-// acked adds an answer to the bill.
+// acked adds the answer to an operation to its bill.
 func (e *exact) acked(a *answer, op *operation) {
 	s := op.shop
 	e.done(op)
@@ -189,65 +186,64 @@ func (e *exact) acked(a *answer, op *operation) {
 	}
 	v, err := micros(cost)
 	if source != "credits" || err != nil || v != b.price {
-		e.l.strange.note("wrong charges", "source %q, cost %q, the price is %d micro-credits: %s", source, cost, b.price, a)
+		e.l.strange.note(wrongCharges, "source %q, cost %q, the price is %d micro-credits: %s", source, cost, b.price, a)
 	}
 	b.paid++
 	b.cost += v
 }
 
-// finish tries what is pending until all has an answer, or ctx ends.
+// finish tries the pending operations until each has an answer, or ctx ends.
 func (e *exact) finish(ctx context.Context, w *client) error {
 	for e.left() > 0 {
 		op := e.take(nil)
 		if op != nil {
 			e.try(ctx, w, op)
 		} else {
-			pause(ctx, failPause)
+			wait.For(ctx, failPause)
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d writes have no answer under their Idempotency-Key yet", e.left())
+			return fmt.Errorf("%d writes have no answer under their Idempotency-Key", e.left())
 		}
 	}
 	return nil
 }
 
-// check holds the usage to the answers: exactly, but for what has no answer.
+// check compares the usage with the answers. They must agree exactly, except for operations without an answer.
 func (e *exact) check(u *usage, f *findings) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var spent, open int64
+	where := fmt.Sprintf("%s account %s through base %d", e.owner.name, e.owner.id, u.base)
+	var spent int64
 	for quotaKey, b := range e.bills {
 		k := u.Usage[quotaKey]
-		where := fmt.Sprintf("%s of %s account %s through base %d", quotaKey, e.owner.name, e.owner.id, u.base)
 		acked := b.quota + b.paid + b.replayed
 		if k.Used < acked || k.Used > acked+b.open {
-			f.note("wrong counts", "%s: %d writes were acknowledged, %d are without an answer, %d are counted", where, acked, b.open, k.Used)
+			f.note(wrongCounts, "%s of %s: %d counted, %d writes acknowledged, %d without an answer", quotaKey, where, k.Used, acked, b.open)
 		}
 		if k.Overage < b.paid || k.Overage > b.paid+b.replayed+b.open || k.Used-k.Overage > k.Limit {
-			f.note("wrong charges", "%s: of %d counted %d are overage, with a quota of %d, %d answers that were paid, %d repeats and %d without an answer",
-				where, k.Used, k.Overage, k.Limit, b.paid, b.replayed, b.open)
+			f.note(wrongCharges, "%s of %s: %d of %d counted are overage, the quota is %d; %d answers paid, %d repeated, %d open",
+				quotaKey, where, k.Overage, k.Used, k.Limit, b.paid, b.replayed, b.open)
 		}
 		v, err := micros(k.CreditsSpent)
 		if want := b.cost + (k.Overage-b.paid)*b.price; err != nil || v != want {
-			f.note("wrong charges", "%s: %s credits are spent, %d micro-credits are to be", where, k.CreditsSpent, want)
+			f.note(wrongCharges, "%s of %s: %s credits spent, want %d micro-credits", quotaKey, where, k.CreditsSpent, want)
 		}
 		spent += v
-		open += b.open
 	}
 	balance, err := micros(u.Credits.Balance)
 	total, err2 := micros(u.Credits.SpentThisPeriod)
 	if err != nil || err2 != nil || balance != e.granted-spent || total != spent {
-		f.note("wrong charges", "%s account %s through base %d: %d micro-credits were granted, %d are spent (%s are said to be), the balance is %s",
-			e.owner.name, e.owner.id, u.base, e.granted, spent, u.Credits.SpentThisPeriod, u.Credits.Balance)
+		f.note(wrongCharges, "%s: %d micro-credits granted and %d spent, but spentThisPeriod is %s and the balance %s",
+			where, e.granted, spent, u.Credits.SpentThisPeriod, u.Credits.Balance)
 	}
 	for quotaKey, k := range u.Usage {
 		if e.bills[quotaKey] == nil && k.Used != 0 {
-			f.note("wrong counts", "%s of %s account %s through base %d: nothing was sent, %d are counted", quotaKey, e.owner.name, e.owner.id, u.base, k.Used)
+			f.note(wrongCounts, "%s of %s: %d counted, nothing was sent", quotaKey, where, k.Used)
 		}
 	}
 }
 
-// ledgerPages bounds how much of the ledger is read: 100 entries each.
+// ledgerPages bounds the pages of the ledger that are read. A page has 100 entries.
 const ledgerPages = 10
 
 type entry struct {
@@ -255,17 +251,18 @@ type entry struct {
 	QuotaKey, RequestID       *string
 }
 
-// checkLedger holds the newest entries to one another and to the prices. With nothing in flight the newest says
-// the balance.
+// checkLedger compares the newest entries with each other and with the prices. If nothing is in flight, the newest entry
+// must have the balance of the account.
 func (e *exact) checkLedger(ctx context.Context, base int, u *usage, f *findings) error {
+	where := fmt.Sprintf("%s account %s", e.owner.name, e.owner.id)
 	requests := map[string]bool{}
-	want, cursor := "", ""
-	if e.left() == 0 && e.l.settled {
-		want = u.Credits.Balance
-	}
+	cursor := ""
+	want, err := micros(u.Credits.Balance)
+	known := err == nil && e.left() == 0 && e.l.settled // whether want is what the next entry must leave
 	for range ledgerPages {
-		c := call{kind: Admin, method: http.MethodGet, path: "/api/users/user/credits?limit=100" + cursor, key: e.owner.key, home: base, only: true}
-		a, err := e.l.patient(ctx, c)
+		a, err := e.l.patient(ctx, call{
+			kind: Admin, method: http.MethodGet, path: "/api/users/user/credits?limit=100" + cursor, key: e.owner.key, home: base, only: true,
+		})
 		if err != nil {
 			return err
 		}
@@ -277,12 +274,18 @@ func (e *exact) checkLedger(ctx context.Context, base int, u *usage, f *findings
 		if err := json.Unmarshal(a.body, &page); err != nil {
 			return fmt.Errorf("ledger in %s: %w", a, err)
 		}
-		for i := range page.Entries {
-			want = e.checkEntry(&page.Entries[i], want, requests, f)
+		for _, x := range page.Entries {
+			amount, err := micros(x.Amount)
+			balance, err2 := micros(x.Balance)
+			if err != nil || err2 != nil || known && balance != want {
+				f.note(wrongLedger, "%s: entry %s of %q leaves %q, want %d micro-credits", where, x.ID, x.Amount, x.Balance, want)
+			}
+			e.checkCharge(&x, amount, requests, where, f)
+			want, known = balance-amount, true
 		}
 		if !page.HasMore {
-			if v, err := micros(want); err != nil || v != 0 {
-				f.note("wrong ledger", "%s account %s: before its first entry the balance is %s", e.owner.name, e.owner.id, want)
+			if !known || want != 0 {
+				f.note(wrongLedger, "%s: the balance before its first entry is %d micro-credits", where, want)
 			}
 			return nil
 		}
@@ -291,25 +294,15 @@ func (e *exact) checkLedger(ctx context.Context, base int, u *usage, f *findings
 	return nil
 }
 
-// checkEntry returns the balance that the entry before must have. want is the one that this must have, "" for any.
-func (e *exact) checkEntry(x *entry, want string, requests map[string]bool, f *findings) string {
-	if want != "" && x.Balance != want {
-		f.note("wrong ledger", "%s account %s: entry %s leaves %s, it is to be %s", e.owner.name, e.owner.id, x.ID, x.Balance, want)
+// checkCharge compares an entry with the price, if it is a charge. requests are those that are charged already.
+func (e *exact) checkCharge(x *entry, amount int64, requests map[string]bool, where string, f *findings) {
+	switch {
+	case x.Type != "charge":
+	case x.RequestID == nil || x.QuotaKey == nil || e.bills[*x.QuotaKey] == nil || amount != -e.bills[*x.QuotaKey].price:
+		f.note(wrongLedger, "%s: entry %s charges %s", where, x.ID, x.Amount)
+	case requests[*x.RequestID]:
+		f.note(wrongLedger, "%s: request %s is charged twice", where, *x.RequestID)
+	default:
+		requests[*x.RequestID] = true
 	}
-	amount, err := micros(x.Amount)
-	balance, err2 := micros(x.Balance)
-	if err != nil || err2 != nil {
-		f.note("wrong ledger", "%s account %s: entry %s is of %q and leaves %q", e.owner.name, e.owner.id, x.ID, x.Amount, x.Balance)
-	}
-	if x.Type == "charge" {
-		switch {
-		case x.RequestID == nil || x.QuotaKey == nil || e.bills[*x.QuotaKey] == nil || amount != -e.bills[*x.QuotaKey].price:
-			f.note("wrong ledger", "%s account %s: entry %s charges %s", e.owner.name, e.owner.id, x.ID, x.Amount)
-		case requests[*x.RequestID]:
-			f.note("wrong ledger", "%s account %s: request %s is charged twice", e.owner.name, e.owner.id, *x.RequestID)
-		default:
-			requests[*x.RequestID] = true
-		}
-	}
-	return formatMicros(balance - amount)
 }

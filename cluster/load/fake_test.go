@@ -234,3 +234,12 @@ func (f *fake) limit(a *fakeAccount, key string) (limit, price int64) {
 	}
 	return 5, prices[key]
 }
+
+// formatMicros writes an amount in the form that micros reads.
+func formatMicros(v int64) string {
+	sign := ""
+	if v < 0 {
+		sign, v = "-", -v
+	}
+	return fmt.Sprintf("%s%d.%06d", sign, v/1_000_000, v%1_000_000)
+}

@@ -8,10 +8,18 @@ import (
 	"sync"
 )
 
-// shownFindings is how many of one sort are shown.
+// The sorts of findings that are noted in several places.
+const (
+	strangeAnswer = "answers that should not be"
+	wrongCounts   = "wrong counts"
+	wrongCharges  = "wrong charges"
+	wrongLedger   = "wrong ledger"
+)
+
+// shownFindings is how many findings of one sort an error shows.
 const shownFindings = 5
 
-// findings are things that are wrong, by sort.
+// findings are the promises that Quire has broken, by sort. The zero value has none.
 type findings struct {
 	mu    sync.Mutex
 	sorts map[string]*finding
@@ -38,23 +46,10 @@ func (f *findings) note(sort, format string, args ...any) {
 	}
 }
 
-// take is err, and forgets them.
+// take returns all findings as an error, nil if there are none, and forgets them.
 func (f *findings) take() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.errLocked()
-	f.sorts = nil
-	return err
-}
-
-// err is all of them, nil if there are none.
-func (f *findings) err() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.errLocked()
-}
-
-func (f *findings) errLocked() error {
 	var errs []error
 	for _, sort := range slices.Sorted(maps.Keys(f.sorts)) {
 		one := f.sorts[sort]
@@ -65,5 +60,6 @@ func (f *findings) errLocked() error {
 			errs = append(errs, fmt.Errorf("%s: and %d more", sort, more))
 		}
 	}
+	f.sorts = nil
 	return errors.Join(errs...)
 }

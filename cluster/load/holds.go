@@ -3,21 +3,20 @@ package load
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"strconv"
+
+	"quire.dev/cluster/scrape"
 )
 
 var holdsLine = regexp.MustCompile(`(?m)^quire_billing_state\{.*of="open_holds".*\} (\S+)$`)
 
-// OpenHolds is how many holds are open, as Settled wants to know it: the sum over all partitions that the billing
-// processes fold which serve /metrics at these base URLs. Where two fold a partition its holds count twice. It is an
-// error where one of them says nothing of holds.
+// OpenHolds returns the number of open holds, for Settled. bases are the base URLs of the billing processes' /metrics. A
+// partition with two replicas counts twice. It is an error if a process exports no count.
 func OpenHolds(ctx context.Context, bases ...string) (int64, error) {
 	var open int64
 	for _, base := range bases {
-		metrics, err := read(ctx, base+"/metrics")
+		metrics, err := scrape.Get(ctx, base+"/metrics")
 		if err != nil {
 			return 0, err
 		}
@@ -34,17 +33,4 @@ func OpenHolds(ctx context.Context, bases ...string) (int64, error) {
 		}
 	}
 	return open, nil
-}
-
-func read(ctx context.Context, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
 }

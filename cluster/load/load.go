@@ -1,45 +1,48 @@
-// Package load is a crowd of clients that remembers what it was promised, and the checker that holds a Quire to it:
-// what was acknowledged is there, nothing is counted that was not asked for, money is exact, a key that was replaced
-// opens nothing. It speaks HTTP alone, so that one process and a cluster are held to the same.
+// Package load has clients that remember which answers they got, and a checker that compares these with what Quire has
+// stored: every acknowledged document is there, no call is counted that was not made, charges are exact, a replaced API key
+// is refused. It uses HTTP only, so it checks one process and a cluster in the same way.
 package load
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
-	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
-// Group is a kind of work with accounts of its own.
+// Group is a kind of work, with accounts of its own.
 type Group string
 
-// The groups, all at work at once unless Config says otherwise.
+// The groups. All work at the same time, unless Config names some.
 const (
 	// Crowd makes, reads, changes and deletes quick pastes, pastes and files, without an Idempotency-Key.
 	Crowd Group = "crowd"
-	// Exact repeats each write under its Idempotency-Key until it has an answer, and pays for most.
+	// Exact repeats each write under its Idempotency-Key until it has an answer. Credits pay most of its writes.
 	Exact Group = "exact"
-	// Refused has one account with its quota used up, and one whose calls all fail.
+	// Refused has an account that has used up its quota, and one whose calls all fail.
 	Refused Group = "refused"
-	// Rotating regenerates an API key while it is used.
+	// Rotating regenerates an API key while it is in use.
 	Rotating Group = "rotating"
 )
 
-// Config says what a Load is made of.
+// Config describes a Load. Bases and AdminToken must be set.
 type Config struct {
 	Bases      []string      // base URLs, one for each edge
-	AdminToken string        // of the accounts that New makes
+	AdminToken string        // makes the accounts
 	Seed       uint64        // of all random choices
-	Workers    int           // clients that send quick pastes; 16. Of the other kinds there are fewer
-	Pace       time.Duration // that a client of the crowd waits between two calls; 0: none
-	Timeout    time.Duration // of one call; 30 s, which is longer than an edge lets anybody wait
+	Workers    int           // clients that send quick pastes; 16. There are fewer of the other kinds
+	Pace       time.Duration // that a client of the crowd waits between two calls
+	Timeout    time.Duration // of one call; 30 s, which is longer than an edge takes to answer
 	Groups     []Group       // nil: all
 }
 
@@ -50,32 +53,32 @@ const (
 	auditTimeout   = 10 * time.Minute
 )
 
-// paces are how long those clients wait between two calls that must not be as many as possible: an account
-// with more than 100 failures a minute, or a source with as many bad keys, is refused whatever it asks.
+// paces are the times between two calls of clients that must be slow. Quire refuses every call of an account with more than
+// 100 failures a minute, and of a source with as many bad keys.
 type paces struct {
 	refused, failing, rotate, old, user, admin, rare, retry time.Duration
 }
 
-// Load is a crowd of clients. Run, the checks and Move are called one after the other; everything else at
-// any time.
+// Load is a crowd of clients. Run, Verify, Settled, Audit and Move must be called one after the other. The other methods
+// may be called at any time.
 type Load struct {
 	cfg    Config
 	pace   paces
 	client *http.Client
 	start  time.Time
-	run    string // makes emails and Idempotency-Keys of this Load differ from another's
+	run    string // is part of emails and Idempotency-Keys, which differ from those of another Load by it
 
 	mu    sync.RWMutex
 	bases []string
-	down  []time.Time // until when clients keep away from a base
+	down  []time.Time // until when clients avoid a base
 
 	sequence atomic.Int64 // numbers contents and Idempotency-Keys
 	rounds   uint64       // of Run
-	settled  bool         // no hold has been left open since the last Run
+	settled  bool         // no hold has been open since the last Run
 	clock    clock
-	strange  findings
+	strange  findings // of clients, while they run
 
-	reader   *account // of the checks, and owner of the anchor
+	reader   *account // reads for the checks, and owns the anchor
 	anchor   string   // a quick paste that is never changed
 	crowd    *crowd
 	exact    *exact
@@ -83,31 +86,25 @@ type Load struct {
 	rotating *rotating
 }
 
-// New makes the accounts and what else the groups need. Nothing should be broken yet, but what fails
-// for a moment is tried again until ctx ends.
+// New makes the accounts of the groups, and the documents that they begin with. It repeats calls that get no answer until ctx
+// ends.
 func New(ctx context.Context, cfg Config) (*Load, error) {
 	l, err := newLoad(cfg)
 	if err != nil {
 		return nil, err
 	}
+	defer l.client.CloseIdleConnections()
 	if err := l.prepare(ctx); err != nil {
-		l.client.CloseIdleConnections()
 		return nil, err
 	}
-	l.client.CloseIdleConnections()
 	return l, nil
 }
 
 func newLoad(cfg Config) (*Load, error) {
 	if len(cfg.Bases) == 0 || cfg.AdminToken == "" {
-		return nil, errors.New("load: a base URL and the admin token are needed")
+		return nil, errors.New("load: Config needs a base URL and the admin token")
 	}
-	if cfg.Workers <= 0 {
-		cfg.Workers = defaultWorkers
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = defaultTimeout
-	}
+	cfg.Workers, cfg.Timeout = cmp.Or(cfg.Workers, defaultWorkers), cmp.Or(cfg.Timeout, defaultTimeout)
 	if cfg.Groups == nil {
 		cfg.Groups = []Group{Crowd, Exact, Refused, Rotating}
 	}
@@ -115,45 +112,46 @@ func newLoad(cfg Config) (*Load, error) {
 		MaxIdleConnsPerHost: 256, DisableCompression: true,
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
 	}
-	run := make([]byte, 8)
-	crand.Read(run)
 	l := &Load{
-		cfg: cfg, run: hex.EncodeToString(run), start: time.Now(),
+		cfg: cfg, run: strings.ToLower(crand.Text()), start: time.Now(),
 		client: &http.Client{Transport: transport},
+		clock:  clock{tracks: map[track]*timed{}, total: map[Kind]int64{}},
 		pace: paces{
-			refused: 25 * time.Millisecond, failing: 1200 * time.Millisecond, rotate: 4 * time.Second,
-			old:  1500 * time.Millisecond,
+			refused: 25 * time.Millisecond, failing: 1200 * time.Millisecond, rotate: 4 * time.Second, old: 1500 * time.Millisecond,
 			user: 20 * time.Millisecond, admin: 100 * time.Millisecond, rare: 10 * time.Millisecond, retry: 250 * time.Millisecond,
 		},
 	}
-	l.clock.reset()
 	l.Move(cfg.Bases...)
 	return l, nil
 }
 
 func (l *Load) prepare(ctx context.Context) error {
 	var err error
-	if l.reader, err = l.newAccount(ctx, "admin"); err != nil {
+	if l.reader, err = l.newAccount(ctx, "the reader's", "admin"); err != nil {
 		return err
 	}
 	if l.anchor, err = l.makeAnchor(ctx, l.reader); err != nil {
 		return err
 	}
-	makers := map[Group]func(context.Context) error{
-		Crowd:    func(ctx context.Context) (err error) { l.crowd, err = l.newCrowd(ctx); return err },
-		Exact:    func(ctx context.Context) (err error) { l.exact, err = l.newExact(ctx); return err },
-		Refused:  func(ctx context.Context) (err error) { l.refused, err = l.newRefused(ctx); return err },
-		Rotating: func(ctx context.Context) (err error) { l.rotating, err = l.newRotating(ctx); return err },
-	}
 	for _, g := range l.cfg.Groups {
-		if err := makers[g](ctx); err != nil {
+		switch g {
+		case Crowd:
+			l.crowd, err = l.newCrowd(ctx)
+		case Exact:
+			l.exact, err = l.newExact(ctx)
+		case Refused:
+			l.refused, err = l.newRefused(ctx)
+		case Rotating:
+			l.rotating, err = l.newRotating(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Move tells where the edges are now: after a restart on other ports, or when there are more of them.
+// Move sets the base URLs of the edges, after a restart at other addresses or when their number has changed.
 func (l *Load) Move(bases ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +166,7 @@ func (l *Load) baseCount() int {
 	return len(l.bases)
 }
 
-// Run has all clients at work until ctx ends, and returns when the last of their calls has been answered.
+// Run runs all clients until ctx ends. It returns once each of their calls has ended.
 func (l *Load) Run(ctx context.Context) {
 	l.settled = false
 	l.rounds++
@@ -183,7 +181,7 @@ func (l *Load) Run(ctx context.Context) {
 			group.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					step(ctx, w, n)
-					pause(ctx, pace)
+					wait.For(ctx, pace)
 				}
 			})
 		}
@@ -210,32 +208,19 @@ func (l *Load) Run(ctx context.Context) {
 	l.client.CloseIdleConnections()
 }
 
-// client is one client: which base it prefers, and what it chooses by.
+// client is one client.
 type client struct {
-	home   int
+	home   int // the base that it prefers
 	random *rand.Rand
 }
 
-// stepAdmin asks what operators and owners ask all the time.
+// stepAdmin asks for the usage of an account, as operators and owners do.
 func (l *Load) stepAdmin(ctx context.Context, w *client, n int) {
 	c := call{kind: Admin, method: http.MethodGet, path: "/api/admin/accounts/" + l.reader.id, admin: true, home: w.home + n}
 	if n%2 == 1 {
 		c.path, c.admin, c.key = "/api/users/user/dev-usage", false, l.reader.key
 	}
 	if a := l.send(ctx, c); a.outcome() == refusedOutcome {
-		l.strange.note("admin answers that should not be", "%s", a)
-	}
-}
-
-// pause waits, or less when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		l.strange.note(strangeAnswer, "%s", a)
 	}
 }

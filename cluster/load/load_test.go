@@ -219,7 +219,7 @@ func TestAShelfForgetsOnlyWhatItMust(t *testing.T) {
 	}
 	i := s.lease(w.random, true)
 	s.forget(i, true)
-	if len(s.items) != remembered-1 || len(s.gone) != 1 || s.unchanged(i, i) {
+	if len(s.items) != remembered-1 || len(s.gone) != 1 || s.unchanged(i, *i) {
 		t.Errorf("%d items, %d gone", len(s.items), len(s.gone))
 	}
 }

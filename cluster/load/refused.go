@@ -7,68 +7,65 @@ import (
 	"net/http"
 )
 
-// refused is one account that has used up its quota and has no credits, and one whose calls all fail after they
-// were admitted. Neither may be charged for anything.
+// refused has an account that has used up its quota and has no credits, and one whose calls all fail after their
+// admission. Neither may be charged.
 type refused struct {
 	l         *Load
 	exhausted *account
-	limit     int64  // that the exhausted account has used, of quick paste updates
-	paste     string // its own
-
-	failing *account
-	own     string // a quick paste of the failing account
+	paste     string // a quick paste of the exhausted account
+	failing   *account
+	own       string // a quick paste of the failing account
 }
 
 const (
 	refusedTier = "free"
 	failingTier = "pro"
-	// exhaustTries bounds how many calls it may take to use up a quota; contract.md gives 50.
+	// exhaustTries bounds the calls that use up a quota, which is 50: docs/api.md, Metering.
 	exhaustTries = 1000
 	noSuchID     = "000000000000"
 )
 
-var errNoLimit = errors.New("load: a Free account's quota of pasteLite.update does not end")
+var errNoLimit = errors.New("load: the quota of a Free account for pasteLite.update does not end")
 
 func (l *Load) newRefused(ctx context.Context) (r *refused, err error) {
 	r = &refused{l: l}
-	if r.exhausted, err = l.newAccount(ctx, refusedTier); err != nil {
+	if r.exhausted, err = l.newAccount(ctx, "the exhausted", refusedTier); err != nil {
 		return nil, err
 	}
-	r.exhausted.name = "the exhausted"
 	if r.paste, err = l.makeAnchor(ctx, r.exhausted); err != nil {
 		return nil, err
 	}
 	if err := r.exhaust(ctx); err != nil {
 		return nil, err
 	}
-	if r.failing, err = l.newAccount(ctx, failingTier); err != nil {
+	if r.failing, err = l.newAccount(ctx, "the failing", failingTier); err != nil {
 		return nil, err
 	}
-	r.failing.name = "the failing"
 	if r.own, err = l.makeAnchor(ctx, r.failing); err != nil {
 		return nil, err
 	}
-	// Writes that fail are never counted; a read without an answer may be.
+	// Writes that fail are never counted. A read without an answer may be counted.
 	for _, key := range []string{"pasteLite.update", "pasteLite.delete", "pastes.delete", "files.delete"} {
 		r.failing.tally(key).void = true
 	}
 	return r, nil
 }
 
+// exhaust uses up the quota for updates of quick pastes.
 func (r *refused) exhaust(ctx context.Context) error {
-	over := func(a *answer) bool { return a.is(http.StatusTooManyRequests, codeExhausted) }
-	for range exhaustTries {
+	for used := range int64(exhaustTries) {
 		c := r.update()
 		c.idempotency = r.l.newKey()
-		a, err := r.l.sure(ctx, c, over)
-		if err != nil {
+		a, err := r.l.repeated(ctx, c, nil)
+		switch {
+		case err != nil:
 			return err
-		}
-		if over(a) {
-			r.exhausted.tally("pasteLite.update").acked.Store(r.limit)
+		case a.is(http.StatusTooManyRequests, codeExhausted):
+			r.exhausted.tally("pasteLite.update").acked.Store(used)
 			return nil
+		case !a.acked():
+			return fmt.Errorf("load: %s", a)
 		}
-		r.limit++
 	}
 	return errNoLimit
 }
@@ -76,11 +73,11 @@ func (r *refused) exhaust(ctx context.Context) error {
 func (r *refused) update() call {
 	return call{
 		kind: Lite, method: http.MethodPut, path: "/api/dev/paste-lite/update/" + r.paste, key: r.exhausted.key,
-		body: fmt.Appendf(nil, `{"title":"number %d"}`, r.l.next()), contentType: typeJSON,
+		body: fmt.Appendf(nil, `{"title":"number %d"}`, r.l.next()),
 	}
 }
 
-// step makes a call that must be refused, whatever is broken.
+// step makes a call that must be refused.
 func (r *refused) step(ctx context.Context, w *client, _ int) {
 	c, code := r.update(), codeExhausted
 	switch w.random.IntN(4) {
@@ -88,8 +85,7 @@ func (r *refused) step(ctx context.Context, w *client, _ int) {
 		c.idempotency = r.l.newKey()
 	case 1:
 		c, code = call{
-			kind: Paste, method: http.MethodPost, path: "/api/dev/pastes/create", key: r.exhausted.key,
-			body: []byte(`{"content":"x"}`), contentType: typeJSON,
+			kind: Paste, method: http.MethodPost, path: "/api/dev/pastes/create", key: r.exhausted.key, body: []byte(`{"content":"x"}`),
 		}, codeUpgrade
 	case 2:
 		c, code = call{kind: Read, method: http.MethodGet, path: "/api/dev/files/get/" + noSuchID, key: r.exhausted.key}, codeUpgrade
@@ -97,10 +93,10 @@ func (r *refused) step(ctx context.Context, w *client, _ int) {
 	c.home = w.home
 	a := r.l.send(ctx, c)
 	switch {
-	case a.outcome() == ackedOutcome:
+	case a.acked():
 		r.l.strange.note("admitted beyond the limit", "%s", a)
 	case a.outcome() == refusedOutcome && !a.is(http.StatusTooManyRequests, code):
-		r.l.strange.note("answers that should not be", "want 429 %s: %s", code, a)
+		r.l.strange.note(strangeAnswer, "want 429 %s: %s", code, a)
 	}
 }
 
@@ -118,7 +114,7 @@ func (r *refused) stepFailing(ctx context.Context, w *client, n int) {
 		quotaKey, status, code = "pasteLite.delete", http.StatusForbidden, "not_owner"
 	case 2:
 		c.method, c.path, c.ifMatch = http.MethodPut, "/api/dev/paste-lite/update/"+r.own, `"99"`
-		c.body, c.contentType = []byte(`{"title":"x"}`), typeJSON
+		c.body = []byte(`{"title":"x"}`)
 		quotaKey, status, code = "pasteLite.update", http.StatusPreconditionFailed, "version_mismatch"
 	case 3:
 		c.kind, c.method, c.path, c.idempotency = Paste, http.MethodDelete, "/api/dev/pastes/delete/"+noSuchID, r.l.newKey()
@@ -130,6 +126,6 @@ func (r *refused) stepFailing(ctx context.Context, w *client, n int) {
 	a := r.l.send(ctx, c)
 	r.failing.meter(quotaKey, a)
 	if o := a.outcome(); o == ackedOutcome || o == refusedOutcome && !a.is(status, code) {
-		r.l.strange.note("answers that should not be", "want %d %s: %s", status, code, a)
+		r.l.strange.note(strangeAnswer, "want %d %s: %s", status, code, a)
 	}
 }

@@ -6,23 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
-// rotating is an account whose key is regenerated again and again. Once a regeneration is answered, no call that
-// begins after that may be admitted with a key from before it.
+// rotating has an account whose key is regenerated many times. Once a regeneration is answered, no later call with an
+// older key may be admitted.
 type rotating struct {
 	l       *Load
-	account *account // its key is not used
-	cookie  string   // its session
+	account *account // its field key is not used
+	cookie  string   // of its session
 
 	mu      sync.Mutex
 	current string
 	version int
-	retired []string // the latest last
-	open    string   // the Idempotency-Key of a regeneration without an answer: two keys are possible
+	retired []string // former keys, the latest last
+	open    string   // the Idempotency-Key of a regeneration without an answer, which may have happened
 	turn    int      // how many regenerations have begun
 	nextOld time.Time
 }
@@ -30,14 +33,14 @@ type rotating struct {
 // retiredKept is how many former keys are tried.
 const retiredKept = 3
 
-var errNoSession = errors.New("load: registering gave no session")
+var errNoSession = errors.New("load: the registration returned no session")
 
 func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
 	r := &rotating{l: l}
 	body := fmt.Sprintf(`{"email":"load-%s-%d@example.org","password":"a password of %s"}`, l.run, l.next(), l.run)
 	a, err := l.sure(ctx, call{
-		kind: Admin, method: http.MethodPost, path: "/api/users/register", body: []byte(body), contentType: typeJSON, idempotency: l.newKey(),
-	}, nil)
+		kind: Admin, method: http.MethodPost, path: "/api/users/register", body: []byte(body), idempotency: l.newKey(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +57,15 @@ func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
 	}
 	_, err = l.sure(ctx, call{
 		kind: Admin, method: http.MethodPut, path: "/api/admin/accounts/" + r.account.id + "/tier", admin: true,
-		body: []byte(`{"tier":"admin"}`), contentType: typeJSON,
-	}, nil)
+		body: []byte(`{"tier":"admin"}`),
+	})
 	if err != nil {
 		return nil, err
 	}
 	return r, r.resolve(ctx, 0)
 }
 
-// regenerate tries to have a new key, once. It goes on with a regeneration that has no answer yet.
+// regenerate tries once to get a new key. It repeats a regeneration that has no answer yet.
 func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 	r.mu.Lock()
 	if r.open == "" {
@@ -75,9 +78,9 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 		kind: Admin, method: http.MethodPost, path: "/api/users/user/dev-key/regenerate", cookie: r.cookie, idempotency: open, home: home,
 	})
 	if a.outcome() == refusedOutcome {
-		r.l.strange.note("answers that should not be", "%s", a)
+		r.l.strange.note(strangeAnswer, "%s", a)
 	}
-	if a.outcome() != ackedOutcome {
+	if !a.acked() {
 		return false
 	}
 	var body struct {
@@ -85,13 +88,13 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 		Key    struct{ Version int }
 	}
 	if err := json.Unmarshal(a.body, &body); err != nil || body.APIKey == "" {
-		r.l.strange.note("answers that should not be", "no key in %s", a)
+		r.l.strange.note(strangeAnswer, "no key in %s", a)
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if body.Key.Version <= r.version || body.APIKey == r.current {
-		r.l.strange.note("answers that should not be", "a new key of version %d after %d: %s", body.Key.Version, r.version, a)
+		r.l.strange.note(strangeAnswer, "a new key of version %d after %d: %s", body.Key.Version, r.version, a)
 	}
 	if r.current != "" {
 		r.retired = append(r.retired, r.current)
@@ -101,27 +104,22 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 	return true
 }
 
-// stepRotate regenerates the key, and tries the old one through every base at once.
+// stepRotate regenerates the key, and then tries the old one through every base.
 func (r *rotating) stepRotate(ctx context.Context, w *client, n int) {
 	for try := 0; !r.regenerate(ctx, w.home+n+try); try++ {
-		if ctx.Err() != nil {
+		if !wait.For(ctx, failPause) {
 			return
 		}
-		pause(ctx, failPause)
 	}
 	r.tryOld(ctx, 1, &r.l.strange)
 }
 
-// resolve ends a regeneration without an answer, and makes the first key.
+// resolve repeats a regeneration without an answer until it has one, and makes the first key.
 func (r *rotating) resolve(ctx context.Context, home int) error {
-	for try := 0; r.unresolved(); try++ {
-		if r.regenerate(ctx, home+try) {
-			break
+	for try := 0; r.unresolved() && !r.regenerate(ctx, home+try); try++ {
+		if !wait.For(ctx, failPause) {
+			return errors.New("a regeneration has no answer under its Idempotency-Key")
 		}
-		if ctx.Err() != nil {
-			return errors.New("a regeneration has no answer under its Idempotency-Key yet")
-		}
-		pause(ctx, failPause)
 	}
 	return nil
 }
@@ -132,11 +130,10 @@ func (r *rotating) unresolved() bool {
 	return r.open != "" || r.current == ""
 }
 
-// tryOld tries the latest retired keys through every base.
+// tryOld tries so many of the latest retired keys through every base.
 func (r *rotating) tryOld(ctx context.Context, count int, f *findings) {
 	r.mu.Lock()
-	retired := r.retired[max(0, len(r.retired)-count):]
-	keys := append([]string(nil), retired...)
+	keys := slices.Clone(r.retired[max(0, len(r.retired)-count):])
 	r.mu.Unlock()
 	for _, key := range keys {
 		for base := range r.l.baseCount() {
@@ -147,27 +144,26 @@ func (r *rotating) tryOld(ctx context.Context, count int, f *findings) {
 	}
 }
 
-// use is a call with a key.
+// use is a read with a key.
 func (r *rotating) use(key string, home int) call {
 	return call{kind: Read, method: http.MethodGet, path: "/api/dev/paste-lite/get/" + r.l.anchor, key: key, home: home}
 }
 
-// refuses takes the answer to a call that began with a retired key. One source's bad keys are refused for being
-// too many after a while.
+// refuses checks the answer to a call with a retired key. Calls with bad keys are also refused for being too many.
 func (r *rotating) refuses(a *answer, f *findings) {
 	r.account.meter("pasteLite.get", a)
 	switch {
-	case a.outcome() == ackedOutcome:
+	case a.acked():
 		f.note("an old key is admitted", "%s", a)
 	case a.outcome() == refusedOutcome && !a.is(http.StatusUnauthorized, codeInvalidKey) && !a.overFailed():
-		f.note("answers that should not be", "want 401 %s: %s", codeInvalidKey, a)
+		f.note(strangeAnswer, "want 401 %s: %s", codeInvalidKey, a)
 	}
 }
 
-// stepUse uses the current key, which must be good unless a regeneration is under way.
+// stepUse uses the current key, which must be accepted unless a regeneration has begun. Now and then it uses a retired key:
+// an edge that missed a regeneration must refuse it too.
 func (r *rotating) stepUse(ctx context.Context, w *client, _ int) {
 	if old := r.dueOld(w); old != "" {
-		// Whoever was away while the key changed may come back at any time.
 		r.refuses(r.l.send(ctx, r.use(old, w.random.IntN(r.l.baseCount()))), &r.l.strange)
 		return
 	}
@@ -186,13 +182,13 @@ func (r *rotating) stepUse(ctx context.Context, w *client, _ int) {
 		if quiet {
 			r.l.strange.note("the current key is refused", "%s", a)
 		}
-		pause(ctx, r.l.pace.retry) // that bad keys don't become too many
+		wait.For(ctx, r.l.pace.retry) // so that the bad keys do not become too many
 		return
 	}
-	r.l.strange.note("answers that should not be", "%s", a)
+	r.l.strange.note(strangeAnswer, "%s", a)
 }
 
-// dueOld is a retired key once in a while, else "".
+// dueOld returns a retired key if one is due to be tried, else "".
 func (r *rotating) dueOld(w *client) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,11 +211,11 @@ func (r *rotating) check(ctx context.Context, f *findings) error {
 	for base := range r.l.baseCount() {
 		c := r.use(key, base)
 		c.only = true
-		a, err := r.l.repeated(ctx, c, func(a *answer) { r.account.meter("pasteLite.get", a) })
+		a, err := r.l.patiently(ctx, c, func(a *answer) { r.account.meter("pasteLite.get", a) })
 		if err != nil {
 			return err
 		}
-		if a.outcome() != ackedOutcome {
+		if !a.acked() {
 			f.note("the current key is refused", "%s", a)
 		}
 	}

@@ -7,35 +7,35 @@ import (
 	"sync"
 )
 
-// remembered is how many items a shelf holds. A long run makes more: then one that has been found to be there is
-// forgotten, at random.
+// remembered bounds the items of a shelf. In a longer run random items are forgotten, if possible ones that a check has
+// found.
 const remembered = 40_000
 
-// goneKept is how many deleted items are remembered.
+// goneKept is how many deleted items a shelf remembers.
 const goneKept = 512
 
-// item is one document that was acknowledged. Its content is remembered as the number that it is made of.
+// item is one document that was acknowledged.
 type item struct {
 	id     string
-	number int64
-	other  int64 // what an update without an answer may have made of it; 0: nothing
-	seen   bool  // found to be there by a check
-	busy   bool  // is being changed
-	turn   int   // how often it was begun to be changed
-	place  int
+	number int64 // its content is made of it
+	other  int64 // likewise, if an update without an answer has happened; 0: there was no such update
+	seen   bool  // a check has found it
+	busy   bool  // a client is changing it
+	turn   int   // how often a client has begun to change it
+	place  int   // in the shelf's items; -1: it is not there any more
 }
 
-// fits tells whether the content is one that the item may have.
+// fits reports whether the item may have the content.
 func (i *item) fits(d *domain, content []byte) bool {
 	return bytes.Equal(content, d.content(i.number)) || i.other != 0 && bytes.Equal(content, d.content(i.other))
 }
 
-// shelf is the items of one owner and domain.
+// shelf has the items of one owner and domain. Items are changed with its lock only.
 type shelf struct {
 	mu    sync.Mutex
 	items []*item
-	gone  []string // deleted, acknowledged
-	next  int      // where gone is written over
+	gone  []string // ids of deleted items, whose deletion was acknowledged
+	next  int      // the place in gone that is overwritten next
 }
 
 func (s *shelf) put(random *rand.Rand, id string, number int64) {
@@ -54,7 +54,7 @@ func (s *shelf) put(random *rand.Rand, id string, number int64) {
 	s.items = append(s.items, &item{id: id, number: number, place: len(s.items)})
 }
 
-// drop must be called with the lock. An item that is not there any more is let be.
+// drop removes an item if it is there. It must be called with the lock.
 func (s *shelf) drop(i *item) {
 	if i.place < 0 {
 		return
@@ -66,21 +66,26 @@ func (s *shelf) drop(i *item) {
 	i.place = -1
 }
 
-// any is an item that is not being changed, as it is now; nil where there is none.
-func (s *shelf) any(random *rand.Rand) (live, now *item) {
+// any returns a random item that no client is changing, and a copy of it. It is nil if it finds none.
+func (s *shelf) any(random *rand.Rand) (live *item, seen item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range min(8, len(s.items)) {
 		if i := s.items[random.IntN(len(s.items))]; !i.busy {
-			copied := *i
-			return i, &copied
+			return i, *i
 		}
 	}
-	return nil, nil
+	return nil, item{}
 }
 
-// lease gives an item to one client to change it. One whose content is not known for sure is only given up
-// for deletion.
+func (s *shelf) copy(i *item) item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *i
+}
+
+// lease gives a random item to one client, which may change it. An item whose content is not known may only be deleted. It
+// is nil if it finds none.
 func (s *shelf) lease(random *rand.Rand, deletion bool) *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,14 +99,14 @@ func (s *shelf) lease(random *rand.Rand, deletion bool) *item {
 	return nil
 }
 
-// changed ends a lease with what the item holds now.
+// changed ends a lease. number and other are what the content is made of now.
 func (s *shelf) changed(i *item, number, other int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i.number, i.other, i.busy = number, other, false
 }
 
-// forget ends a lease with the item's end.
+// forget ends a lease and removes the item. deleted says that its deletion was acknowledged.
 func (s *shelf) forget(i *item, deleted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,14 +122,14 @@ func (s *shelf) forget(i *item, deleted bool) {
 	s.next++
 }
 
-// unchanged tells whether nobody has begun to change the item since it was as now says.
-func (s *shelf) unchanged(live, now *item) bool {
+// unchanged reports whether no client has begun to change the item since the copy was made.
+func (s *shelf) unchanged(live *item, copied item) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return live.place >= 0 && !live.busy && live.turn == now.turn
+	return live.place >= 0 && !live.busy && live.turn == copied.turn
 }
 
-// found notes that an item was found with a content, which settles an update without an answer that has happened.
+// found notes the content of an item. If it comes from an update without an answer, that update has happened.
 func (s *shelf) found(d *domain, live *item, content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,16 +145,16 @@ func (s *shelf) checked(i *item) {
 	i.seen = true
 }
 
-// toCheck is all items that no check has found yet, and a sample of the others.
+// toCheck returns all items that no check has found yet, and so many of the others.
 func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*item
-	again := 0
+	others := 0
 	for _, place := range random.Perm(len(s.items)) {
 		i := s.items[place]
 		if i.seen {
-			if again++; again > sample {
+			if others++; others > sample {
 				continue
 			}
 		}
@@ -158,7 +163,7 @@ func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 	return out
 }
 
-// someGone is some of what was deleted.
+// someGone returns the ids of some deleted items.
 func (s *shelf) someGone(random *rand.Rand, count int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +174,7 @@ func (s *shelf) someGone(random *rand.Rand, count int) []string {
 	return out
 }
 
-// content is made of a number: no two are the same, and one in some is so large that it becomes a blob.
+// content makes the content of a number. Each number has another one, and some are so large that they become blobs.
 func (d *domain) content(number int64) []byte {
 	head := fmt.Appendf(nil, "content %d of %s\n", number, d.kind)
 	size := d.small
@@ -180,6 +185,5 @@ func (d *domain) content(number int64) []byte {
 		return head
 	}
 	line := fmt.Appendf(nil, "%d,", number*2654435761)
-	out := append(head, bytes.Repeat(line, (size-len(head))/len(line))...)
-	return out
+	return append(head, bytes.Repeat(line, (size-len(head))/len(line))...)
 }

@@ -11,109 +11,92 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 const (
-	// sampled is how many documents are read again that were found before: the crowd makes thousands a second.
+	// sampled is how many documents are read again that a check has found before. There may be tens of thousands.
 	sampled = 500
-	// sampledGone is how many deleted ones are asked for through each base. Too many failures are refused.
+	// sampledGone is how many deleted documents are read through each base. More failures would be refused.
 	sampledGone = 4
 	readers     = 16
-	// patience is how long a check waits for an answer that is neither 2xx nor a refusal.
+	// patience is how long a check repeats a call that gets no answer.
 	patience   = 30 * time.Second
 	settleTick = 200 * time.Millisecond
 )
 
-// repeated sends a call that may be repeated until its answer is a 2xx or a refusal. each is told every answer.
-func (l *Load) repeated(ctx context.Context, c call, each func(*answer)) (*answer, error) {
+// patiently is repeated for up to patience.
+func (l *Load) patiently(ctx context.Context, c call, each func(*answer)) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		a := l.send(ctx, c)
-		if each != nil {
-			each(a)
-		}
-		switch o := a.outcome(); {
-		case o == ackedOutcome, o == refusedOutcome && !a.overFailed():
-			return a, nil
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("no answer: %s", a)
-		}
-		pause(ctx, l.pace.retry)
-	}
+	return l.repeated(ctx, c, each)
 }
 
-// patient is repeated for calls that are not metered, and must have a 2xx.
+// patient is sure for up to patience.
 func (l *Load) patient(ctx context.Context, c call) (*answer, error) {
-	a, err := l.repeated(ctx, c, nil)
-	if err == nil && a.outcome() != ackedOutcome {
-		err = fmt.Errorf("%s", a)
-	}
-	return a, err
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return l.sure(ctx, c)
 }
 
-// Verify holds every base to what was promised, and returns all that is wrong, a few of each sort. No Run may be
-// going on; calls without an answer may count until Settled has returned nil. It can be repeated, after each
-// fault: of strange answers it tells those that came since the last one.
+// Verify compares what each base returns with what was acknowledged, and returns all differences, a few of each sort. It
+// also returns the strange answers since the last Verify. No Run may be going on. Calls without an answer may have been
+// counted, until Settled has returned nil.
 func (l *Load) Verify(ctx context.Context) error {
+	defer l.client.CloseIdleConnections()
 	var f findings
-	var errs []error
 	random := rand.New(rand.NewPCG(l.cfg.Seed, ^l.rounds))
-	errs = append(errs, l.checkAccounts(ctx, l.settled, &f))
+	errs := []error{l.checkAccounts(ctx, l.settled, &f)}
+	var shops []*shop
 	if r := l.rotating; r != nil {
 		errs = append(errs, r.check(ctx, &f))
 	}
 	if e := l.exact; e != nil {
 		errs = append(errs, l.checkExactLedger(ctx, &f))
-		for _, s := range e.shops {
-			l.checkShop(ctx, s, random, &f)
-		}
+		shops = append(shops, e.shops...)
 	}
 	if c := l.crowd; c != nil {
-		for _, s := range c.shops() {
-			l.checkShop(ctx, s, random, &f)
-		}
+		shops = append(shops, c.lite, c.paste, c.file)
 	}
-	// What the reads above cost.
+	for _, s := range shops {
+		l.checkShop(ctx, s, random, &f)
+	}
+	// The reads above were counted too.
 	errs = append(errs, l.checkAccounts(ctx, l.settled, &f))
-	l.client.CloseIdleConnections()
-	return errors.Join(append(errs, f.err(), l.strange.take())...)
+	return errors.Join(append(errs, f.take(), l.strange.take())...)
 }
 
-// checkAccounts holds each account's usage, as every base tells it, to the calls.
+// checkAccounts compares the usage of each account, as each base returns it, with the calls.
 func (l *Load) checkAccounts(ctx context.Context, settled bool, f *findings) error {
+	accounts := []*account{l.reader}
+	if l.crowd != nil {
+		accounts = append(accounts, l.crowd.owner)
+	}
+	if l.exact != nil {
+		accounts = append(accounts, l.exact.owner)
+	}
+	if l.refused != nil {
+		accounts = append(accounts, l.refused.exhausted, l.refused.failing)
+	}
+	if l.rotating != nil {
+		accounts = append(accounts, l.rotating.account)
+	}
 	var errs []error
-	check := func(a *account, exactly func(u *usage)) {
+	for _, a := range accounts {
 		for base := range l.baseCount() {
 			u, err := l.usage(ctx, a.id, base)
-			if err != nil {
+			switch {
+			case err != nil:
 				errs = append(errs, err)
-				continue
+			case u.Period.Start != "" && !strings.HasPrefix(u.Period.Start, l.start.UTC().Format("2006-01")):
+				errs = append(errs, fmt.Errorf("the month is %s, but the load began in another one", u.Period.Start))
+			case l.exact != nil && a == l.exact.owner:
+				l.exact.check(u, f)
+			default:
+				a.check(u, settled, f)
 			}
-			if start := u.Period.Start; !strings.HasPrefix(start, l.start.UTC().Format("2006-01")) && start != "" {
-				errs = append(errs, fmt.Errorf("the month is %s now, the load began in another", start))
-				continue
-			}
-			if exactly != nil {
-				exactly(u)
-				continue
-			}
-			a.check(u, settled, f)
 		}
-	}
-	check(l.reader, nil)
-	if c := l.crowd; c != nil {
-		check(c.owner, nil)
-	}
-	if e := l.exact; e != nil {
-		check(e.owner, func(u *usage) { e.check(u, f) })
-	}
-	if r := l.refused; r != nil {
-		check(r.exhausted, nil)
-		check(r.failing, nil)
-	}
-	if r := l.rotating; r != nil {
-		check(r.account, nil)
 	}
 	return errors.Join(errs...)
 }
@@ -131,8 +114,8 @@ func (l *Load) checkExactLedger(ctx context.Context, f *findings) error {
 	return nil
 }
 
-// checkShop reads what was acknowledged and not checked yet, with a sample of the rest, through every base, and
-// some of what was deleted.
+// checkShop reads all documents that no check has found yet, a sample of the others, and some deleted ones, through every
+// base.
 func (l *Load) checkShop(ctx context.Context, s *shop, random *rand.Rand, f *findings) {
 	type task struct {
 		item *item
@@ -152,7 +135,7 @@ func (l *Load) checkShop(ctx context.Context, s *shop, random *rand.Rand, f *fin
 	}
 	for _, i := range s.shelf.toCheck(random, sampled) {
 		for base := range l.baseCount() {
-			// Each takes all the patience there is: a part that is gone shows in a few.
+			// Each unreadable document takes all of patience, so a few are enough.
 			if ctx.Err() == nil && unreadable.Load() < readers {
 				todo <- task{i, base}
 			}
@@ -161,7 +144,7 @@ func (l *Load) checkShop(ctx context.Context, s *shop, random *rand.Rand, f *fin
 	close(todo)
 	group.Wait()
 	if unreadable.Load() >= readers {
-		f.note("not checked", "%ss: too many can't be read", s.kind)
+		f.note("not checked", "%ss: too many are unreadable", s.kind)
 		return
 	}
 	if ctx.Err() != nil {
@@ -178,22 +161,20 @@ func (l *Load) checkShop(ctx context.Context, s *shop, random *rand.Rand, f *fin
 func (l *Load) read(ctx context.Context, s *shop, id string, base int) (*answer, error) {
 	c := s.reading(l.reader.key, id, base)
 	c.only = true
-	return l.repeated(ctx, c, func(a *answer) { l.reader.meter(s.quota+"get", a) })
+	return l.patiently(ctx, c, func(a *answer) { l.reader.meter(s.quota+"get", a) })
 }
 
-// checkItem reports whether there was an answer.
+// checkItem reads a document through a base. It reports whether there was an answer.
 func (l *Load) checkItem(ctx context.Context, s *shop, i *item, base int, f *findings) bool {
 	a, err := l.read(ctx, s, i.id, base)
 	switch {
 	case err != nil:
 		f.note("not readable", "%s: %v", i.id, err)
-	case a.outcome() != ackedOutcome:
+	case !a.acked():
 		f.note("lost", "%s, which was acknowledged: %s", i.id, a)
 	default:
 		content := s.read(a)
-		s.shelf.mu.Lock()
-		now := *i
-		s.shelf.mu.Unlock()
+		now := s.shelf.copy(i)
 		if !now.fits(s.domain, content) {
 			f.note("wrong content", "%s %s through base %d is %.60q, want %.60q", s.kind, i.id, base, content, s.content(now.number))
 			return true
@@ -204,34 +185,30 @@ func (l *Load) checkItem(ctx context.Context, s *shop, i *item, base int, f *fin
 	return err == nil
 }
 
-// checkGone asks once: a deleted document fails, and too many failures are refused.
+// checkGone reads a deleted document once. It does not repeat the call, since too many failures are refused.
 func (l *Load) checkGone(ctx context.Context, s *shop, id string, base int, f *findings) {
 	c := s.reading(l.reader.key, id, base)
 	c.only = true
 	a := l.send(ctx, c)
 	l.reader.meter(s.quota+"get", a)
-	if o := a.outcome(); o == ackedOutcome || o == refusedOutcome && !a.is(http.StatusNotFound, "not_found") && !a.overFailed() {
+	if a.acked() || a.outcome() == refusedOutcome && !a.is(http.StatusNotFound, "not_found") && !a.overFailed() {
 		f.note("deleted and still there", "%s: %s", id, a)
 	}
 }
 
-// Settled waits until nothing is left open: every write under an Idempotency-Key and every regeneration has its
-// answer, openHolds says 0, and the accounts are what they are to be for good. openHolds reads how many holds
-// billing has open, over all its instances' partitions; nil leaves that out. No Run may be going on. The error,
-// once ctx ends, says what is left: a hold that nobody settles is given back after two minutes.
+// Settled waits until everything has its outcome: each write under an Idempotency-Key and each regeneration has an answer,
+// openHolds returns 0, and the usage of the accounts is final. openHolds returns how many holds billing has open in all
+// partitions. If it is nil, holds are not waited for. No Run may be going on. If ctx ends first, the error says what has no
+// outcome. A hold that nobody settles is closed after two minutes.
 func (l *Load) Settled(ctx context.Context, openHolds func(context.Context) (int64, error)) error {
 	w := &client{random: rand.New(rand.NewPCG(l.cfg.Seed, l.rounds))}
-	tick := time.NewTicker(settleTick)
-	defer tick.Stop()
 	for {
 		err := l.settle(ctx, w, openHolds)
 		if err == nil {
 			l.settled = openHolds != nil
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !wait.For(ctx, settleTick) {
 			return fmt.Errorf("not settled: %w: %w", context.Cause(ctx), err)
 		}
 	}
@@ -251,17 +228,17 @@ func (l *Load) settle(ctx context.Context, w *client, openHolds func(context.Con
 	if openHolds != nil {
 		open, err := openHolds(ctx)
 		if err != nil {
-			return fmt.Errorf("open holds: %w", err)
+			return fmt.Errorf("read open holds: %w", err)
 		}
 		if open != 0 {
 			return fmt.Errorf("%d holds are open", open)
 		}
 	}
 	var f findings
-	return errors.Join(l.checkAccounts(ctx, openHolds != nil, &f), f.err())
+	return errors.Join(l.checkAccounts(ctx, openHolds != nil, &f), f.take())
 }
 
-// Audit has every base fold the journals again; all must match.
+// Audit has the journals audited through every base. All audits must match.
 func (l *Load) Audit(ctx context.Context) error {
 	var errs []error
 	for base := range l.baseCount() {
