@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -25,7 +25,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/members"
+	"quire.dev/pkg/replica"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 )
@@ -33,10 +33,8 @@ import (
 // Config is what an engine is for.
 type Config struct {
 	Policy fold.Policy
-	// Partitions are those that Run folds; every one of PartitionCount where it is nil.
-	Partitions []int
-	// Assigned, where it is not nil, tells Run which partitions to fold, in place of Partitions: each set
-	// it gives replaces the one before. Run folds none until the first.
+	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
+	// the first. nil: all.
 	Assigned <-chan []int
 	// Served, where it is not nil, is told that a partition is served from now on, or is no more. It is
 	// called by several goroutines, in order for each partition, and must not block.
@@ -137,33 +135,19 @@ type Engine struct {
 	metrics *metrics
 	cache   *otter.Cache[cacheKey, *entry]
 
-	mu       sync.Mutex
-	sessions uint64        // started so far: tells the cached documents of one from another's
-	assigned bool          // wanted was given
-	wanted   []int         // partitions to fold
-	serving  map[int]bool  // those that are served now
-	ready    chan struct{} // closed when all wanted were served for the first time
+	replicas *replica.Set
+	sessions atomic.Uint64 // started so far: tells the cached documents of one from another's
 }
 
 // New checks the configuration. Nothing is contacted before Run.
 func New(cfg Config, deps Deps) (*Engine, error) {
 	cfg.Bounds.setDefaults()
-	if cfg.Partitions == nil && cfg.Assigned == nil {
-		for p := range cfg.PartitionCount {
-			cfg.Partitions = append(cfg.Partitions, p)
-		}
-	}
 	var faults []error
 	if !slices.Contains(event.Documents(), cfg.Policy.Domain) {
 		faults = append(faults, fmt.Errorf("domain %q has no documents", cfg.Policy.Domain))
 	}
 	if cfg.PartitionCount < 1 {
 		faults = append(faults, fmt.Errorf("%d partitions", cfg.PartitionCount))
-	}
-	for _, p := range cfg.Partitions {
-		if p < 0 || p >= cfg.PartitionCount {
-			faults = append(faults, fmt.Errorf("partition %d of %d", p, cfg.PartitionCount))
-		}
 	}
 	if deps.NC == nil || deps.Views == nil || deps.Blobs == nil {
 		faults = append(faults, errors.New("a connection, views and blobs are needed"))
@@ -182,115 +166,48 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new document engine: %w", err)
 	}
-	return &Engine{
-		cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache,
-		ready: make(chan struct{}), serving: map[int]bool{},
-	}, nil
+	e := &Engine{cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache}
+	e.replicas = replica.NewSet(replica.Config{
+		Count: cfg.PartitionCount, Assigned: cfg.Assigned, Served: cfg.Served,
+		Start: e.fold, FirstPause: firstPause, MostPause: mostPause, NC: deps.NC, Logger: deps.Logger,
+	})
+	return e, nil
 }
 
 // Run serves the configured partitions until ctx ends, then returns nil. It returns an error where
 // going on would be wrong: the journal was made for another number of partitions, has lost messages,
 // or is configured so that it could.
-func (e *Engine) Run(ctx context.Context) error {
-	source := e.cfg.Assigned
-	if source == nil {
-		source = members.Static(e.cfg.Partitions)
-	}
-	return members.Supervise(ctx, source, members.Work{
-		Start:      e.serve,
-		Fatal:      func(err error) bool { return !errors.Is(err, members.ErrEnded) },
-		Partitions: e.cfg.PartitionCount,
-		Assigned:   e.assign,
-		Logger:     e.deps.Logger,
-	})
-}
+func (e *Engine) Run(ctx context.Context) error { return e.replicas.Run(ctx) }
 
-// assign notes a set before any of its partitions begins, or Ready would be closed by the first of them.
-func (e *Engine) assign(set []int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wanted, e.assigned = set, true
-	e.noteReady()
-}
+// Ready is closed as soon as every assigned partition has caught up with its journal for the first time; at once where
+// none is assigned.
+func (e *Engine) Ready() <-chan struct{} { return e.replicas.Ready() }
 
-// Ready is closed as soon as every partition has caught up with its journal for the first time; at once
-// where none is assigned.
-func (e *Engine) Ready() <-chan struct{} { return e.ready }
+// Serving tells whether all assigned partitions are served now. It is true where none is assigned.
+func (e *Engine) Serving() bool { return e.replicas.Serving() }
 
-// Serving tells whether every partition is served now: none is, for the moment, catching up. It is true
-// of an engine that was assigned none.
-func (e *Engine) Serving() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.allServing()
-}
-
-func (e *Engine) allServing() bool {
-	for _, p := range e.wanted {
-		if !e.serving[p] {
-			return false
-		}
-	}
-	return e.assigned
-}
-
-// noteReady is called with mu held.
-func (e *Engine) noteReady() {
-	if !e.allServing() {
-		return
-	}
-	select {
-	case <-e.ready:
-	default:
-		close(e.ready)
-	}
-}
-
-func (e *Engine) setServing(partition int, serving bool) {
-	e.mu.Lock()
-	changed := e.serving[partition] != serving
-	if serving {
-		e.serving[partition] = true
-	} else {
-		delete(e.serving, partition)
-	}
-	e.noteReady()
-	e.mu.Unlock()
-	if changed && e.cfg.Served != nil {
-		e.cfg.Served(partition, serving)
-	}
-}
-
-// serve folds and serves one partition until ctx ends, then returns nil; errors are those of Run. What
-// fails for a while is tried again from the checkpoint.
-func (e *Engine) serve(ctx context.Context, partition int) error {
-	defer e.setServing(partition, false)
-	// The first one says how many there are. A process told of more learns it there, before it makes any of them.
+// fold folds and serves one partition until ctx ends. After an error that is not fatal it is called again, and begins at
+// the checkpoint.
+func (e *Engine) fold(ctx context.Context, partition int) error {
+	// The first stream holds the number of partitions. A process with a larger number learns it there, before it makes
+	// streams that should not exist.
 	streams := []journal.Stream{e.stream(0)}
 	if partition != 0 {
 		streams = append(streams, e.stream(partition))
 	}
 	if err := journal.Ensure(ctx, e.deps.NC, streams, e.cfg.PartitionCount); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		return replica.Fatal(err)
 	}
-	retry := newRetry()
-	for ctx.Err() == nil {
-		e.setServing(partition, false)
-		err := e.newSession(partition).run(ctx, &retry)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, journal.ErrGap), errors.Is(err, journal.ErrTruncated), errors.Is(err, journal.ErrNoStream), errors.Is(err, journal.ErrClosed):
-			return fmt.Errorf("fold %s: %w", e.cfg.Policy.Domain.Stream(partition), err)
+	err := e.newSession(partition).run(ctx)
+	for _, lost := range []error{journal.ErrGap, journal.ErrTruncated, journal.ErrNoStream, journal.ErrClosed} {
+		if errors.Is(err, lost) {
+			return replica.Fatal(fmt.Errorf("fold %s: %w", e.cfg.Policy.Domain.Stream(partition), err))
 		}
+	}
+	if ctx.Err() == nil {
 		e.metrics.restarts.Inc()
-		e.deps.Logger.Warn("folding again from the checkpoint", "partition", partition, "cause", err)
-		retry.Wait(ctx)
 	}
-	return nil
+	return err
 }
 
 func (e *Engine) stream(partition int) journal.Stream {

@@ -2,8 +2,6 @@ package document
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -39,39 +37,14 @@ func (s *session) serve(ctx, session context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer drain(reads)
+	defer rpc.Stop(drainReads, reads)
 	lists, err := rpc.Serve(s.e.deps.NC, domain.ListSubject(s.partition), replicaQueue, s.e.cfg.Bounds.ListWorkers, s.list, rpc.WithLogger(s.log))
 	if err != nil {
 		return err
 	}
-	defer drain(lists)
-	if err := s.flush(ctx); err != nil {
-		return err
-	}
-	s.e.setServing(s.partition, true)
+	defer rpc.Stop(drainReads, lists)
+	defer s.e.replicas.Announce(ctx, s.partition)()
 	s.log.Info("serving", "sequence", s.folded.Get())
 	s.sweep(ctx)
-	s.e.setServing(s.partition, false)
 	return nil
-}
-
-// flush waits until the server knows the subscriptions: who is told that this partition is served must
-// find it so.
-func (s *session) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ReadWait)
-	defer cancel()
-	if err := s.e.deps.NC.FlushWithContext(ctx); err != nil {
-		return fmt.Errorf("subscribe to reads of %s: %w", s.stream, err)
-	}
-	return nil
-}
-
-// drain takes no more requests and answers those it has. That it took too long is no news: who asked
-// asks another replica.
-func drain(server *rpc.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), drainReads)
-	defer cancel()
-	if err := server.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return
-	}
 }

@@ -54,22 +54,18 @@ type session struct {
 }
 
 func (e *Engine) newSession(partition int) *session {
-	e.mu.Lock()
-	e.sessions++
-	id := e.sessions
-	e.mu.Unlock()
 	stream := e.cfg.Policy.Domain.Stream(partition)
 	return &session{
 		e: e, partition: partition, stream: stream, names: namesOf(e.cfg.Policy.Domain),
 		log:     e.deps.Logger.With("partition", partition),
-		journal: journal.Open(e.deps.NC, stream), mem: newMemory(id, e.cache),
+		journal: journal.Open(e.deps.NC, stream), mem: newMemory(e.sessions.Add(1), e.cache),
 		blobs: newBlobQueue(), caughtUp: make(chan struct{}), broken: make(chan error, 1),
 		settlers: map[int]*journal.Appender[*settlements]{}, recent: map[string]*message{},
 	}
 }
 
 // run folds until ctx ends or something fails that starting again may cure.
-func (s *session) run(ctx context.Context, retry *wait.Backoff) error {
+func (s *session) run(ctx context.Context) error {
 	checkpoint, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -107,12 +103,6 @@ func (s *session) run(ctx context.Context, retry *wait.Backoff) error {
 		case <-serving.Done():
 			return nil
 		}
-		defer func(begun time.Time) {
-			// Two that project one partition end each other: who has just come steps back.
-			if time.Since(begun) > steady {
-				retry.Reset()
-			}
-		}(time.Now())
 		return s.serve(serving, ctx)
 	})
 	group.Go(func() error {
@@ -189,8 +179,12 @@ func (s *session) attempt(ctx context.Context, what string, call func(context.Co
 
 // newRetry paces calls that are tried again.
 func newRetry() wait.Backoff {
-	return wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+	return wait.Backoff{First: firstPause, Most: mostPause}
 }
 
-// steady is how long a session has to serve for its end to be the first failure, not one more.
-const steady = 10 * time.Second
+// Between two attempts at a call that failed, and between two sessions of a partition. Two replicas that project one
+// partition end each other's sessions; the pauses let one of them finish.
+const (
+	firstPause = 10 * time.Millisecond
+	mostPause  = time.Second
+)

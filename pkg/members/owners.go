@@ -43,11 +43,3 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
-
-// Static is the assignment of a process that is alone: these partitions for as long as it runs.
-func Static(partitions []int) <-chan []int {
-	assigned := make(chan []int, 1)
-	assigned <- partitions
-	close(assigned)
-	return assigned
-}

@@ -105,14 +105,3 @@ func TestOwnersOfNobody(t *testing.T) {
 		t.Errorf("owners %v where none is wanted", got)
 	}
 }
-
-// TestStaticIsForGood: a process that is alone gets its set once.
-func TestStaticIsForGood(t *testing.T) {
-	assigned := members.Static([]int{0, 1, 2})
-	if got := <-assigned; !slices.Equal(got, []int{0, 1, 2}) {
-		t.Errorf("assigned %v", got)
-	}
-	if set, more := <-assigned; more {
-		t.Errorf("then %v", set)
-	}
-}

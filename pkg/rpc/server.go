@@ -211,6 +211,17 @@ func (s *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Stop drains the servers one after the other, all within a time. A server of which requests are cut off logs it.
+func Stop(within time.Duration, servers ...*Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for _, s := range servers {
+		if err := s.Drain(ctx); err != nil {
+			s.logger.Warn("requests were cut off by a stop", "subject", s.sub.Subject, "error", err)
+		}
+	}
+}
+
 // drain ends the subscription once all that the server has sent is taken. A connection that is lost meanwhile would
 // subscribe again when it comes back and forget that it did, so that requests went to nobody: then there is nothing
 // more to come, and the subscription ends at once.

@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
@@ -100,11 +101,6 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	c.PartitionCount = max(c.PartitionCount, 1)
-	if c.Partitions == nil && c.Assigned == nil {
-		for p := range c.PartitionCount {
-			c.Partitions = append(c.Partitions, p)
-		}
-	}
 	if c.Book == nil {
 		c.Book = plan.Published(10)
 	}
@@ -122,9 +118,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Live == nil {
 		c.Live = func() []string { return nil }
-	}
-	if c.Served == nil {
-		c.Served = func(int, bool) {}
 	}
 	if c.Progress == nil {
 		c.Progress = func(string, uint64, uint64) {}
@@ -157,9 +150,10 @@ const (
 // Service is one instance. Any number of them may fold the same partitions: they come to the same
 // answers. Run is called once.
 type Service struct {
-	cfg   Config
-	deps  Deps
-	ready chan struct{}
+	cfg      Config
+	deps     Deps
+	replicas *replica.Set
+	metrics  *partition.Metrics
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -177,12 +171,20 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg.withDefaults(), deps: deps, ready: make(chan struct{})}, nil
+	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics)}
+	s.replicas = replica.NewSet(replica.Config{
+		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
+		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
+	})
+	return s, nil
 }
 
 // Ready is closed once all partitions have folded their journals to the end and answer, for the first
 // time; at once where none is assigned.
-func (s *Service) Ready() <-chan struct{} { return s.ready }
+func (s *Service) Ready() <-chan struct{} { return s.replicas.Ready() }
+
+// Serving tells whether all assigned partitions are served now. It is true where none is assigned.
+func (s *Service) Serving() bool { return s.replicas.Serving() }
 
 // Run makes the streams that are missing, folds, and serves until ctx ends; then it writes
 // snapshots and what the read model lacks, and returns nil. An error says that going on would be
@@ -202,17 +204,21 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer stopUsers()
-	ready := newReadiness(func() {
-		check.Ready()
-		close(s.ready)
-	})
-	stopInstance, err := s.serveInstance(ready)
+	stopInstance, err := s.serveInstance()
 	if err != nil {
 		return err
 	}
 	defer stopInstance()
 	group, work := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.runPartitions(work, ready) })
+	group.Go(func() error { return s.replicas.Run(work) })
+	group.Go(func() error {
+		select {
+		case <-s.Ready():
+			check.Ready()
+		case <-work.Done():
+		}
+		return nil
+	})
 	group.Go(func() error { return runUsers(work) })
 	return group.Wait()
 }
@@ -229,11 +235,29 @@ func (s *Service) streams() []journal.Stream {
 	return streams
 }
 
-func (s *Service) partitionConfig(number int) partition.Config {
-	return partition.Config{
+// fold works on one partition until ctx ends.
+func (s *Service) fold(ctx context.Context, number int) error {
+	err := partition.New(partition.Config{
 		Partition: number, Instance: s.cfg.Instance, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
+	}, partition.Deps{
+		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Offset: s.deps.Offset,
+		Announce: s.replicas.Announce, Logger: s.deps.Logger, Metrics: s.metrics,
+	}).Run(ctx)
+	if err != nil && !temporary(err) {
+		return replica.Fatal(err)
 	}
+	return err
+}
+
+// temporary tells the errors of a store that does not answer from those that stay.
+func temporary(err error) bool {
+	for _, known := range []error{views.ErrUnavailable, blob.ErrUnavailable, journal.ErrUnavailable, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // serveUsers answers about users and sessions until stop is called. run is to be run meanwhile.
@@ -244,32 +268,21 @@ func (s *Service) serveUsers() (stop func(), run func(context.Context) error, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve users: %w", err)
 	}
-	return s.drain(server, "user requests were cut off"), u.Run, nil
+	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, u.Run, nil
 }
 
 // serveInstance answers what this instance is, beside all the others, until stop is called.
-func (s *Service) serveInstance(ready *readiness) (stop func(), err error) {
+func (s *Service) serveInstance() (stop func(), err error) {
 	answer := func(context.Context, []byte) ([]byte, error) {
 		return json.Marshal(event.Instance{
-			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: ready.serves(), Live: s.cfg.Live(),
+			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Live: s.cfg.Live(),
 		})
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, 1, answer, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
 		return nil, fmt.Errorf("serve what this instance is: %w", err)
 	}
-	return s.drain(server, "questions about this instance were cut off"), nil
-}
-
-// drain stops a server; otherwise is logged where it takes too long.
-func (s *Service) drain(server *rpc.Server, otherwise string) (stop func()) {
-	return func() {
-		draining, cancel := context.WithTimeout(context.Background(), s.cfg.StopTimeout)
-		defer cancel()
-		if err := server.Drain(draining); err != nil {
-			s.deps.Logger.Warn(otherwise, "error", err)
-		}
-	}
+	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, nil
 }
 
 // ErrJournal says that a journal is not the one that its snapshots or read model were made from, or

@@ -6,41 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"quire.dev/pkg/blob"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 )
 
-// load makes the fold and the projection that the follower goes on with. While a store does not
-// answer, it tries again.
+// load makes the fold and the projection that the follower goes on with.
 func (p *Partition) load(ctx context.Context) error {
-	for pause := retryPause; ; pause = min(2*pause, mostPause) {
-		err := p.loadOnce(ctx)
-		if err == nil || !temporary(err) || ctx.Err() != nil {
-			return err
-		}
-		p.log.Warn("start is held up", "error", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// temporary tells errors that a part which is down makes from those that stay.
-func temporary(err error) bool {
-	for _, known := range []error{views.ErrUnavailable, blob.ErrUnavailable, journal.ErrUnavailable, context.DeadlineExceeded} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *Partition) loadOnce(ctx context.Context) error {
 	checkpoint, err := p.deps.Views.Checkpoint(ctx, p.stream)
 	if err != nil {
 		return fmt.Errorf("read checkpoint of %s: %w", p.stream, err)

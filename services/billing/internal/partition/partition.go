@@ -41,13 +41,15 @@ type Config struct {
 
 // Deps is what it works with.
 type Deps struct {
-	NC      *nats.Conn
-	Views   views.Store
-	Blobs   blob.Store
-	Clock   func() time.Time
-	Offset  time.Duration
-	Logger  *slog.Logger
-	Metrics *Metrics
+	NC     *nats.Conn
+	Views  views.Store
+	Blobs  blob.Store
+	Clock  func() time.Time
+	Offset time.Duration
+	// Announce tells that the partition is served, until ctx ends or withdraw is called.
+	Announce func(ctx context.Context, partition int) (withdraw func())
+	Logger   *slog.Logger
+	Metrics  *Metrics
 }
 
 // ErrJournal says that the journal is not the one that the snapshots or the read model were made
@@ -59,9 +61,7 @@ const (
 	queryQueue   = "billing"
 	// answerAge is how old a message may be whose answer is still sent: who waits for an older one
 	// has given up or sends its batch again.
-	answerAge  = 2 * time.Minute
-	retryPause = 500 * time.Millisecond
-	mostPause  = 15 * time.Second
+	answerAge = 2 * time.Minute
 )
 
 // Partition is one running fold. Run is called once.
@@ -80,7 +80,6 @@ type Partition struct {
 	position wait.Position // of what is folded, answered and pushed
 	audits   audits
 	explains chan struct{} // bounds how many journals are folded again at a time
-	ready    chan struct{}
 
 	// Of the snapshot goroutine, then of stop.
 	lastSnapshot uint64 // sequence
@@ -96,12 +95,8 @@ func New(cfg Config, deps Deps) *Partition {
 		journal:   journal.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, stream, log),
 		explains:  make(chan struct{}, 2),
-		ready:     make(chan struct{}),
 	}
 }
-
-// Ready is closed once the journal is folded to its end and queries are answered.
-func (p *Partition) Ready() <-chan struct{} { return p.ready }
 
 // now is the service's clock with the development offset.
 func (p *Partition) now() time.Time { return p.deps.Clock().Add(p.deps.Offset) }
@@ -256,27 +251,20 @@ func (p *Partition) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	close(p.ready)
+	defer stop()
+	defer p.deps.Announce(ctx, p.cfg.Partition)()
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { return p.keepSnapshots(work) })
-	err = group.Wait()
-	stop(context.WithoutCancel(ctx))
-	return err
+	return group.Wait()
 }
 
 // serveQueries answers those that any replica of the partition may answer, and those that are for this
 // one, until stop is called.
-func (p *Partition) serveQueries() (stop func(context.Context), err error) {
+func (p *Partition) serveQueries() (stop func(), err error) {
 	var servers []*rpc.Server
-	stop = func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, p.cfg.StopTimeout)
-		defer cancel()
-		for _, server := range servers {
-			if err := server.Drain(ctx); err != nil {
-				p.log.Warn("queries were cut off", "error", err)
-			}
-		}
+	stop = func() {
+		rpc.Stop(p.cfg.StopTimeout, servers...)
 		p.audits.wait()
 	}
 	for subject, queue := range map[string]string{
@@ -285,7 +273,7 @@ func (p *Partition) serveQueries() (stop func(context.Context), err error) {
 	} {
 		server, err := rpc.Serve(p.deps.NC, subject, queue, queryWorkers, p.query, rpc.WithLogger(p.log))
 		if err != nil {
-			stop(context.Background())
+			stop()
 			return nil, fmt.Errorf("serve queries of %s: %w", p.stream, err)
 		}
 		servers = append(servers, server)
