@@ -19,12 +19,10 @@ import (
 	"quire.dev/services/edge"
 )
 
-// billingSays answers as a billing instance that was started with so many partitions.
-func billingSays(t *testing.T, nc *nats.Conn, partitions int) {
+// serve answers requests to a subject until the test ends.
+func serve(t *testing.T, nc *nats.Conn, subject string, handle func(payload []byte) ([]byte, error)) {
 	t.Helper()
-	server, err := rpc.Serve(nc, event.InstancesSubject, "i-1", 1, func(context.Context, []byte) ([]byte, error) {
-		return json.Marshal(event.Instance{Name: "i-1", Partitions: partitions})
-	})
+	server, err := rpc.Serve(nc, subject, "", 1, func(_ context.Context, payload []byte) ([]byte, error) { return handle(payload) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +66,9 @@ func TestAnEdgeOfAnotherNumberOfPartitionsTakesNoRequest(t *testing.T) {
 		t.Fatal("it takes requests before it knows the number of partitions")
 	default:
 	}
-	billingSays(t, server.Conn(t), 4)
+	serve(t, server.Conn(t), event.InstancesSubject, func([]byte) ([]byte, error) {
+		return json.Marshal(event.Instance{Name: "i-1", Partitions: 4})
+	})
 	select {
 	case <-right.Ready():
 	case <-time.After(time.Minute):

@@ -81,6 +81,70 @@ func TestRegisterLoginAndLogout(t *testing.T) {
 	}
 }
 
+func TestALogoutEndsTheSessionEverywhere(t *testing.T) {
+	i := common(t)
+	p := i.person(t)
+	i.do(t, "POST", "/api/users/logout", request{cookies: p.cookies, header: map[string]string{"Origin": "https://evil.example"}}).
+		fails(t, http.StatusForbidden, "cross_origin", "")
+	p.do(t, "GET", "/api/users/user/dev-usage", nil).ok(t, http.StatusOK)
+	p.do(t, "POST", "/api/users/logout", nil).ok(t, http.StatusOK)
+	for _, path := range []string{"/api/users/user", "/api/users/user/dev-usage", "/api/users/user/credits", "/api/users/user/statements/2026-11"} {
+		p.do(t, "GET", path, nil).fails(t, http.StatusUnauthorized, "session_required", "")
+		i.do(t, "GET", path, request{}).fails(t, http.StatusUnauthorized, "api_key_required", "API key required")
+		i.do(t, "GET", path, request{cookies: p.cookies, key: "wrong"}).fails(t, http.StatusUnauthorized, "invalid_api_key", "Invalid API key")
+	}
+	p.do(t, "POST", "/api/users/logout", nil).ok(t, http.StatusOK)
+	i.do(t, "POST", "/api/users/logout", request{}).ok(t, http.StatusOK)
+}
+
+func TestARegistrationIsReplayedWithASessionOfItsOwn(t *testing.T) {
+	i := common(t)
+	email := fmt.Sprintf("person%d@example.org", persons.Add(1))
+	header := map[string]string{"Idempotency-Key": "registration of " + email}
+	source := newSource()
+	register := func(email, password string) answer {
+		return i.do(t, "POST", "/api/users/register", request{body: object{"email": email, "password": password}, header: header, source: source})
+	}
+	first, again := register(email, "correct horse"), register(email, "correct horse")
+	first.ok(t, http.StatusCreated)
+	first.hasHeader(t, "Idempotency-Replayed", "")
+	again.hasHeader(t, "Idempotency-Replayed", "true")
+	if string(again.body) != string(first.body) {
+		t.Errorf("%s, then %s", first.body, again.body)
+	}
+	for _, a := range []answer{first, again} {
+		p := &person{i: i, email: email}
+		p.keep(t, a)
+		p.do(t, "GET", "/api/users/user", nil).ok(t, http.StatusOK)
+	}
+	for _, refused := range []answer{register(email, "another horse"), register("x-"+email, "correct horse")} {
+		refused.fails(t, http.StatusUnprocessableEntity, "idempotency_mismatch", "")
+		refused.hasHeader(t, "Set-Cookie", "")
+	}
+	header = nil // what was refused under the key can be had without it
+	register("x-"+email, "correct horse").ok(t, http.StatusCreated)
+}
+
+func TestANewKeyIsShownAgainUnderItsIdempotencyKey(t *testing.T) {
+	i := common(t)
+	p := i.person(t)
+	const path = "/api/users/user/dev-key/regenerate"
+	i.do(t, "POST", path, request{}).fails(t, http.StatusUnauthorized, "session_required", "")
+	p.do(t, "POST", path, object{"version": 1}).fails(t, http.StatusBadRequest, "unknown_field", "")
+	keyed := request{cookies: p.cookies, header: map[string]string{"Idempotency-Key": "one"}}
+	first := i.do(t, "POST", path, keyed)
+	first.hasHeader(t, "Idempotency-Replayed", "")
+	second := p.do(t, "POST", path, object{}).ok(t, http.StatusOK)
+	again := i.do(t, "POST", path, keyed)
+	again.hasHeader(t, "Idempotency-Replayed", "true")
+	if string(again.body) != string(first.body) || text(t, first.ok(t, http.StatusOK), "apiKey") == text(t, second, "apiKey") {
+		t.Errorf("%s, then %s", first.body, again.body)
+	}
+	if !strings.HasPrefix(text(t, second, "apiKey"), text(t, second, "key", "prefix")) {
+		t.Errorf("%v", second)
+	}
+}
+
 func TestAWriteWithASessionIsTakenFromTheSameOriginOnly(t *testing.T) {
 	i := common(t)
 	p := i.person(t)

@@ -150,6 +150,31 @@ func (a answer) hasHeader(t testing.TB, name, want string) {
 	}
 }
 
+// shows holds the answer to a status and to texts that are in its body.
+func (a answer) shows(t testing.TB, status int, texts ...string) answer {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: %d %.600s, want %d", a.what, a.status, a.body, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(string(a.body), text) {
+			t.Errorf("%s: %q is not in\n%.2000s", a.what, text, a.body)
+		}
+	}
+	return a
+}
+
+// hides holds the answer to texts that are not in its body.
+func (a answer) hides(t testing.TB, texts ...string) answer {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(string(a.body), text) {
+			t.Errorf("%s: %q is in\n%.2000s", a.what, text, a.body)
+		}
+	}
+	return a
+}
+
 // at digs into a JSON object: at(o, "usage", "pastes.get", "used").
 func at(t testing.TB, o object, path ...string) any {
 	t.Helper()
@@ -272,6 +297,31 @@ func withContent(fields object) object {
 func (a account) upload(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	return text(t, a.do(t, http.MethodPost, "/api/dev/files/upload?name="+url.QueryEscape(name), content).ok(t, http.StatusCreated), "id")
+}
+
+// untilRefused repeats a call until every edge refuses it with this code, and returns how many calls were answered
+// before. Each edge counts failures and views of its own.
+func (i *instance) untilRefused(t testing.TB, code string, call func() answer, answered func(answer)) int {
+	t.Helper()
+	calls := 0
+	for refused := 0; refused < len(i.bases); {
+		if calls > 1000*len(i.bases) {
+			t.Fatalf("%d calls, and none is refused with %s", calls, code)
+		}
+		got := call()
+		if got.status != http.StatusTooManyRequests {
+			answered(got)
+			calls++
+			refused = 0
+			continue
+		}
+		got.fails(t, http.StatusTooManyRequests, code, "")
+		if got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", got.what)
+		}
+		refused++
+	}
+	return calls
 }
 
 // audit asks for one and wants it to match.

@@ -41,7 +41,7 @@ func TestAPasteIsReadAsItWasWritten(t *testing.T) {
 		a := i.account(t, "pro")
 		content := "héllo\n\x01\"quotes\" \\ <b>& \u2028 🦆\r\n"
 		created := a.do(t, "POST", k.base+"create", object{
-			"content": content, "title": "A \"title\" <1>", "language": "c++", "visibility": "public", "tags": []string{"one", "zwei"},
+			"content": content, "title": "A \"title\" <1>", "language": "c++", "visibility": "public", "tags": []string{"one", "zwei", "one"},
 			"expiresIn": "1h", "burnAfterRead": false,
 		}).ok(t, http.StatusCreated)
 		id := text(t, created, "id")
@@ -52,7 +52,7 @@ func TestAPasteIsReadAsItWasWritten(t *testing.T) {
 		body := got.ok(t, http.StatusOK)
 		for field, want := range map[string]string{
 			"id": id, "title": "A \"title\" <1>", "content": content, "language": "c++", "visibility": "public",
-			"url": text(t, created, "url"), "rawUrl": text(t, created, "rawUrl"),
+			"url": text(t, created, "url"), "rawUrl": text(t, created, "url") + "/raw", "expiresAt": text(t, created, "expiresAt"),
 		} {
 			if v := text(t, body, "paste", field); v != want {
 				t.Errorf("%s is %q, want %q", field, v, want)
@@ -69,8 +69,8 @@ func TestAPasteIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("it lives for %s", d)
 		}
 		got.hasHeader(t, "ETag", `"1"`)
-		if url := text(t, created, "url"); !strings.HasPrefix(url, i.public+k.page) {
-			t.Errorf("url %s", url)
+		if url := text(t, created, "url"); url != i.public+k.page+id || text(t, created, "rawUrl") != url+"/raw" {
+			t.Errorf("%v", created)
 		}
 	})
 }
@@ -249,6 +249,7 @@ func TestConditionalRequests(t *testing.T) {
 		got.hasHeader(t, "ETag", `"1"`)
 	}
 	get(`"2"`).ok(t, http.StatusOK)
+	get("1").fails(t, http.StatusBadRequest, "invalid_field", "")
 	put := func(match string) answer {
 		return a.with(t, "PUT", "/api/dev/pastes/update/"+id, request{body: object{"title": match}, header: map[string]string{"If-Match": match}})
 	}
@@ -347,7 +348,9 @@ func TestPasswords(t *testing.T) {
 			return a.with(t, "GET", k.base+"get/"+id, r)
 		}
 		for _, a := range []account{owner, other} {
-			read(a, "").fails(t, http.StatusForbidden, "wrong_password", "")
+			missing := read(a, "")
+			missing.fails(t, http.StatusForbidden, "wrong_password", "")
+			missing.hasHeader(t, "ETag", "")
 			read(a, "wrong").fails(t, http.StatusForbidden, "wrong_password", "")
 			if body := read(a, "sésame").ok(t, http.StatusOK); at(t, body, "paste", "passwordProtected") != true {
 				t.Errorf("%v", body)
@@ -371,25 +374,30 @@ func TestBurnAfterRead(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		i := common(t)
 		owner, other := i.account(t, "pro"), i.account(t, "pro")
-		id := k.make(t, owner, object{"content": "once", "burnAfterRead": true, "visibility": "public"})
+		content := strings.Repeat("long ", 20_000) + ">once<"
+		id := k.make(t, owner, object{"content": content, "burnAfterRead": true, "visibility": "public"})
+		if head := other.do(t, "HEAD", k.base+"get/"+id, nil); head.status != http.StatusOK { // shows nothing, and burns nothing
+			t.Errorf("HEAD: %d", head.status)
+		}
+		seen := other.used(t, k.get)
 		for range 2 { // the owner's reads do not burn
 			if got := owner.do(t, "GET", k.base+"get/"+id, nil).ok(t, http.StatusOK); at(t, got, "paste", "burnAfterRead") != true {
 				t.Errorf("%v", got)
 			}
 		}
 		page := i.do(t, "GET", k.page+id, request{})
-		if page.status != http.StatusOK || strings.Contains(string(page.body), ">once<") {
+		if page.status != http.StatusOK || strings.Contains(string(page.body), "once<") {
 			t.Errorf("a link preview sees: %d %s", page.status, page.body)
 		}
 		if raw := i.do(t, "GET", k.page+id+"/raw", request{}); raw.status == http.StatusOK {
 			t.Errorf("raw shows it: %s", raw.body)
 		}
-		if got := text(t, other.do(t, "GET", k.base+"get/"+id, nil).ok(t, http.StatusOK), "paste", "content"); got != "once" {
-			t.Errorf("content %q", got)
+		if got := text(t, other.do(t, "GET", k.base+"get/"+id, nil).ok(t, http.StatusOK), "paste", "content"); got != content {
+			t.Errorf("%d bytes of content", len(got))
 		}
 		other.do(t, "GET", k.base+"get/"+id, nil).fails(t, http.StatusNotFound, "not_found", "")
 		owner.do(t, "GET", k.base+"get/"+id, nil).fails(t, http.StatusNotFound, "not_found", "")
-		if used := other.used(t, k.get); used != 1 {
+		if used := other.used(t, k.get) - seen; used != 1 {
 			t.Errorf("counted %d", used)
 		}
 	})
@@ -443,10 +451,13 @@ func TestManageTokens(t *testing.T) {
 		i.do(t, "PUT", base+"update/"+id, with(wrong, object{"title": "x"})).fails(t, 403, "invalid_manage_token", "Invalid management token")
 		i.do(t, "DELETE", base+"delete/"+id, with(wrong, nil)).fails(t, 403, "invalid_manage_token", "Invalid management token")
 	}
-	updated := i.do(t, "PUT", base+"update/"+id, with(token, object{"content": "two"})).ok(t, http.StatusOK)
-	if number(t, updated, "remaining") != -1 || number(t, updated, "version") != 2 {
+	i.do(t, "PUT", base+"update/"+id, with(token, object{"expiresIn": "31d"})).fails(t, 400, "invalid_field", "")
+	managed := i.do(t, "PUT", base+"update/"+id, with(token, object{"content": "two"}))
+	if updated := managed.ok(t, http.StatusOK); number(t, updated, "remaining") != -1 || number(t, updated, "version") != 2 {
 		t.Errorf("%v", updated)
 	}
+	managed.hasHeader(t, "X-Charge-Source", "none")
+	managed.hasHeader(t, "RateLimit", "")
 	// With a key ownership is the account's alone.
 	a := i.account(t, "pro")
 	keyed := with(token, object{"title": "x"})
@@ -463,6 +474,7 @@ func TestManageTokens(t *testing.T) {
 	if number(t, gone, "remaining") != -1 {
 		t.Errorf("%v", gone)
 	}
+	i.do(t, "DELETE", base+"delete/"+id, with(token, nil)).fails(t, 404, "not_found", "")
 	a.do(t, "GET", base+"get/"+id, nil).fails(t, 404, "not_found", "")
 	// Management consumes nothing: nine creations are still free.
 	if left := number(t, i.do(t, "POST", base+"create", request{body: object{"content": "x"}, source: source}).ok(t, http.StatusCreated), "remaining"); left != 8 {
@@ -560,6 +572,7 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 	for _, wrong := range []string{"limit=0", "limit=101", "limit=x", "order=up", "visibility=secret"} {
 		a.do(t, "GET", "/api/dev/paste-lite/list?"+wrong, nil).fails(t, http.StatusBadRequest, "invalid_field", "")
 	}
+	a.do(t, "GET", "/api/dev/paste-lite/list?page=2", nil).fails(t, http.StatusBadRequest, "unknown_field", "")
 	for _, wrong := range []string{"x", "AAAA", strings.Repeat("A", 300)} {
 		a.do(t, "GET", "/api/dev/paste-lite/list?cursor="+wrong, nil).fails(t, http.StatusBadRequest, "invalid_cursor", "")
 	}

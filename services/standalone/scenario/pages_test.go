@@ -1,74 +1,262 @@
 package scenario
 
 import (
+	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
+
+// browser is a request whose answer a person is to see.
+func browser(header ...string) request {
+	r := request{header: map[string]string{"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}}
+	for n := 0; n+1 < len(header); n += 2 {
+		r.header[header[n]] = header[n+1]
+	}
+	return r
+}
+
+// page is what a browser would show.
+func (i *instance) page(t *testing.T, method, path string, r request) answer {
+	t.Helper()
+	a := i.do(t, method, path, r)
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+		t.Errorf("%s: %d, type %q", a.what, a.status, a.header.Get("Content-Type"))
+	}
+	return a
+}
 
 func TestPagesShowWhatIsPublic(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		i := common(t)
 		a := i.account(t, "pro")
-		content := "first line\n<script>alert('x')</script>\n"
-		id := k.make(t, a, object{"content": content, "title": "A <title>", "visibility": "public", "language": "html"})
-		page := i.do(t, "GET", k.page+id, request{})
-		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
-			t.Fatalf("%d %v", page.status, page.header)
-		}
-		if strings.Contains(string(page.body), "<script>alert") || strings.Contains(string(page.body), "A <title>") {
-			t.Error("content is not escaped")
-		}
-		if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") && !strings.Contains(csp, "default-src 'self'") {
+		content := "first line\n\t<script>alert('x')</script> & more\n"
+		path := k.page + k.make(t, a, object{
+			"content": content, "title": "A <title>", "visibility": "public", "language": "html", "tags": []string{"one"},
+		})
+		page := i.page(t, "GET", path, browser()).
+			shows(t, http.StatusOK, "first line\n\t&lt;script&gt;alert(", "&amp; more", "A &lt;title&gt;", "html", "#one", path+"/raw").
+			hides(t, "<script>alert", "A <title>")
+		page.hasHeader(t, "X-Robots-Tag", "")
+		if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
 			t.Errorf("Content-Security-Policy %q", csp)
 		}
-		raw := i.do(t, "GET", k.page+id+"/raw", request{})
+		i.page(t, "GET", path, request{}).shows(t, http.StatusOK, "&lt;script&gt;")
+		i.do(t, "HEAD", path, request{}).shows(t, http.StatusOK)
+		i.do(t, "PUT", path, request{}).fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "")
+		i.page(t, "GET", k.page+k.make(t, a, nil), browser()).hasHeader(t, "X-Robots-Tag", "noindex, nofollow")
+
+		raw := i.do(t, "GET", path+"/raw", browser())
 		if raw.status != http.StatusOK || string(raw.body) != content {
 			t.Errorf("raw: %d %q", raw.status, raw.body)
 		}
-		raw.hasHeader(t, "X-Content-Type-Options", "nosniff")
-		if kind := raw.header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") {
-			t.Errorf("raw is %s", kind)
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Content-Type": "text/plain; charset=utf-8", "ETag": `"1"`, "Accept-Ranges": "bytes",
+			"Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+		} {
+			raw.hasHeader(t, name, want)
 		}
-		part := i.do(t, "GET", k.page+id+"/raw", request{header: map[string]string{"Range": "bytes=0-4"}})
-		if part.status != http.StatusPartialContent || string(part.body) != "first" {
+		part := i.do(t, "GET", path+"/raw", browser("Range", "bytes=2-4"))
+		if part.status != http.StatusPartialContent || string(part.body) != "rst" {
 			t.Errorf("range: %d %q", part.status, part.body)
 		}
+		part.hasHeader(t, "Content-Range", fmt.Sprintf("bytes 2-4/%d", len(content)))
+		i.do(t, "GET", path+"/raw", browser("Range", "bytes=500-")).fails(t, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", "")
+		if same := i.do(t, "GET", path+"/raw", browser("If-None-Match", `"1"`)); same.status != http.StatusNotModified || len(same.body) > 0 {
+			t.Errorf("%d %q", same.status, same.body)
+		}
+		i.do(t, "GET", path+"/raw", browser("If-None-Match", `"2"`)).shows(t, http.StatusOK)
 		if used := a.used(t, k.get); used != 0 {
 			t.Errorf("pages were counted: %d", used)
 		}
 	})
 }
 
+func TestPagesOfWhatIsNotThere(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind) {
+		i := common(t)
+		private := k.make(t, i.account(t, "pro"), object{"content": "secret", "visibility": "private"})
+		for _, missing := range []string{private, "000000000000", "x", "%00"} {
+			path := k.page + missing
+			i.page(t, "GET", path, browser()).shows(t, http.StatusNotFound, "<!doctype html>").hides(t, "secret")
+			i.page(t, "POST", path, browser()).shows(t, http.StatusNotFound).hides(t, "secret")
+			i.do(t, "GET", path, request{}).fails(t, http.StatusNotFound, "not_found", "")
+			i.do(t, "GET", path+"/raw", browser()).fails(t, http.StatusNotFound, "not_found", "")
+		}
+	})
+}
+
+func TestAPageShowsTheBeginningOfALargeText(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	content := "é" + strings.Repeat("ю", 400<<10) // the cut falls into a character
+	path := "/p/" + a.paste(t, object{"content": content})
+	shown := i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "Only the beginning is shown here.", "éюю").hides(t, "\uFFFD")
+	if len(shown.body) < 500<<10 || len(shown.body) > 540<<10 {
+		t.Errorf("a page of %d bytes", len(shown.body))
+	}
+	if raw := i.do(t, "GET", path+"/raw", request{}); string(raw.body) != content {
+		t.Errorf("%d bytes of %d", len(raw.body), len(content))
+	}
+	whole := "/p/" + a.paste(t, object{"content": strings.Repeat("x", 100<<10) + "the end"}) // stored as a blob
+	i.page(t, "GET", whole, browser()).shows(t, http.StatusOK, "xthe end</code>").hides(t, "Only the beginning")
+}
+
 func TestABurningPasteIsShownAfterAClickOnly(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		i := common(t)
 		a := i.account(t, "pro")
-		id := k.make(t, a, object{"content": "the secret content", "visibility": "unlisted", "burnAfterRead": true})
-		for range 3 { // previews
-			for _, method := range []string{"GET", "HEAD"} {
-				got := i.do(t, method, k.page+id, request{})
-				if got.status != http.StatusOK || strings.Contains(string(got.body), "the secret content") {
-					t.Fatalf("%s: %d %s", method, got.status, got.body)
-				}
+		contents := []string{"the secret content", strings.Repeat("long ", 40<<10) + "the secret content"}
+		if k.name == "paste" {
+			contents = append(contents, strings.Repeat("long ", 150<<10)+"the secret content") // longer than a page shows of others
+		}
+		for _, content := range contents {
+			id := k.make(t, a, object{"content": content, "title": "its title", "visibility": "unlisted", "burnAfterRead": true})
+			path := k.page + id
+			for range 3 { // previews
+				i.page(t, "GET", path, browser()).shows(t, http.StatusOK, `method="post"`, "It can be read once").
+					hides(t, "the secret content", "its title").hasHeader(t, "Cache-Control", "no-store")
+				i.do(t, "HEAD", path, request{}).shows(t, http.StatusOK).hides(t, "the secret content")
 			}
+			i.do(t, "GET", path+"/raw", request{}).fails(t, http.StatusForbidden, "confirmation_required", "")
+			for _, foreign := range []request{browser("Sec-Fetch-Site", "cross-site"), browser("Origin", "https://evil.example")} {
+				i.page(t, "POST", path, foreign).shows(t, http.StatusForbidden).hides(t, "the secret content")
+			}
+			i.page(t, "POST", path, browser("Sec-Fetch-Site", "same-origin")).
+				shows(t, http.StatusOK, "the secret content</code>", "its title", "gone now").
+				hides(t, "/raw", "Only the beginning").hasHeader(t, "Cache-Control", "no-store")
+			i.page(t, "POST", path, browser("Sec-Fetch-Site", "same-origin")).shows(t, http.StatusNotFound).hides(t, "the secret content")
+			i.page(t, "GET", path, browser()).shows(t, http.StatusNotFound)
+			i.do(t, "GET", path+"/raw", request{}).fails(t, http.StatusNotFound, "not_found", "")
+			a.do(t, "GET", k.base+"get/"+id, nil).fails(t, http.StatusNotFound, "not_found", "")
 		}
-		click := request{body: strings.NewReader(url.Values{}.Encode()), header: map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}}
-		shown := i.do(t, "POST", k.page+id, click)
-		if shown.status != http.StatusOK || !strings.Contains(string(shown.body), "the secret content") {
-			t.Fatalf("after the click: %d %s", shown.status, shown.body)
-		}
-		if cache := shown.header.Get("Cache-Control"); !strings.Contains(cache, "no-store") {
-			t.Errorf("Cache-Control %q", cache)
-		}
-		if again := i.do(t, "POST", k.page+id, request{header: click.header}); again.status != http.StatusNotFound {
-			t.Errorf("a second click: %d", again.status)
-		}
-		a.do(t, "GET", k.base+"get/"+id, nil).fails(t, http.StatusNotFound, "not_found", "")
 	})
+}
+
+func TestOfManyClicksOneShowsThePaste(t *testing.T) {
+	i := common(t)
+	path := "/q/" + i.account(t, "pro").quick(t, object{"content": "only one sees this", "burnAfterRead": true})
+	var shown, gone atomic.Int64
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			got, err := i.try(t.Context(), "POST", path, browser())
+			switch {
+			case err != nil:
+				t.Error(err)
+			case got.status == http.StatusOK:
+				shown.Add(1)
+			case got.status == http.StatusNotFound:
+				gone.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if shown.Load() != 1 || gone.Load() != 15 {
+		t.Errorf("%d saw it, %d did not", shown.Load(), gone.Load())
+	}
+}
+
+func TestAPageAsksForThePassword(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	const form = "application/x-www-form-urlencoded"
+	submit := func(contentType, body string) request {
+		r := browser("Content-Type", contentType)
+		r.body = body
+		return r
+	}
+	path := "/p/" + a.paste(t, object{"content": "the content", "title": "its title", "password": "pä ss&1"})
+	i.page(t, "GET", path, browser()).shows(t, http.StatusOK, `type="password"`).hides(t, "the content", "its title")
+	i.page(t, "POST", path, submit(form, "password=wrong")).shows(t, http.StatusForbidden, "That is not the password.").hides(t, "the content", "its title")
+	i.page(t, "POST", path, browser()).shows(t, http.StatusForbidden).hides(t, "the content")
+	i.page(t, "POST", path, submit(form, "password=p%C3%A4+ss%261")).shows(t, http.StatusOK, "the content", "its title").hides(t, "/raw")
+	for _, wrong := range []struct {
+		body, contentType, code string
+		status                  int
+	}{
+		{"password=wrong", form, "wrong_password", 403},
+		{"password=a&password=b", form, "invalid_field", 400},
+		{"pass=a", form, "unknown_field", 400},
+		{"password=%zz", form, "malformed", 400},
+		{`{"password":"a"}`, "application/json", "unsupported_media_type", 415},
+		{strings.Repeat("x", 20<<10), form, "too_large", 413},
+	} {
+		r := submit(wrong.contentType, wrong.body)
+		delete(r.header, "Accept")
+		i.do(t, "POST", path, r).fails(t, wrong.status, wrong.code, "")
+	}
+	i.do(t, "GET", path+"/raw", request{}).fails(t, http.StatusForbidden, "wrong_password", "")
+	i.do(t, "GET", path+"/raw", browser("X-Paste-Password", "no")).fails(t, http.StatusForbidden, "wrong_password", "")
+	i.do(t, "GET", path+"/raw", browser("X-Paste-Password", "pä ss&1")).shows(t, http.StatusOK, "the content").hasHeader(t, "Cache-Control", "no-store")
+
+	both := "/p/" + a.paste(t, object{"content": "the content", "password": "right", "burnAfterRead": true})
+	i.page(t, "GET", both, browser()).shows(t, http.StatusOK, `type="password"`, "It can be read once").hides(t, "the content")
+	i.page(t, "POST", both, submit(form, "password=wrong")).shows(t, http.StatusForbidden).hides(t, "the content")
+	i.page(t, "POST", both, submit(form, "password=right")).shows(t, http.StatusOK, "the content", "gone now")
+	i.page(t, "POST", both, submit(form, "password=right")).shows(t, http.StatusNotFound)
+}
+
+func TestGuessingAPasswordIsLimitedBySource(t *testing.T) {
+	i := common(t)
+	path := "/p/" + i.account(t, "pro").paste(t, object{"password": "right"}) + "/raw"
+	source := newSource()
+	guess := func(password string) answer {
+		return i.do(t, "GET", path, request{source: source, header: map[string]string{"X-Paste-Password": password}})
+	}
+	long := strings.Repeat("x", 600) // is refused without being hashed, which takes long
+	guesses := i.untilRefused(t, "too_many_failures", func() answer { return guess(long) }, func(got answer) {
+		got.fails(t, http.StatusForbidden, "wrong_password", "")
+	})
+	if guesses < 101 {
+		t.Errorf("refused after %d guesses", guesses)
+	}
+	for _, password := range []string{"wrong", "right"} {
+		guess(password).fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+	}
+}
+
+func TestPagesOfFiles(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	const content = "<script>alert(1)</script>"
+	upload := func(query string) string {
+		r := request{body: content, header: map[string]string{"Content-Type": "text/html"}}
+		return "/f/" + text(t, a.with(t, "POST", "/api/dev/files/upload?"+query, r).ok(t, http.StatusCreated), "id")
+	}
+	path := upload("name=%3Cb%3E.html")
+	i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "&lt;b&gt;.html", "25 bytes", path+"/raw", "text/html").hides(t, "<b>", "alert(1)")
+	raw := i.do(t, "GET", path+"/raw", browser())
+	if !strings.HasPrefix(raw.header.Get("Content-Disposition"), "attachment") || string(raw.body) != content {
+		t.Errorf("%v %q", raw.header, raw.body)
+	}
+	raw.hasHeader(t, "X-Content-Type-Options", "nosniff")
+	raw.hasHeader(t, "Content-Security-Policy", "sandbox; default-src 'none'")
+	if part := i.do(t, "GET", path+"/raw", browser("Range", "bytes=-9")); part.status != http.StatusPartialContent || string(part.body) != "</script>" {
+		t.Errorf("%d %q", part.status, part.body)
+	}
+	if same := i.do(t, "GET", path+"/raw", browser("If-None-Match", raw.header.Get("ETag"))); same.status != http.StatusNotModified {
+		t.Errorf("%d", same.status)
+	}
+	private := upload("name=x&visibility=private")
+	i.page(t, "GET", private, browser()).shows(t, http.StatusNotFound)
+	i.do(t, "GET", private+"/raw", request{}).fails(t, http.StatusNotFound, "not_found", "")
+}
+
+func TestViewsOfPagesAreLimitedBySource(t *testing.T) {
+	i := common(t)
+	r := request{source: newSource()}
+	i.untilRefused(t, "rate_limited", func() answer { return i.do(t, "GET", "/p/x", r) }, func(got answer) {
+		got.fails(t, http.StatusNotFound, "not_found", "")
+	})
+	seen := browser()
+	seen.source = r.source
+	i.page(t, "GET", "/p/x", seen).shows(t, http.StatusTooManyRequests)
+	i.do(t, "GET", "/p/x", request{}).fails(t, http.StatusNotFound, "not_found", "")
 }
 
 func TestPathsForOperatorsAndReaders(t *testing.T) {

@@ -372,6 +372,9 @@ func exhausted(t *testing.T, a answer, key string, limit int64) {
 	a.fails(t, http.StatusTooManyRequests, "quota_exhausted",
 		fmt.Sprintf("Monthly limit of %d requests reached for %s. Upgrade your plan to continue.", limit, key))
 	a.hasHeader(t, "X-Charge-Source", "none")
+	if !strings.HasPrefix(a.header.Get("RateLimit"), fmt.Sprintf("%q;r=0;", key)) {
+		t.Errorf("%s: RateLimit is %q", key, a.header.Get("RateLimit"))
+	}
 	if a.header.Get("Retry-After") == "" {
 		t.Errorf("%s: no Retry-After, though the next month ends it", key)
 	}
@@ -560,6 +563,7 @@ func TestListsAreUnlimitedOnEveryTier(t *testing.T) {
 			if remaining := number(t, got.ok(t, http.StatusOK), "remaining"); remaining != -1 {
 				t.Errorf("%s %s: remaining %d", tier, path, remaining)
 			}
+			got.hasHeader(t, "RateLimit", "")
 		}
 	}
 }

@@ -128,9 +128,7 @@ func TestMeteredAnswersCarryTheirHeaders(t *testing.T) {
 	created.hasHeader(t, "RateLimit-Policy", `"pastes.create";q=500`)
 	checkRateLimit(t, i, created, "pastes.create", 499)
 	created.hasHeader(t, "X-Charge-Source", "quota")
-	if location := created.header.Get("Location"); !strings.Contains(location, id) {
-		t.Errorf("Location is %q", location)
-	}
+	created.hasHeader(t, "Location", i.public+"/api/dev/pastes/get/"+id)
 	if remaining := number(t, created.json(t), "remaining"); remaining != 499 {
 		t.Errorf("remaining %d", remaining)
 	}
@@ -144,6 +142,7 @@ func TestMeteredAnswersCarryTheirHeaders(t *testing.T) {
 	failed := a.do(t, "GET", "/api/dev/pastes/get/000000000000", nil)
 	failed.fails(t, http.StatusNotFound, "not_found", "")
 	failed.hasHeader(t, "X-Charge-Source", "none")
+	checkRateLimit(t, i, failed, "pastes.get", 3000-2) // what the failed call took is back
 }
 
 func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
@@ -174,6 +173,11 @@ func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
 		{"long tag", `{"content":"x","tags":["` + strings.Repeat("t", 33) + `"]}`, "invalid_field", "tags"},
 		{"invalid UTF-8", "{\"content\":\"\xff\xfe\"}", "", "UTF-8"},
 	}
+	plain := func(query, content string) answer {
+		return a.with(t, "POST", "/api/dev/paste-lite/create"+query, request{body: content, header: map[string]string{"Content-Type": "text/plain"}})
+	}
+	plain("?content=y", "x").fails(t, http.StatusBadRequest, "unknown_field", "")
+	plain("", "\xff").fails(t, http.StatusBadRequest, "invalid_field", "")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := quick(test.body)
@@ -208,13 +212,16 @@ func TestMediaTypesAreChecked(t *testing.T) {
 	id := a.quick(t, nil)
 	a.with(t, "PUT", "/api/dev/paste-lite/update/"+id, request{body: "x", header: map[string]string{"Content-Type": "text/plain"}}).
 		fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
+	compressed := a.with(t, "POST", "/api/dev/paste-lite/create", request{body: "{}", header: map[string]string{"Content-Encoding": "gzip"}})
+	compressed.fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
+	compressed.shows(t, http.StatusUnsupportedMediaType, "Content-Encoding")
 }
 
 func TestPlainTextIsTakenWithTheFieldsInTheQuery(t *testing.T) {
 	a := common(t).account(t, "pro")
 	content := "line one\nline two\n"
-	got := a.with(t, "POST", "/api/dev/pastes/create?title=From+curl&language=go&visibility=private&tags=a,b&expiresIn=1h",
-		request{body: content, header: map[string]string{"Content-Type": "text/plain"}})
+	got := a.with(t, "POST", "/api/dev/pastes/create?title=From+curl&language=go&visibility=private&tags=a,b&tags=c&expiresIn=1h",
+		request{body: content, header: map[string]string{"Content-Type": "text/plain; charset=utf-8"}})
 	id := text(t, got.ok(t, http.StatusCreated), "id")
 	paste := a.do(t, "GET", "/api/dev/pastes/get/"+id, nil).ok(t, http.StatusOK)
 	for field, want := range map[string]string{"content": content, "title": "From curl", "language": "go", "visibility": "private"} {
@@ -222,7 +229,7 @@ func TestPlainTextIsTakenWithTheFieldsInTheQuery(t *testing.T) {
 			t.Errorf("%s is %q, want %q", field, v, want)
 		}
 	}
-	if tags := fmt.Sprint(at(t, paste, "paste", "tags")); tags != "[a b]" {
+	if tags := fmt.Sprint(at(t, paste, "paste", "tags")); tags != "[a b c]" {
 		t.Errorf("tags %s", tags)
 	}
 	a.with(t, "POST", "/api/dev/pastes/create?titel=x", request{body: content, header: map[string]string{"Content-Type": "text/plain"}}).
@@ -235,9 +242,10 @@ func TestContentLimits(t *testing.T) {
 	tests := []struct {
 		path string
 		most int
+		name string
 	}{
-		{"/api/dev/pastes/create", 4 * mib},
-		{"/api/dev/paste-lite/create", 256 * kib},
+		{"/api/dev/pastes/create", 4 * mib, "4 MiB"},
+		{"/api/dev/paste-lite/create", 256 * kib, "256 KiB"},
 	}
 	for _, test := range tests {
 		plain := func(n int) answer {
@@ -248,13 +256,25 @@ func TestContentLimits(t *testing.T) {
 		if size := number(t, got, "paste", "size"); size != int64(test.most) || len(text(t, got, "paste", "content")) != test.most {
 			t.Errorf("%s: size %d, want %d", test.path, size, test.most)
 		}
-		plain(test.most+1).fails(t, http.StatusRequestEntityTooLarge, "too_large", "")
-		a.do(t, "POST", test.path, object{"content": strings.Repeat("x", test.most+1)}).
-			fails(t, http.StatusRequestEntityTooLarge, "too_large", "")
+		// The limit is of the content, not of the JSON, in which each of these characters takes two bytes or three.
+		escaped := strings.Repeat("é\n\"", test.most/4)
+		id = text(t, a.do(t, "POST", test.path, object{"content": escaped}).ok(t, http.StatusCreated), "id")
+		got = a.do(t, "GET", strings.Replace(test.path, "create", "get/", 1)+id, nil).ok(t, http.StatusOK)
+		if text(t, got, "paste", "content") != escaped {
+			t.Errorf("%s: escaped content came back as %d bytes of %d", test.path, len(text(t, got, "paste", "content")), test.most)
+		}
+		for _, tooLarge := range []answer{
+			plain(test.most + 1),
+			a.do(t, "POST", test.path, object{"content": strings.Repeat("x", test.most+1)}),
+			a.do(t, "POST", test.path, object{"content": strings.Repeat("\n", test.most+1)}),
+		} {
+			tooLarge.fails(t, http.StatusRequestEntityTooLarge, "too_large", "")
+			tooLarge.shows(t, http.StatusRequestEntityTooLarge, test.name)
+		}
 		a.do(t, "POST", test.path, object{"content": "x"}).ok(t, http.StatusCreated)
 	}
-	if used := a.used(t, "pastes.create"); used != 2 {
-		t.Errorf("%d pastes were counted, want 2", used)
+	if used := a.used(t, "pastes.create"); used != 3 {
+		t.Errorf("%d pastes were counted, want 3", used)
 	}
 }
 
@@ -287,6 +307,7 @@ func TestOnlySuccessConsumes(t *testing.T) {
 		code, key    string
 	}{
 		{"GET", "/api/dev/pastes/get/000000000000", request{}, 404, "not_found", "pastes.get"},
+		{"GET", "/api/dev/pastes/get/no-such-ref", request{}, 404, "not_found", "pastes.get"},
 		{"GET", "/api/dev/pastes/get/" + private, request{}, 404, "not_found", "pastes.get"},
 		{"GET", "/api/dev/pastes/get/" + mine, request{}, 403, "wrong_password", "pastes.get"},
 		{"GET", "/api/dev/pastes/get/" + mine, request{header: map[string]string{"X-Paste-Password": "shut"}}, 403, "wrong_password", "pastes.get"},
@@ -309,9 +330,12 @@ func TestOnlySuccessConsumes(t *testing.T) {
 	got := a.with(t, "GET", "/api/dev/pastes/get/"+mine, request{header: open})
 	got.ok(t, http.StatusOK)
 	open["If-None-Match"] = got.header.Get("ETag")
-	if again := a.with(t, "GET", "/api/dev/pastes/get/"+mine, request{header: open}); again.status != http.StatusNotModified || len(again.body) > 0 {
+	again := a.with(t, "GET", "/api/dev/pastes/get/"+mine, request{header: open})
+	if again.status != http.StatusNotModified || len(again.body) > 0 {
 		t.Fatalf("%d %s, want 304", again.status, again.body)
 	}
+	again.hasHeader(t, "X-Charge-Source", "none")
+	checkRateLimit(t, i, again, "pastes.get", 3000-1)
 	if used := a.used(t, "pastes.get"); used != 1 {
 		t.Errorf("a 304 was counted: %d", used)
 	}
@@ -372,6 +396,7 @@ func TestIdempotencyOfEveryWrite(t *testing.T) {
 			first.hasHeader(t, "Idempotency-Replayed", "")
 			again := do(test.body)
 			again.hasHeader(t, "Idempotency-Replayed", "true")
+			again.hasHeader(t, "Location", first.header.Get("Location"))
 			if again.status != first.status || !bytes.Equal(again.body, first.body) {
 				t.Errorf("the replay is %d %s, the first answer was %d %s", again.status, again.body, first.status, first.body)
 			}
@@ -382,6 +407,50 @@ func TestIdempotencyOfEveryWrite(t *testing.T) {
 				t.Errorf("counted %d times", used-before)
 			}
 		})
+	}
+}
+
+func TestAKeylessCreationIsReplayedWithItsToken(t *testing.T) {
+	i := common(t)
+	r := request{body: object{"content": "x"}, header: map[string]string{"Idempotency-Key": "once"}, source: newSource()}
+	first, again := i.do(t, "POST", "/api/dev/paste-lite/create", r), i.do(t, "POST", "/api/dev/paste-lite/create", r)
+	again.hasHeader(t, "Idempotency-Replayed", "true")
+	made := first.ok(t, http.StatusCreated)
+	if !bytes.Equal(again.body, first.body) {
+		t.Errorf("%s, then %s", first.body, again.body)
+	}
+	update := request{body: object{"title": "y"}, header: map[string]string{"Idempotency-Key": "k", "X-Manage-Token": text(t, made, "manageToken")}, source: r.source}
+	for _, replayed := range []string{"", "true"} {
+		got := i.do(t, "PUT", "/api/dev/paste-lite/update/"+text(t, made, "id"), update)
+		if body := got.ok(t, http.StatusOK); number(t, body, "remaining") != -1 || number(t, body, "version") != 2 {
+			t.Errorf("%s", got.body)
+		}
+		got.hasHeader(t, "Idempotency-Replayed", replayed)
+	}
+}
+
+// TestAReplayIsTheFirstAnswerWhateverHappenedSince: neither a later version nor the deletion shows in it.
+func TestAReplayIsTheFirstAnswerWhateverHappenedSince(t *testing.T) {
+	a := common(t).account(t, "pro")
+	id := a.quick(t, nil)
+	keyed := func(key, match string, body any) request {
+		r := request{body: body, header: map[string]string{"Idempotency-Key": key}}
+		if match != "" {
+			r.header["If-Match"] = match
+		}
+		return r
+	}
+	for range 2 {
+		updated := a.with(t, "PUT", "/api/dev/paste-lite/update/"+id, keyed("update", "", object{"title": "t"})).ok(t, http.StatusOK)
+		if number(t, updated, "version") != 2 {
+			t.Errorf("%v", updated)
+		}
+		a.with(t, "PUT", "/api/dev/paste-lite/update/"+id, keyed("refused", `"1"`, object{"title": "t"})).fails(t, http.StatusPreconditionFailed, "version_mismatch", "")
+		a.with(t, "DELETE", "/api/dev/paste-lite/delete/"+id, keyed("delete", "", nil)).ok(t, http.StatusOK)
+	}
+	a.with(t, "DELETE", "/api/dev/paste-lite/delete/"+id, keyed("another", "", nil)).fails(t, http.StatusNotFound, "not_found", "")
+	if updates, deletes := a.used(t, "pasteLite.update"), a.used(t, "pasteLite.delete"); updates != 1 || deletes != 1 {
+		t.Errorf("%d updates and %d deletes are counted", updates, deletes)
 	}
 }
 
@@ -570,20 +639,22 @@ func TestTooManyBadKeysFromOneSource(t *testing.T) {
 	bad := func() answer {
 		return i.do(t, "GET", "/api/dev/paste-lite/list", request{key: "bad", source: source})
 	}
-	// Each edge counts what it sees: these calls change nothing that they could share.
-	most, failed := 101*len(i.bases), 0
-	for ; failed <= most; failed++ {
-		got := bad()
-		if got.status == http.StatusTooManyRequests {
-			got.fails(t, http.StatusTooManyRequests, "too_many_failures", "")
-			break
-		}
+	failed := i.untilRefused(t, "too_many_failures", bad, func(got answer) {
 		got.fails(t, http.StatusUnauthorized, "invalid_api_key", "Invalid API key")
-	}
-	if failed < 101 || failed > most {
-		t.Errorf("%d bad keys were answered before one was refused", failed)
+	})
+	if most := 101 * len(i.bases); failed < 101 || failed > most {
+		t.Errorf("%d bad keys were answered before all edges refused them", failed)
 	}
 	i.do(t, "GET", "/api/dev/paste-lite/list", request{key: "bad"}).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+	// From that source a good key is served; whatever else can be guessed is refused.
+	a := i.account(t, "pro")
+	a.with(t, "GET", "/api/dev/paste-lite/list", request{source: source}).ok(t, http.StatusOK)
+	guess := request{source: source, header: map[string]string{"X-Manage-Token": "x"}}
+	i.do(t, "DELETE", "/api/dev/paste-lite/delete/000000000000", guess).fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+	login := request{source: source, body: object{"email": a.email, "password": "correct horse"}}
+	for _, path := range []string{"/api/users/login", "/api/users/register"} {
+		i.do(t, "POST", path, login).fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+	}
 }
 
 func TestExplainSaysHowARequestWasDecided(t *testing.T) {

@@ -81,11 +81,13 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	}
 	route, params, err := s.router.FindRoute(r)
 	if err != nil {
-		// No documented path or method: only the errors for that, and pages, have a place here.
-		if res.StatusCode != http.StatusNotFound && res.StatusCode != http.StatusMethodNotAllowed && isJSON && r.Method != http.MethodOptions {
-			return err
+		// No documented path or method: only the errors for that, pages, and the methods that each path has have a place here.
+		switch {
+		case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusMethodNotAllowed, !isJSON,
+			r.Method == http.MethodOptions, r.Method == http.MethodHead:
+			return nil
 		}
-		return nil
+		return err
 	}
 	response := route.Operation.Responses.Status(res.StatusCode)
 	if response == nil {
