@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"strings"
 	"sync"
 
 	"quire.dev/pkg/views"
@@ -13,13 +12,12 @@ import (
 // flakyViews fails or hangs on demand.
 type flakyViews struct {
 	views.Store
-	mu     sync.Mutex
-	fail   bool
-	hang   chan struct{} // closed: go on
-	hung   chan struct{} // where it is set: told of each load, and look at the checkpoint, that hangs
-	lose   int           // commits that happen, and report that they may not have
-	redone []string      // parts of messages too large for one commit
-	crash  bool          // fail from when the checkpoint has moved past such a message
+	mu      sync.Mutex
+	fail    bool
+	hang    chan struct{} // closed: go on
+	hung    chan struct{} // where it is set: told of each load, and look at the checkpoint, that hangs
+	lose    int           // commits that happen, and report that they may not have
+	largest int           // bytes of a commit
 }
 
 func (f *flakyViews) set(change func()) {
@@ -78,14 +76,7 @@ func (f *flakyViews) Commit(ctx context.Context, b views.Batch) error {
 	err := f.Store.Commit(ctx, b)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range b.Puts {
-		if strings.HasSuffix(p.Collection, "_redo") && err == nil {
-			f.redone = append(f.redone, p.Doc.ID)
-		}
-	}
-	if f.crash && err == nil && b.Stream != "" && len(f.redone) > 0 {
-		f.fail = true
-	}
+	f.largest = max(f.largest, b.SizeBytes())
 	if err == nil && f.lose > 0 && b.Stream != "" {
 		f.lose--
 		return views.Unavailable("commit", os.ErrDeadlineExceeded)

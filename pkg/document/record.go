@@ -17,7 +17,7 @@ type names struct {
 	versions  string // by versionID: earlier versions, likewise
 	outcomes  string // by idempotency id in hex
 	states    string // by stream: event.DomainState
-	redo      string // by redoID: encoded changes of a message too large for one commit
+	redo      string // what an earlier version left half written; see completeEarlier
 }
 
 func namesOf(d event.Domain) names {

@@ -70,6 +70,9 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.completeEarlier(ctx, checkpoint); err != nil {
+		return err
+	}
 	// When ctx ends, the reads that were taken are answered first: they wait for the fold and the
 	// projection, which therefore end after them. When something fails, all end at once.
 	stopping := ctx
@@ -111,7 +114,7 @@ func (s *session) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// open completes what an earlier session has left half done and reads where to go on.
+// open reads where to go on.
 func (s *session) open(ctx context.Context) (checkpoint uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
 	defer cancel()
@@ -129,9 +132,6 @@ func (s *session) open(ctx context.Context) (checkpoint uint64, err error) {
 				return 0, fmt.Errorf("read state of %s at %d: %w", s.stream, checkpoint, err)
 			}
 			continue
-		}
-		if err := s.redo(ctx, state); err != nil {
-			return 0, err
 		}
 		s.state = fold.NewState(state)
 		s.pending = newPendingLog(s.e.cfg.Bounds.OverlayBytes, s.e.cfg.Bounds.OverlayMessages, checkpoint, s.state.TimeMS())
@@ -160,8 +160,13 @@ func (s *session) loadState(ctx context.Context) (*event.DomainState, error) {
 // attempt calls the read model or the blob store until it answers; ctx's error where that ends first.
 // An error that trying again can't cure is returned.
 func (s *session) attempt(ctx context.Context, what string, call func(context.Context) error) error {
+	return s.attemptFor(ctx, s.e.cfg.Bounds.ViewWait, what, call)
+}
+
+// attemptFor is attempt with another bound of each call.
+func (s *session) attemptFor(ctx context.Context, wait time.Duration, what string, call func(context.Context) error) error {
 	for retry := newRetry(); ; {
-		bounded, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+		bounded, cancel := context.WithTimeout(ctx, wait)
 		err := call(bounded)
 		cancel()
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||

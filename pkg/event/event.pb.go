@@ -2934,9 +2934,8 @@ func (x *Outcome) GetDecidedMs() int64 {
 type DomainState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`             // fold time
-	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`                          // by name
-	RedoChunks    uint32                 `protobuf:"varint,4,opt,name=redo_chunks,json=redoChunks,proto3" json:"redo_chunks,omitempty"` // of the message at sequence, kept beside it until they are applied
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time
+	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`              // by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2992,14 +2991,8 @@ func (x *DomainState) GetSources() []*DomainSource {
 	return nil
 }
 
-func (x *DomainState) GetRedoChunks() uint32 {
-	if x != nil {
-		return x.RedoChunks
-	}
-	return 0
-}
-
-// DomainRedo is a part of what one message changes, where that is too much for one commit.
+// DomainRedo is a part of what one message changes, as versions before views took batches of any size
+// kept it. Nothing writes it any more; it is read where such a version left it half applied.
 type DomainRedo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writes        []*DomainWrite         `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
@@ -6683,13 +6676,11 @@ const file_event_proto_rawDesc = "" +
 	"request_id\x18\f \x01(\fR\trequestId\x12\x14\n" +
 	"\x05owner\x18\r \x01(\x06R\x05owner\x12\x1d\n" +
 	"\n" +
-	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"\x9b\x01\n" +
+	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"\x8d\x01\n" +
 	"\vDomainState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x126\n" +
-	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asources\x12\x1f\n" +
-	"\vredo_chunks\x18\x04 \x01(\rR\n" +
-	"redoChunks\"A\n" +
+	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asourcesJ\x04\b\x04\x10\x05R\vredo_chunks\"A\n" +
 	"\n" +
 	"DomainRedo\x123\n" +
 	"\x06writes\x18\x01 \x03(\v2\x1b.quire.event.v1.DomainWriteR\x06writes\"\x99\x01\n" +

@@ -2226,11 +2226,6 @@ func (m *DomainState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.RedoChunks != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RedoChunks))
-		i--
-		dAtA[i] = 0x20
-	}
 	if len(m.Sources) > 0 {
 		for iNdEx := len(m.Sources) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Sources[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -6339,9 +6334,6 @@ func (m *DomainState) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
-	}
-	if m.RedoChunks != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.RedoChunks))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -13299,25 +13291,6 @@ func (m *DomainState) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
-		case 4:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field RedoChunks", wireType)
-			}
-			m.RedoChunks = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.RedoChunks |= uint32(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

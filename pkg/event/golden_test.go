@@ -36,6 +36,11 @@ func journaled() map[string]event.Message {
 	}
 }
 
+// reserved is the part of an example that is of fields which are reserved by now.
+func reserved() map[string][]byte {
+	return map[string][]byte{"domain_state": {0x20, 11}} // redo_chunks
+}
+
 // TestGoldenVersion1 reads every example that version 1 encoded. An example holds every field that
 // version 1 knew; reading it and writing it again must give the same bytes: nothing was dropped,
 // renumbered or given another type.
@@ -53,8 +58,8 @@ func TestGoldenVersion1(t *testing.T) {
 			if err := event.Decode(data, message); err != nil {
 				t.Fatal(err)
 			}
-			if unknown := message.(proto.Message).ProtoReflect().GetUnknown(); len(unknown) > 0 {
-				t.Errorf("%d bytes were not understood", len(unknown))
+			if unknown := message.(proto.Message).ProtoReflect().GetUnknown(); string(unknown) != string(reserved()[name]) {
+				t.Errorf("the bytes %x were not understood", unknown)
 			}
 			again, err := event.Encode(message)
 			if err != nil {

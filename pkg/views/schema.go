@@ -160,8 +160,8 @@ func (s Schema) CheckDoc(collection string, d Doc) error {
 			return err
 		}
 	}
-	if size := d.sizeBytes(); size > MaxBatchBytes {
-		return fmt.Errorf("%w: document of %d bytes, %d at most", ErrTooLarge, size, MaxBatchBytes)
+	if size := d.SizeBytes(); size > MaxDocBytes {
+		return fmt.Errorf("%w: document of %d bytes, %d at most", ErrTooLarge, size, MaxDocBytes)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (s Schema) CheckBatch(b Batch) error {
 		}
 	}
 	if size := b.SizeBytes(); size > MaxBatchBytes {
-		return fmt.Errorf("%w: batch of %d bytes, %d at most: split it", ErrTooLarge, size, MaxBatchBytes)
+		return fmt.Errorf("%w: batch of %d bytes, %d at most", ErrTooLarge, size, MaxBatchBytes)
 	}
 	return nil
 }
@@ -236,21 +236,17 @@ const (
 func (b Batch) SizeBytes() int {
 	size := changeOverheadBytes + len(b.Stream)
 	for _, p := range b.Puts {
-		size += p.SizeBytes()
+		size += p.Doc.SizeBytes()
 	}
 	for _, d := range b.Deletes {
-		size += d.SizeBytes()
+		size += Doc{ID: d.ID}.SizeBytes()
 	}
 	return size
 }
 
-// SizeBytes returns what the change adds to Batch.SizeBytes.
-func (p Put) SizeBytes() int { return p.Doc.sizeBytes() }
-
-// SizeBytes returns what the change adds to Batch.SizeBytes.
-func (d Delete) SizeBytes() int { return Doc{ID: d.ID}.sizeBytes() }
-
-func (d Doc) sizeBytes() int {
+// SizeBytes returns what a put of the document adds to Batch.SizeBytes. A
+// Delete adds as much as a document with nothing but its id.
+func (d Doc) SizeBytes() int {
 	size := changeOverheadBytes + len(d.ID) + len(d.Head) + len(d.Body)
 	for key, v := range d.Keys {
 		size += keyOverheadBytes + len(key) + len(v.text)

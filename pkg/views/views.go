@@ -23,10 +23,13 @@ const (
 	MaxList = 1000
 	// MaxLoad is the largest number of ids in one Load.
 	MaxLoad = 10_000
-	// MaxBatchBytes bounds Batch.SizeBytes, and so a single document too. The
-	// MongoDB store keeps the whole batch in one document, which may not pass
-	// 16 MB. A larger Commit is refused with ErrTooLarge and changes nothing.
-	MaxBatchBytes = 12 << 20
+	// MaxDocBytes bounds Doc.SizeBytes: MongoDB takes no document above 16 MB.
+	MaxDocBytes = 12 << 20
+	// MaxBatchBytes bounds Batch.SizeBytes. It is above what one journal
+	// message can change, which has to be one batch: 4,096 requests, each of
+	// which replaces a document of 64 KiB and keeps the version before,
+	// make 560 MB.
+	MaxBatchBytes = 1 << 30
 	// MaxIDBytes is the longest document id and stream name.
 	MaxIDBytes = 512
 	// MaxValueBytes is the longest string in Doc.Keys.
@@ -49,9 +52,9 @@ var (
 	// take, such as an unknown collection: a mistake of the caller, not worth
 	// a retry. Nothing was changed.
 	ErrInvalid = errors.New("views: invalid request")
-	// ErrTooLarge is wrapped by the error for a batch above MaxBatchBytes.
-	// Nothing was changed; split the batch.
-	ErrTooLarge = errors.New("views: batch too large")
+	// ErrTooLarge is wrapped by the error for a document above MaxDocBytes or
+	// a batch above MaxBatchBytes. Nothing was changed.
+	ErrTooLarge = errors.New("views: too large")
 )
 
 // Collection is a named set of documents, declared once by the service that

@@ -26,6 +26,7 @@ type checkpointDocument struct {
 	Seq     int64  `bson:"seq"`
 	Applied bool   `bson:"applied"`
 	Redo    []byte `bson:"redo,omitempty"`
+	Large   string `bson:"large,omitempty"` // instead of Redo: names a largeDocument
 }
 
 // looseDocument is a batch without a stream, there until it is written.
@@ -49,14 +50,14 @@ func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 		return views.Unavailable("commit", err)
 	}
 	changes := changesOf(b, s.now())
-	data, err := encodeRedo(changes)
-	if err != nil {
-		return err
-	}
-	if b.Stream == "" {
-		err = s.commitLoose(ctx, changes, data)
-	} else {
-		err = s.commitStream(ctx, b, changes, data)
+	var err error
+	switch {
+	case b.SizeBytes() > s.recordBytes:
+		err = s.commitLarge(ctx, b, changes)
+	case b.Stream == "":
+		err = s.commitLoose(ctx, changes)
+	default:
+		err = s.commitStream(ctx, b, changes)
 	}
 	if err == nil || errors.Is(err, views.ErrConflict) {
 		return err
@@ -64,11 +65,26 @@ func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 	return failure(ctx, "commit", err)
 }
 
-func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []change, data []byte) error {
+func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []change) error {
 	next := checkpointDocument{Stream: b.Stream, Seq: int64(b.To), Applied: len(changes) == 0}
 	if !next.Applied {
+		data, err := encodeRedo(changes)
+		if err != nil {
+			return err
+		}
 		next.Redo = data
 	}
+	if err := s.move(ctx, b, next); err != nil || next.Applied {
+		return err
+	}
+	if err := s.at(stageRecorded); err != nil {
+		return err
+	}
+	return s.complete(ctx, b.Stream, next.Seq, changes)
+}
+
+// move moves the checkpoint of the batch to next, or returns ErrConflict.
+func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument) error {
 	moved, err := s.advance(ctx, int64(b.From), next)
 	if err != nil {
 		return err
@@ -88,13 +104,7 @@ func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []chang
 	if !moved {
 		return fmt.Errorf("commit %s from %d to %d: %w", b.Stream, b.From, b.To, views.ErrConflict)
 	}
-	if next.Applied {
-		return nil
-	}
-	if err := s.at(stageRecorded); err != nil {
-		return err
-	}
-	return s.complete(ctx, b.Stream, next.Seq, changes)
+	return nil
 }
 
 func (s *Store) at(reached stage) error {
@@ -124,15 +134,29 @@ func (s *Store) advance(ctx context.Context, from int64, next checkpointDocument
 	return result.MatchedCount == 1, nil
 }
 
+// checkpoint returns the document of a stream; the zero one where there is none.
+func (s *Store) checkpoint(ctx context.Context, stream string) (found checkpointDocument, err error) {
+	err = s.checkpoints().FindOne(ctx, byID(stream)).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return checkpointDocument{Stream: stream, Applied: true}, nil
+	}
+	return found, err
+}
+
 // settled returns the checkpoint of a stream after writing what it still
 // carries.
 func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
-	var found checkpointDocument
-	err := s.checkpoints().FindOne(ctx, byID(stream)).Decode(&found)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, nil
-	}
+	found, err := s.checkpoint(ctx, stream)
 	if err != nil || found.Applied {
+		return found.Seq, err
+	}
+	if found.Large != "" {
+		there, err := s.completeLarge(ctx, found.Large)
+		if err == nil && !there {
+			// Somebody has just completed it, or this answer is from before an
+			// election. The next look at the checkpoint tells.
+			err = errors.New("the batch of the checkpoint is not there any more")
+		}
 		return found.Seq, err
 	}
 	changes, err := decodeRedo(found.Redo)
@@ -183,7 +207,7 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 			return fmt.Errorf("write to %s: %w", collection, err)
 		}
 		if changes = changes[n:]; len(changes) > 0 {
-			if err := s.at(stageChunk); err != nil {
+			if err := s.at(stagePart); err != nil {
 				return err
 			}
 		}
@@ -245,9 +269,13 @@ func (s *Store) notOlder(ctx context.Context, collection string, changes []chang
 
 func (s *Store) loose() *mongo.Collection { return s.db.Collection(looseCollection) }
 
-func (s *Store) commitLoose(ctx context.Context, changes []change, data []byte) error {
+func (s *Store) commitLoose(ctx context.Context, changes []change) error {
 	if len(changes) < 2 {
 		return s.apply(ctx, changes)
+	}
+	data, err := encodeRedo(changes)
+	if err != nil {
+		return err
 	}
 	record := looseDocument{ID: uuid.NewString(), At: s.now().UTC(), Redo: data}
 	if _, err := s.loose().InsertOne(ctx, record); err != nil {
@@ -262,7 +290,7 @@ func (s *Store) commitLoose(ctx context.Context, changes []change, data []byte) 
 	if err := s.at(stageWritten); err != nil {
 		return err
 	}
-	_, err := s.loose().DeleteOne(ctx, byID(record.ID))
+	_, err = s.loose().DeleteOne(ctx, byID(record.ID))
 	return err
 }
 

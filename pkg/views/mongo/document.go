@@ -62,9 +62,10 @@ func (d document) doc(declared []string) (views.Doc, error) {
 type change struct {
 	Collection string   `bson:"c"`
 	Document   document `bson:"d"`
+	size       int      // bounds what it takes encoded
 }
 
-// redo is what a checkpoint carries, encoded, until it is written.
+// redo is a batch, or a chunk of a large one, as it is recorded until it is written.
 type redo struct {
 	Changes []change `bson:"changes"`
 }
@@ -74,9 +75,9 @@ func encodeRedo(changes []change) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode batch: %w", err)
 	}
-	// views.Batch.SizeBytes is an upper bound of this, so it is a mistake of
-	// ours if the server's limit of 16 MB comes near.
-	if len(data) > views.MaxBatchBytes+views.MaxBatchBytes/8 {
+	// SizeBytes is an upper bound of this, so it is a mistake of ours if the
+	// server's limit of 16 MB comes near.
+	if len(data) > views.MaxDocBytes+views.MaxDocBytes/8 {
 		return nil, fmt.Errorf("%w: batch of %d bytes encoded", views.ErrTooLarge, len(data))
 	}
 	return data, nil
@@ -108,11 +109,11 @@ func changesOf(b views.Batch, now time.Time) []change {
 		}
 	}
 	for _, p := range b.Puts {
-		add(change{Collection: p.Collection, Document: newDocument(p.Doc)})
+		add(change{Collection: p.Collection, Document: newDocument(p.Doc), size: p.Doc.SizeBytes()})
 	}
 	now = now.UTC().Truncate(time.Millisecond)
 	for _, d := range b.Deletes {
-		add(change{Collection: d.Collection, Document: document{ID: d.ID, Seq: int64(d.Seq), Gone: &now}})
+		add(change{Collection: d.Collection, Document: document{ID: d.ID, Seq: int64(d.Seq), Gone: &now}, size: views.Doc{ID: d.ID}.SizeBytes()})
 	}
 	return changes
 }

@@ -3,10 +3,11 @@
 // It asks little of the server: documents are replaced by _id, read by _id or
 // by indexed equality with a sort and a limit. No transactions, change streams,
 // TTL or partial indexes. A batch is atomic because its checkpoint, one
-// document, carries it: moving the checkpoint records what is to be written,
-// and whoever reads a checkpoint whose batch may not be written yet, writes it
-// first. Doing so twice, or late, does no harm, since a document is never
-// replaced by one of a smaller sequence.
+// document, carries it, or where it is too large for that names documents that
+// do: moving the checkpoint records what is to be written, and every reader of a
+// checkpoint whose batch may not be written yet writes it first. Doing so twice,
+// or late, does no harm, since a document is never replaced by one of a smaller
+// sequence.
 package mongo
 
 import (
@@ -38,6 +39,8 @@ const (
 	// Collections of ours; names of views.Collection begin with a letter.
 	checkpointCollection = "_checkpoints"
 	looseCollection      = "_batches"
+	largeCollection      = "_large"
+	chunkCollection      = "_chunks"
 )
 
 // Config says where the server is and what the database holds.
@@ -59,6 +62,9 @@ type Store struct {
 	logger *slog.Logger
 	now    func() time.Time
 	close  func() error
+	// recordBytes bounds the changes that one document records: MaxDocBytes,
+	// but less in tests.
+	recordBytes int
 	// crash lets a test end a Commit half way; nil otherwise.
 	crash func(stage) error
 }
@@ -67,9 +73,13 @@ type Store struct {
 type stage string
 
 const (
+	stageStored   stage = "stored"   // a chunk of a large batch is recorded, the next is not
 	stageRecorded stage = "recorded" // the checkpoint has moved, nothing is written
-	stageChunk    stage = "chunk"    // a part is written
+	stagePart     stage = "part"     // a part is written
+	stageNoted    stage = "noted"    // a chunk is written, and its record says so
 	stageWritten  stage = "written"  // all is written, the checkpoint does not say so
+	stageDropped  stage = "dropped"  // likewise, and the chunks are deleted
+	stageApplied  stage = "applied"  // the checkpoint says so, the record of the large batch is still there
 )
 
 var _ views.Store = (*Store)(nil)
@@ -98,7 +108,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: connect to MongoDB: %w", views.ErrInvalid, err)
 	}
-	s := &Store{schema: schema, client: client, db: client.Database(config.Database), logger: config.Logger, now: config.Now}
+	s := &Store{schema: schema, client: client, db: client.Database(config.Database), logger: config.Logger, now: config.Now, recordBytes: views.MaxDocBytes}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -113,7 +123,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := s.createIndexes(ctx); err != nil {
 		return nil, errors.Join(failure(ctx, "create indexes", err), s.close())
 	}
-	if err := s.completeLoose(ctx, s.now()); err != nil {
+	if err := s.completeLeft(ctx, s.now()); err != nil {
 		return nil, errors.Join(failure(ctx, "complete batches", err), s.close())
 	}
 	return s, nil

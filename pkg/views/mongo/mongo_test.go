@@ -104,7 +104,7 @@ func numbered(from, to uint64, count int) views.Batch {
 	b := views.Batch{Stream: "s", From: from, To: to}
 	for i := range count {
 		b.Puts = append(b.Puts, views.Put{Collection: "items", Doc: views.Doc{
-			ID: fmt.Sprintf("doc-%02d", i), Seq: to, Body: fmt.Appendf(nil, "at %d", to),
+			ID: fmt.Sprintf("doc-%03d", i), Seq: to, Body: fmt.Appendf(nil, "at %d", to),
 			Keys: map[string]views.Value{"owner": views.String("ann"), "created": views.Int(int64(i))},
 		}})
 	}
@@ -132,25 +132,66 @@ func mustCheckpoint(t *testing.T, s *Store, want uint64) {
 	}
 }
 
+// smallRecords lets a document of the store record so many changes of numbered.
+func smallRecords(s *Store, changes int) {
+	s.recordBytes = changes * numbered(0, 10, 1).Puts[0].Doc.SizeBytes()
+}
+
+// holdNothingLeft holds that no record of a batch is left, two hours after the last commit.
+func holdNothingLeft(t *testing.T, config Config) {
+	t.Helper()
+	config.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	s := open(t, config)
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{looseCollection, largeCollection, chunkCollection} {
+		if left, err := s.db.Collection(name).CountDocuments(t.Context(), bson.D{}); err != nil || left != 0 {
+			t.Errorf("%d documents are left in %s, %v", left, name, err)
+		}
+	}
+}
+
+// crashes are the places where a commit of count documents may end, and how many documents are
+// written there. A large one is recorded in chunks of 2*bulkLimit documents.
+const count = 4*bulkLimit + 5
+
+type crash struct {
+	name   string
+	large  bool
+	at     stage
+	skip   int
+	before int
+}
+
+func crashes() []crash {
+	return []crash{
+		{"nothing written", false, stageRecorded, 0, 0},
+		{"a part written", false, stagePart, 0, bulkLimit},
+		{"two parts written", false, stagePart, 1, 2 * bulkLimit},
+		{"all written, not noted", false, stageWritten, 0, count},
+		{"large, nothing written", true, stageRecorded, 0, 0},
+		{"large, a part of a chunk written", true, stagePart, 0, bulkLimit},
+		{"large, a chunk written, not noted", true, stagePart, 1, 2 * bulkLimit},
+		{"large, a chunk noted", true, stageNoted, 0, 2 * bulkLimit},
+		{"large, a part of the next chunk written", true, stagePart, 2, 3 * bulkLimit},
+		{"large, all chunks noted", true, stageWritten, 0, count},
+		{"large, chunks dropped", true, stageDropped, 0, count},
+		{"large, record left", true, stageApplied, 0, count},
+	}
+}
+
 func TestCrashedCommitIsCompleted(t *testing.T) {
-	const count = 2*bulkLimit + 5
-	for _, c := range []struct {
-		name   string
-		at     stage
-		skip   int
-		before int // documents written when the crash comes
-	}{
-		{"nothing written", stageRecorded, 0, 0},
-		{"one chunk written", stageChunk, 0, bulkLimit},
-		{"two chunks written", stageChunk, 1, 2 * bulkLimit},
-		{"all written, not noted", stageWritten, 0, count},
-	} {
+	for _, c := range crashes() {
 		t.Run(c.name, func(t *testing.T) {
 			config := serverConfig(t)
 			drop(t, config)
 			s := open(t, config)
 			if err := s.Commit(t.Context(), numbered(0, 1, count)); err != nil {
 				t.Fatal(err)
+			}
+			if c.large {
+				smallRecords(s, 2*bulkLimit)
 			}
 			crashAt(s, c.at, c.skip)
 			if err := s.Commit(t.Context(), numbered(1, 2, count)); !errors.Is(err, errCrash) || !errors.Is(err, views.ErrUnavailable) {
@@ -160,7 +201,7 @@ func TestCrashedCommitIsCompleted(t *testing.T) {
 				t.Fatalf("documents by sequence after the crash: %v", got)
 			}
 
-			// Whoever comes next completes it, by reading or by committing.
+			// The next call completes it, whether it reads the checkpoint or commits.
 			other := open(t, config)
 			if c.skip == 0 {
 				mustCheckpoint(t, other, 2)
@@ -178,8 +219,140 @@ func TestCrashedCommitIsCompleted(t *testing.T) {
 				t.Fatalf("documents by sequence in the end: %v", got)
 			}
 			mustCheckpoint(t, other, 3)
+			holdNothingLeft(t, config)
 		})
 	}
+}
+
+// TestCrashBeforeALargeBatchIsDecidedChangesNothing, with a stream and without one.
+func TestCrashBeforeALargeBatchIsDecidedChangesNothing(t *testing.T) {
+	for _, stream := range []string{"s", ""} {
+		for skip := range 2 {
+			t.Run(fmt.Sprintf("stream %q, %d more chunks stored", stream, skip), func(t *testing.T) {
+				config := serverConfig(t)
+				drop(t, config)
+				s := open(t, config)
+				if err := s.Commit(t.Context(), numbered(0, 1, count)); err != nil {
+					t.Fatal(err)
+				}
+				smallRecords(s, 2*bulkLimit)
+				crashAt(s, stageStored, skip)
+				lost := numbered(1, 2, count)
+				lost.Stream = stream
+				if err := s.Commit(t.Context(), lost); !errors.Is(err, errCrash) {
+					t.Fatal(err)
+				}
+				other := open(t, config)
+				mustCheckpoint(t, other, 1)
+				if err := other.Commit(t.Context(), numbered(1, 3, 1)); err != nil {
+					t.Fatal(err)
+				}
+				holdNothingLeft(t, config)
+				if got := seqs(t, other); got[1] != count-1 || got[3] != 1 || len(got) != 2 {
+					t.Errorf("documents by sequence: %v", got)
+				}
+			})
+		}
+	}
+}
+
+// TestALargeBatchThatConflictsLeavesNothing: its chunks were stored before it was known.
+func TestALargeBatchThatConflictsLeavesNothing(t *testing.T) {
+	config := serverConfig(t)
+	drop(t, config)
+	s := open(t, config)
+	smallRecords(s, 2)
+	if err := s.Commit(t.Context(), numbered(0, 2, 5)); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []uint64{0, 1, 3} {
+		if err := s.Commit(t.Context(), numbered(from, 4, 5)); !errors.Is(err, views.ErrConflict) {
+			t.Errorf("commit from %d: %v, want ErrConflict", from, err)
+		}
+	}
+	for _, name := range []string{largeCollection, chunkCollection} {
+		if left, err := s.db.Collection(name).CountDocuments(t.Context(), bson.D{}); err != nil || left != 0 {
+			t.Errorf("%d documents are left in %s, %v", left, name, err)
+		}
+	}
+	if got := seqs(t, s); got[2] != 5 || len(got) != 1 {
+		t.Errorf("documents by sequence: %v", got)
+	}
+}
+
+// TestALargeBatchGivenUpIsNotDecidedLate: Sweep takes the record of a writer that was away for two
+// hours, and its chunks are gone when it comes back.
+func TestALargeBatchGivenUpIsNotDecidedLate(t *testing.T) {
+	config := serverConfig(t)
+	drop(t, config)
+	s := open(t, config)
+	smallRecords(s, 2)
+	s.crash = func(stage) error { // at the first chunk
+		s.crash = nil
+		holdNothingLeft(t, config)
+		return nil
+	}
+	b := numbered(0, 1, 5)
+	b.Stream = ""
+	if err := s.Commit(t.Context(), b); !errors.Is(err, views.ErrUnavailable) {
+		t.Fatalf("commit: %v, want ErrUnavailable", err)
+	}
+	if got := seqs(t, s); len(got) != 0 {
+		t.Errorf("documents by sequence: %v", got)
+	}
+	holdNothingLeft(t, config)
+}
+
+// TestALargeBatchInProgressIsLeftAlone: Sweep and Open of another process drop nothing that may still
+// be decided.
+func TestALargeBatchInProgressIsLeftAlone(t *testing.T) {
+	for _, stream := range []string{"s", ""} {
+		config := serverConfig(t)
+		drop(t, config)
+		s := open(t, config)
+		smallRecords(s, 2)
+		s.crash = func(reached stage) error {
+			if reached == stageStored {
+				config := config
+				config.Now = func() time.Time { return time.Now().Add(50 * time.Minute) }
+				return open(t, config).Sweep(t.Context())
+			}
+			return nil
+		}
+		b := numbered(0, 1, 5)
+		b.Stream = stream
+		if err := s.Commit(t.Context(), b); err != nil {
+			t.Fatalf("stream %q: %v", stream, err)
+		}
+		if got := seqs(t, s); got[1] != 5 {
+			t.Errorf("stream %q: documents by sequence: %v", stream, got)
+		}
+		holdNothingLeft(t, config)
+	}
+}
+
+// TestEveryAttemptAtALargeBatchGetsFurther: a process that ends in every chunk still completes it.
+func TestEveryAttemptAtALargeBatchGetsFurther(t *testing.T) {
+	config := serverConfig(t)
+	drop(t, config)
+	s := open(t, config)
+	smallRecords(s, 2)
+	crashAt(s, stageRecorded, 0)
+	if err := s.Commit(t.Context(), numbered(0, 1, 6)); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	for chunk := 1; chunk <= 3; chunk++ {
+		crashAt(s, stageNoted, 0)
+		if _, err := s.Checkpoint(t.Context(), "s"); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		if got := seqs(t, s); got[1] != 2*chunk {
+			t.Fatalf("documents by sequence after attempt %d: %v", chunk, got)
+		}
+	}
+	s.crash = nil
+	mustCheckpoint(t, s, 1)
+	holdNothingLeft(t, config)
 }
 
 func TestCommitCompletesTheOneBefore(t *testing.T) {
@@ -209,7 +382,7 @@ func TestLateCompletionDoesNoHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := numbered(1, 2, 2)
-	second.Deletes = []views.Delete{{Collection: "items", ID: "doc-02", Seq: 2}}
+	second.Deletes = []views.Delete{{Collection: "items", ID: "doc-002", Seq: 2}}
 	for _, b := range []views.Batch{first, second} {
 		if err := s.Commit(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -223,50 +396,55 @@ func TestLateCompletionDoesNoHarm(t *testing.T) {
 		t.Fatalf("late completion: %v", err)
 	}
 	if got := seqs(t, s); got[1] != 1 || got[2] != 2 {
-		t.Fatalf("documents by sequence: %v, want one at 1 (doc-03) and two at 2", got)
+		t.Fatalf("documents by sequence: %v, want one at 1 (doc-003) and two at 2", got)
 	}
 	mustCheckpoint(t, s, 2)
 }
 
 func TestCrashedBatchWithoutStreamIsCompleted(t *testing.T) {
-	config := serverConfig(t)
-	drop(t, config)
-	var minutes atomic.Int64
-	config.Now = func() time.Time { return time.Unix(1_800_000_000+60*minutes.Load(), 0) }
-	b := numbered(0, 1, 3)
-	b.Stream = ""
+	for _, c := range crashes() {
+		t.Run(c.name, func(t *testing.T) {
+			config := serverConfig(t)
+			drop(t, config)
+			var minutes atomic.Int64
+			config.Now = func() time.Time { return time.Unix(1_800_000_000+60*minutes.Load(), 0) }
+			b := numbered(0, 1, count)
+			b.Stream = ""
 
-	s := open(t, config)
-	crashAt(s, stageRecorded, 0)
-	if err := s.Commit(t.Context(), b); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	if got := seqs(t, s); len(got) != 0 {
-		t.Fatalf("documents by sequence after the crash: %v", got)
-	}
-	s.crash = nil
-	if err := s.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := seqs(t, s); len(got) != 0 {
-		t.Fatalf("a batch that may be under way was completed: %v", got)
-	}
-	minutes.Store(2)
-	if err := s.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := seqs(t, s); got[1] != 3 {
-		t.Fatalf("documents by sequence after the sweep: %v", got)
-	}
+			s := open(t, config)
+			if c.large {
+				smallRecords(s, 2*bulkLimit)
+			}
+			crashAt(s, c.at, c.skip)
+			if err := s.Commit(t.Context(), b); !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			s.crash = nil
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := seqs(t, s); got[1] != c.before {
+				t.Fatalf("a batch that may be under way was completed: %v", got)
+			}
+			minutes.Store(2)
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := seqs(t, s); got[1] != count {
+				t.Fatalf("documents by sequence after the sweep: %v", got)
+			}
 
-	crashAt(s, stageRecorded, 0)
-	b = numbered(0, 2, 3)
-	b.Stream = ""
-	if err := s.Commit(t.Context(), b); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	if got := seqs(t, open(t, config)); got[2] != 3 {
-		t.Fatalf("documents by sequence after the next open: %v", got)
+			crashAt(s, c.at, c.skip)
+			b = numbered(0, 2, count)
+			b.Stream = ""
+			if err := s.Commit(t.Context(), b); !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			if got := seqs(t, open(t, config)); got[2] != count {
+				t.Fatalf("documents by sequence after the next open: %v", got)
+			}
+			holdNothingLeft(t, config)
+		})
 	}
 }
 

@@ -29,11 +29,12 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep forgets deletions that are an hour old, and completes batches without
-// a stream that nobody has completed for a minute.
+// Sweep forgets deletions that are an hour old, and completes batches that
+// have been under way for a minute. What a crash left of a large batch before it
+// was decided is deleted after an hour.
 func (s *Store) Sweep(ctx context.Context) error {
 	now := s.now()
-	if err := s.completeLoose(ctx, now.Add(-looseAge)); err != nil {
+	if err := s.completeLeft(ctx, now.Add(-looseAge)); err != nil {
 		return failure(ctx, "complete batches", err)
 	}
 	filter := bson.D{{Key: "gone", Value: bson.D{{Key: "$lt", Value: now.Add(-tombstoneAge).UTC()}}}}
@@ -43,4 +44,12 @@ func (s *Store) Sweep(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// completeLeft completes the batches recorded until then.
+func (s *Store) completeLeft(ctx context.Context, until time.Time) error {
+	if err := s.completeLoose(ctx, until); err != nil {
+		return err
+	}
+	return s.sweepLarge(ctx, until)
 }

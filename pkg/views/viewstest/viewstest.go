@@ -72,6 +72,7 @@ func Run(t *testing.T, open Open) {
 		{"a batch moves its checkpoint", testCheckpoint},
 		{"a batch from the wrong checkpoint changes nothing", testConflict},
 		{"of two writers at one checkpoint one wins", testTwoWriters},
+		{"a batch above 16 MB is like any other", testLargeBatch},
 		{"an invalid batch changes nothing", testInvalidBatch},
 		{"insert takes an id once", testInsert},
 		{"insert is unique under concurrency", testInsertRace},

@@ -1,6 +1,7 @@
 package viewstest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -174,6 +175,56 @@ func testTwoWriters(t *testing.T, open Open) {
 	}
 	if docs := list(t, s, views.Query{Index: byOwner, Equal: []views.Value{views.String("all")}, Limit: 1000}); len(docs) != rounds {
 		t.Fatalf("%d documents of %d winners", len(docs), rounds)
+	}
+}
+
+// largeBatch is more than a document of MongoDB can carry: two documents that each nearly fill one,
+// small ones, and the deletion of "old".
+func largeBatch(seq uint64) (views.Batch, []views.Doc) {
+	var docs []views.Doc
+	for i := range 2 {
+		d := doc(fmt.Sprint("large-", i), seq, "ann", int64(i))
+		d.Body = bytes.Repeat([]byte{byte('a' + i), byte(seq)}, (views.MaxDocBytes-1024)/2)
+		docs = append(docs, d)
+	}
+	for i := range 100 {
+		docs = append(docs, doc(fmt.Sprint("small-", i), seq, "bob", int64(i)))
+	}
+	b := views.Batch{Deletes: []views.Delete{{Collection: items, ID: "old", Seq: seq}}}
+	for _, d := range docs {
+		b.Puts = append(b.Puts, views.Put{Collection: items, Doc: d})
+	}
+	return b, docs
+}
+
+func testLargeBatch(t *testing.T, open Open) {
+	s, reopen := open(t)
+	put(t, s, doc("old", 1, "ann", 1))
+	ids := []string{"old"}
+	for i, stream := range []string{"", "large"} {
+		b, docs := largeBatch(uint64(i + 1))
+		if b.Stream = stream; stream != "" {
+			b.To = 5
+		}
+		commit(t, s, b)
+		s = reopen()
+		for _, d := range docs {
+			ids = append(ids, d.ID)
+		}
+		same(t, load(t, s, views.Full, ids...), docs...)
+	}
+	stale, _ := largeBatch(9)
+	stale.Stream, stale.From, stale.To = "large", 1, 9
+	if err := s.Commit(t.Context(), stale); !errors.Is(err, views.ErrConflict) {
+		t.Fatalf("commit from the wrong checkpoint: %v, want ErrConflict", err)
+	}
+	if got := checkpoint(t, s, "large"); got != 5 {
+		t.Fatalf("checkpoint is %d, want 5", got)
+	}
+	for _, d := range load(t, s, views.Heads, ids...) {
+		if d.Seq != 2 {
+			t.Errorf("%s is of %d, want 2", d.ID, d.Seq)
+		}
 	}
 }
 

@@ -255,7 +255,7 @@ func (p *Projection) write(ctx context.Context) error {
 func (p *Projection) next() (views.Batch, int) {
 	size, n := 0, 0
 	for n < len(p.queue) && n < batchPuts {
-		if size += p.queue[n].put.SizeBytes(); size > batchBytes && n > 0 {
+		if size += p.queue[n].put.Doc.SizeBytes(); size > batchBytes && n > 0 {
 			break
 		}
 		n++
