@@ -89,11 +89,12 @@ func (w *walk) selector(e *parser.VectorSelector) []string {
 		if !slices.Contains(own, matcher.Name) {
 			w.fault("%s has no label %q", e.Name, matcher.Name)
 		}
-		if metric.Words == nil || !slices.Contains(metric.Labels, matcher.Name) || strings.Contains(matcher.Value, "$") {
+		known := metric.Values[matcher.Name]
+		if len(known) == 0 || strings.Contains(matcher.Value, "$") {
 			continue
 		}
 		for _, value := range values(matcher) {
-			if !metric.Words[value] {
+			if !slices.Contains(known, value) {
 				w.fault("%s is never shown with %s %q", e.Name, matcher.Name, value)
 			}
 		}

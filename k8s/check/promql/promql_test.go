@@ -92,10 +92,10 @@ func dashboards(t *testing.T) map[string][]byte {
 	return found
 }
 
-// checker knows what the sources register, the runtime's metrics and those of Kubernetes. It gives the first, too.
+// checker knows the metrics of docs/metrics.md, of the runtime and of Kubernetes. It gives the first, too.
 func checker(t *testing.T) (*promql.Checker, promql.Metrics) {
 	t.Helper()
-	own, err := promql.Registered(root)
+	own, err := promql.Listed(string(read(t, "docs/metrics.md")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,13 +110,13 @@ func checker(t *testing.T) (*promql.Checker, promql.Metrics) {
 	return c, own
 }
 
-func TestRegisteredMetricsAreFound(t *testing.T) {
+func TestListedMetricsAreFound(t *testing.T) {
 	_, own := checker(t)
 	for name, want := range map[string]promql.Metric{
 		"quire_edge_request_seconds":          {Kind: promql.Histogram},
 		"quire_edge_answers_total":            {Kind: promql.Counter, Labels: []string{"class"}},
 		"quire_bus_answer_seconds":            {Kind: promql.Histogram, Labels: []string{"kind"}},
-		"quire_billing_state":                 {Kind: promql.Gauge, Labels: []string{"partition", "of"}},
+		"quire_billing_state":                 {Kind: promql.Gauge, Labels: []string{"of", "partition"}},
 		"quire_billing_snapshot_hold_seconds": {Kind: promql.Histogram},
 		"quire_paste_failures_total":          {Kind: promql.Counter, Labels: []string{"call"}},
 		"quire_lite_unprojected_bytes":        {Kind: promql.Gauge},
@@ -214,36 +214,26 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 // TestMetricsThatCanNotBeReadAreFaults: one that is passed over would be one that no dashboard can be held to.
 func TestMetricsThatCanNotBeReadAreFaults(t *testing.T) {
-	const ok = `prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quire_a_total"}, []string{"kind"})`
+	const ok = "| `quire_a_total` | counter | `kind`: `usage`, `paste`; `partition` | Help. |\n"
 	for name, c := range map[string]struct {
-		call string
+		page string
 		read bool
 	}{
 		"as it should be":     {ok, true},
-		"name in a variable":  {strings.Replace(ok, `"quire_a_total"`, "name", 1), false},
-		"label in a variable": {strings.Replace(ok, `"kind"`, "kind", 1), false},
-		"no labels":           {strings.Replace(ok, `, []string{"kind"}`, "", 1), false},
-		"desc from elsewhere": {`m.Counter(describe("a_total"))`, false},
-		"twice":               {ok + "; " + ok, false},
+		"no code":             {strings.Replace(ok, "`quire_a_total`", "quire_a_total", 1), false},
+		"no kind":             {strings.Replace(ok, "counter", "", 1), false},
+		"another kind":        {strings.Replace(ok, "counter", "summary", 1), false},
+		"no meaning":          {strings.Replace(ok, "Help.", "", 1), false},
+		"label without code":  {strings.Replace(ok, "`partition`", "partition", 1), false},
+		"values without code": {strings.Replace(ok, "`usage`, `paste`", "usage, paste", 1), false},
+		"twice":               {ok + ok, false},
+		"none":                {"# Metrics\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			write(t, dir+"/pkg/event/e.proto", "enum E {\n  A = 0;\n}\n")
-			write(t, dir+"/services/s/s.go", "package s\n\nfunc f() { "+c.call+" }\n")
-			found, err := promql.Registered(dir)
+			found, err := promql.Listed(c.page)
 			if (err == nil) != c.read || c.read && len(found) != 1 {
 				t.Errorf("%v, %v", found, err)
 			}
 		})
-	}
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
