@@ -14,54 +14,42 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Config describes an appender. The callbacks run on the goroutine of
-// Appender.Run, one at a time: while one runs, no batch leaves.
+// Config describes an appender. Except for Size, its functions run on the
+// goroutine of Appender.Run: while one runs, no batch leaves.
 type Config[T any] struct {
-	// Subject that the batches are published to.
-	Subject string
-	// MaxItems bounds one batch; 4,096 where it is 0.
-	MaxItems int
-	// MaxBytes bounds the sum of the sizes of one batch; where it is 0, or
-	// more, seven eighths of what the server takes in one message.
-	MaxBytes int
-	// MaxQueue bounds the items that wait; 65,536 where it is 0.
-	MaxQueue int
-	// MaxQueueBytes bounds the sum of their sizes; 64 MiB where it is 0.
-	MaxQueueBytes int
-	// MaxWait, from the first publish of a batch, until it fails with
-	// ErrUnknown, or ErrUnavailable where it was surely not stored. A refusal
-	// (ErrFull, ErrTooLarge, ErrUnavailable) fails it at once. 0: never;
-	// refusals are then retried too, for ever.
+	Subject       string // of the stream
+	MaxItems      int    // of one batch; 0: 4,096
+	MaxQueue      int    // items that may wait; 0: 65,536
+	MaxQueueBytes int    // sum of their sizes; 0: 64 MiB
+	// MaxWait is the time from the first publish of a batch until it fails: with
+	// ErrUnavailable if it was surely not stored, with ErrUnknown otherwise. A
+	// refusal (ErrFull, ErrTooLarge, ErrUnavailable) fails it at once. 0: batches
+	// are published for ever, after refusals too.
 	MaxWait time.Duration
-	// AckWait until a batch is published again, doubled each time up to eight
-	// times; 1 s where it is 0.
+	// AckWait is the time until a batch is published again. It doubles each time,
+	// up to eightfold. 0: 1 s.
 	AckWait time.Duration
-	// DrainWait bounds how long Run goes on after its context has ended; 10 s
-	// where it is 0.
+	// DrainWait bounds how long Run goes on after its context has ended. 0: 10 s.
 	DrainWait time.Duration
-	// Keep is of how many acknowledged batches the bytes are kept for Resend,
-	// besides those in flight; 1 where it is 0.
-	Keep int
 
-	// Encode makes the message of a batch. number counts 1, 2, 3, …; it may be
-	// called again for the same number with fewer items. The slice of items is
-	// the appender's. The bytes must stay as they are for the next Keep numbers.
+	// Encode makes the message of a batch. number counts 1, 2, 3, …; Encode may be
+	// called again with the same number and fewer items. The slice of items is
+	// the appender's. The bytes must not change before the call with number+2.
 	Encode func(number uint64, items []T) ([]byte, error)
 	// Size of an item as encoded, in bytes, rounded up. It runs in Add.
 	Size func(item T) int
-	// Acked tells that the batch is stored. sequence is 0 where that was
-	// learned by Confirm. items must not be kept; it may be nil.
+	// Acked is called when the batch is stored. sequence is 0 if that was learned
+	// by Confirm. items must not be kept. Acked may be nil.
 	Acked func(items []T, number, sequence uint64)
-	// Failed tells that the batch was not stored, or with ErrUnknown that it
-	// may have been, or may yet be. number is 0 where the items were never
+	// Failed is called when the batch was not stored; with ErrUnknown, when it may
+	// have been stored or may be stored later. number is 0 if the items were never
 	// published. items must not be kept.
 	Failed func(items []T, number uint64, err error)
 
-	// Logger is told of retries; nil for none.
-	Logger *slog.Logger
+	Logger *slog.Logger // for retries; may be nil
 }
 
-func (c *Config[T]) setDefaults(maxPayload int) error {
+func (c *Config[T]) setDefaults() error {
 	if c.Subject == "" || c.Encode == nil || c.Size == nil || c.Failed == nil {
 		return errors.New("an appender needs a subject, Encode, Size and Failed")
 	}
@@ -70,10 +58,6 @@ func (c *Config[T]) setDefaults(maxPayload int) error {
 	orDefault(&c.MaxQueueBytes, 64<<20)
 	orDefault(&c.AckWait, time.Second)
 	orDefault(&c.DrainWait, 10*time.Second)
-	orDefault(&c.Keep, 1)
-	if most := maxPayload / 8 * 7; c.MaxBytes <= 0 || c.MaxBytes > most {
-		c.MaxBytes = most
-	}
 	if c.Acked == nil {
 		c.Acked = func([]T, uint64, uint64) {}
 	}
@@ -89,26 +73,27 @@ func orDefault[N int | time.Duration](value *N, otherwise N) {
 	}
 }
 
-// Appender is a group commit to one subject. All that waits goes into one
+// Appender is a group commit to one subject. All items that wait go into one
 // message, and the next batch leaves as soon as the last one is known to be
-// stored; there is no timer, and batches grow with load. Items are never
-// split, reordered, or left out between two others.
+// stored. There is no timer; batches grow with load. Items are never split,
+// reordered, or left out between two others.
 //
-// A batch whose fate is unknown is published again, byte for byte, so the same
+// A batch of unknown outcome is published again, byte for byte, so the same
 // message may be stored twice: folds skip a number that is not greater than the
 // last of its source.
 type Appender[T any] struct {
-	nc  *nats.Conn
-	cfg Config[T]
+	nc       *nats.Conn
+	cfg      Config[T]
+	maxBytes int // sum of the sizes in one batch: seven eighths of the server's limit
 
 	mu         sync.Mutex // short: never held over a call
 	queue      []T
 	sizes      []int
 	queueBytes int
 	closed     bool
-	wake       chan struct{} // the queue was empty and is no longer
+	wake       chan struct{} // receives when the queue was empty and is no longer
 
-	// Of the goroutine of Run.
+	// Owned by the goroutine of Run.
 	items   []T
 	pending []int // their sizes
 	number  uint64
@@ -128,27 +113,28 @@ type keptBatch struct {
 	data   []byte
 }
 
-// NewAppender checks the configuration. Nothing leaves before Run.
+// NewAppender checks the configuration. Nothing is published before Run.
 func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
-	if err := cfg.setDefaults(int(nc.MaxPayload())); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, fmt.Errorf("new appender to %q: %w", cfg.Subject, err)
 	}
 	return &Appender[T]{
-		nc:      nc,
-		cfg:     cfg,
-		wake:    make(chan struct{}, 1),
-		inbox:   nc.NewInbox(),
-		answers: make(chan answer, 16),
+		nc:       nc,
+		cfg:      cfg,
+		maxBytes: int(nc.MaxPayload()) / 8 * 7,
+		wake:     make(chan struct{}, 1),
+		inbox:    nc.NewInbox(),
+		answers:  make(chan answer, 16),
 	}, nil
 }
 
-// Add queues an item. It does not block. Errors: ErrBusy where the queue is
-// full, ErrTooLarge where the item alone exceeds MaxBytes, ErrClosed. After nil
-// the item comes back exactly once, in Acked or in Failed, if Run is called. Safe for concurrent
-// use; items of one goroutine stay in order.
+// Add queues an item. It does not block. Errors: ErrBusy if the queue is full,
+// ErrTooLarge if the item alone is too large for a message, ErrClosed. After nil
+// the item comes back exactly once, in Acked or in Failed, if Run is called. Safe
+// for concurrent use; items of one goroutine stay in order.
 func (a *Appender[T]) Add(item T) error {
 	size := a.cfg.Size(item)
-	if size > a.cfg.MaxBytes {
+	if size > a.maxBytes {
 		return fmt.Errorf("append to %s: %w: %d bytes", a.cfg.Subject, ErrTooLarge, size)
 	}
 	a.mu.Lock()
@@ -174,20 +160,20 @@ func (a *Appender[T]) Add(item T) error {
 	return nil
 }
 
-// Confirm says that the batch is stored, since its answer has come: a fold
-// sees only what is stored. It does not block. Safe for concurrent use.
+// Confirm ends the wait for a batch's acknowledgement, once its fold has answered:
+// a fold sees stored batches only. It does not block. Safe for concurrent use.
 func (a *Appender[T]) Confirm(number uint64) {
 	if a.current.Load() == number {
 		a.deliver(answer{number: number, kind: stored})
 	}
 }
 
-// Resend publishes the identical bytes of the batch in flight, or of one of the
-// last Keep that were acknowledged, once more, so that its fold answers again.
-// ErrForgotten for any other. Safe for concurrent use.
+// Resend publishes the bytes of the batch in flight, or of the one acknowledged
+// last, once more, so that its fold answers again. ErrForgotten for any other
+// batch. Safe for concurrent use.
 func (a *Appender[T]) Resend(number uint64) error {
 	a.keepMu.Lock()
-	defer a.keepMu.Unlock() // over the publish: the bytes must not be reused meanwhile
+	defer a.keepMu.Unlock() // after the publish, since Encode may reuse the bytes
 	i := slices.IndexFunc(a.kept, func(k keptBatch) bool { return k.number == number })
 	if i < 0 {
 		return fmt.Errorf("resend batch %d to %s: %w", number, a.cfg.Subject, ErrForgotten)
@@ -199,11 +185,11 @@ func (a *Appender[T]) Resend(number uint64) error {
 	return nil
 }
 
-// Run appends until ctx ends; then it takes no more items, writes those that
-// wait, and returns nil. What is not written DrainWait later fails, with
-// ErrUnknown where it may have been stored and else with ErrClosed, and so does
-// all when the connection is closed; Run then returns an error. It must be called
-// once.
+// Run appends until ctx ends. Then it takes no more items, writes those that wait,
+// and returns nil. Items that are not written DrainWait later fail, with
+// ErrUnknown if they may have been stored and with ErrClosed otherwise; all items
+// fail so when the connection is closed. Run then returns an error. It must be
+// called once.
 func (a *Appender[T]) Run(ctx context.Context) error {
 	sub, err := a.nc.Subscribe(a.inbox+".*.*", a.receive)
 	if err != nil {
@@ -226,8 +212,8 @@ func (a *Appender[T]) Run(ctx context.Context) error {
 	defer a.timer.Stop()
 
 	for {
-		// Senders that the last batch has just woken get to add first: with 512
-		// of them batches grow from 300 to 440 items. Costs nothing when idle.
+		// Senders that the last batch has woken add their items first: with 512
+		// senders batches grow from 300 to 440 items. Costs nothing when idle.
 		runtime.Gosched()
 		if a.take() {
 			a.write(work, status)
@@ -263,8 +249,8 @@ func (a *Appender[T]) drained() bool {
 	return a.closed && len(a.queue) == 0
 }
 
-// take moves all that waits behind what an earlier batch has left over, and
-// reports whether there is anything.
+// take moves the queue behind the items that an earlier batch has left over. It
+// reports whether there are any.
 func (a *Appender[T]) take() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -283,12 +269,12 @@ func (a *Appender[T]) take() bool {
 	return len(a.items) > 0
 }
 
-// cut is how many of the items that were taken fit into one batch.
+// cut returns how many of the taken items fit into one batch.
 func (a *Appender[T]) cut() int {
 	n, total := 0, 0
 	for n < len(a.items) && n < a.cfg.MaxItems {
 		total += a.pending[n]
-		if n > 0 && total > a.cfg.MaxBytes {
+		if n > 0 && total > a.maxBytes {
 			break
 		}
 		n++
@@ -296,13 +282,13 @@ func (a *Appender[T]) cut() int {
 	return n
 }
 
-// drop removes the first n items, which have been dealt with.
+// drop removes the first n items, which are stored or have failed.
 func (a *Appender[T]) drop(n int) {
 	a.items = slices.Delete(a.items, 0, n) // clears the tail
 	a.pending = slices.Delete(a.pending, 0, n)
 }
 
-// failRest gives up all that was never published.
+// failRest fails the items that were never published.
 func (a *Appender[T]) failRest() (n int) {
 	for a.take() {
 		n += len(a.items)
@@ -316,14 +302,14 @@ func (a *Appender[T]) fail(n int, number uint64, err error) {
 	a.drop(n)
 }
 
-// write appends one batch of what was taken and reports its fate.
+// write appends one batch of the taken items and reports its outcome.
 func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 	n := a.cut()
 	a.number++
-	a.forgetOld() // before Encode may use their bytes again
+	a.forgetOld() // before Encode, which may reuse their bytes
 	data, err := a.cfg.Encode(a.number, a.items[:n])
 	for err == nil && n > 1 && len(data) > int(a.nc.MaxPayload()) {
-		// The sizes were too low. Nothing has been published yet.
+		// Size returned too little. Nothing has been published yet.
 		n /= 2
 		data, err = a.cfg.Encode(a.number, a.items[:n])
 	}
@@ -347,24 +333,24 @@ func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 	a.drop(n)
 }
 
-// keep remembers the batch about to leave.
+// keep remembers the batch that is about to leave.
 func (a *Appender[T]) keep(data []byte) {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()
 	a.kept = append(a.kept, keptBatch{number: a.number, data: data})
 }
 
-// forgetOld leaves the last Keep batches.
+// forgetOld keeps the batch that was acknowledged last.
 func (a *Appender[T]) forgetOld() {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()
-	if extra := len(a.kept) - a.cfg.Keep; extra > 0 {
+	if extra := len(a.kept) - 1; extra > 0 {
 		a.kept = slices.Delete(a.kept, 0, extra)
 	}
 }
 
-// forget makes sure that a batch that fails is not sent again. It reports
-// whether Resend has sent it, which may have stored what publish could not.
+// forget prevents that a batch that fails is sent again. It reports whether Resend
+// has sent it: then it may be stored although publish could not store it.
 func (a *Appender[T]) forget(number uint64) (resent bool) {
 	a.keepMu.Lock()
 	defer a.keepMu.Unlock()

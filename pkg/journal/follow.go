@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,15 +16,15 @@ import (
 )
 
 const (
-	// heartbeat is how often the server says that it has nothing to send.
+	// heartbeat is how often the server sends a sign of life where it has no messages to send.
 	heartbeat = 250 * time.Millisecond
-	// silentBeats without a sign of life and the consumer is given up.
+	// silentBeats is after how many heartbeats without a sign of life the consumer is given up.
 	silentBeats = 4
-	// inactive is after how long the server drops a consumer that nobody reads.
+	// inactive is after how long the server drops a consumer without a reader.
 	inactive = 5 * time.Second
-	// confirmations are how often, 200 ms apart, a stream must be seen too
-	// short, or missing, before that is believed: a server that has just been
-	// elected may still be applying what its quorum holds.
+	// confirmations is how often, 200 ms apart, a stream must be seen too short or
+	// missing before that is an error: a server that was just elected may still
+	// be applying the messages that its quorum holds.
 	confirmations = 6
 	confirmWait   = 200 * time.Millisecond
 	// progressEvery is how many messages lie between two reports.
@@ -34,32 +33,30 @@ const (
 
 // FollowOptions are the optional reports of Follow.
 type FollowOptions struct {
-	// CaughtUp is called once, as soon as what the stream held when Follow
-	// started has been handled; at once where there is nothing to catch up with.
+	// CaughtUp is called once, when all messages that the stream held at the start
+	// of Follow have been handled; at once if there were none.
 	CaughtUp func()
-	// Progress is called now and then while catching up, and at its end.
+	// Progress is called every 1,024 messages while catching up, and at the end of it.
 	Progress func(done, total uint64)
-	// Logger is told why a consumer had to be made anew; nil for none.
-	Logger *slog.Logger
 }
 
-// Follow gives every message after the sequence from, in order, without gap or
-// repeat, to handle, until ctx ends or handle fails; it returns that error. One
-// call of handle runs at a time, never after Follow has returned, and the
-// server sends no more than it keeps up with.
+// Follow calls handle with every message after the sequence from, in order,
+// without gap or repeat, until ctx ends or handle fails; it returns that error.
+// One call of handle runs at a time, and none after Follow has returned. A slow
+// handler slows the server down.
 //
-// Lost connections, restarted servers and lost consumers are survived. Errors:
-// ErrGap where messages are gone that should follow, ErrTruncated where the
-// stream ends before from, ErrNoStream, ErrClosed where the connection was
-// closed for good.
+// Follow goes on after a lost connection, a restart of the server and the loss
+// of its consumer. Errors: ErrGap if messages that should follow are gone,
+// ErrTruncated if the stream ends before from, ErrNoStream, and ErrClosed if the
+// connection was closed for good.
 func (j *Journal) Follow(ctx context.Context, from uint64, handle func(context.Context, Message) error, opts FollowOptions) error {
-	f := &follower{journal: j, handle: handle, next: from + 1, progress: opts.Progress, caughtUp: opts.CaughtUp, logger: opts.Logger}
+	f := &follower{journal: j, handle: handle, next: from + 1, progress: opts.Progress, caughtUp: opts.CaughtUp}
 	return f.run(ctx)
 }
 
-// Replay gives the messages after from up to and including to, in order, to
-// handle, and returns. progress may be nil. Errors are those of Follow, and
-// ErrTruncated where the stream ends before to.
+// Replay calls handle with the messages after from up to and including to, in
+// order, and returns. progress may be nil. Errors are those of Follow, and
+// ErrTruncated if the stream ends before to.
 func (j *Journal) Replay(ctx context.Context, from, to uint64, handle func(Message) error, progress func(done, total uint64)) error {
 	if to <= from {
 		return nil
@@ -77,14 +74,13 @@ func (j *Journal) Replay(ctx context.Context, from, to uint64, handle func(Messa
 // errReplayed ends a replay that has come to its last message.
 var errReplayed = errors.New("replayed")
 
-// follower is one Follow or Replay. Its position belongs to run while nothing
-// is attached, and to the attached subscription's goroutine otherwise.
+// follower is one Follow or Replay. Its position belongs to the goroutine of the
+// subscription while one is attached, and to run otherwise.
 type follower struct {
 	journal  *Journal
 	handle   func(context.Context, Message) error
 	progress func(done, total uint64)
 	caughtUp func()
-	logger   *slog.Logger // nil for none
 
 	next  uint64 // sequence of the message to be handled next
 	last  uint64 // sequence to stop after, 0: never
@@ -92,8 +88,8 @@ type follower struct {
 	goal  uint64 // what the stream held at the start, or last
 	ready bool   // goal has been set
 
-	// patience is how long to wait for the server when attaching. A question
-	// that was lost with its connection is never answered, so it is short at first.
+	// patience is how long to wait for the server when attaching. It is short at
+	// first, since a question that was lost with its connection is never answered.
 	patience wait.Backoff
 }
 
@@ -116,10 +112,7 @@ func (f *follower) run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errReplayed):
 			return nil
-		case errors.Is(err, errAgain):
-			if f.logger != nil && ctx.Err() == nil {
-				f.logger.Warn("following the stream anew", "stream", f.journal.stream, "next", f.next, "cause", err)
-			}
+		case errors.Is(err, errReattach):
 		case errors.Is(err, ErrTruncated) || errors.Is(err, ErrNoStream):
 			if doubts++; doubts >= confirmations {
 				return err
@@ -137,10 +130,10 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// errAgain asks run to attach once more; the cause is wrapped beside it.
-var errAgain = errors.New("attach again")
+// errReattach asks run to attach once more; the cause is wrapped beside it.
+var errReattach = errors.New("attach again")
 
-func again(cause error) error { return fmt.Errorf("%w: %w", errAgain, cause) }
+func reattach(cause error) error { return fmt.Errorf("%w: %w", errReattach, cause) }
 
 // once attaches to the stream and delivers until something ends it.
 func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
@@ -155,7 +148,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	case errors.Is(err, ErrNoStream):
 		return err
 	case err != nil:
-		return again(err)
+		return reattach(err)
 	case state.Last+1 < f.next:
 		return fmt.Errorf("follow %s after %d: %w: it ends at %d", j.stream, f.next-1, ErrTruncated, state.Last)
 	case state.Last < f.last:
@@ -176,7 +169,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	return a.run(status)
 }
 
-// reached tells, once, that the stream of the start has been handled.
+// reached reports that the goal has been handled. It is called once.
 func (f *follower) reached() {
 	if f.progress != nil {
 		f.progress(f.next-f.start, f.goal+1-f.start)
@@ -187,7 +180,7 @@ func (f *follower) reached() {
 	}
 }
 
-// handled moves on and reports.
+// handled moves the position past a message.
 func (f *follower) handled() error {
 	f.next++
 	switch done := f.next - f.start; {
@@ -202,20 +195,19 @@ func (f *follower) handled() error {
 	return nil
 }
 
-// attachment is the life of one consumer: an ephemeral push consumer, in the
-// server's memory, whose messages are handled on the goroutine of the
-// subscription that receives them. Flow control is answered from there too, in
-// its place among the messages, so that a slow handler slows the server down
-// and nothing is dropped.
+// attachment is the life of one consumer: an ephemeral push consumer in the
+// server's memory. The goroutine of its subscription handles the messages. It
+// also answers flow control, in its place among the messages, so that a slow
+// handler slows the server down and no message is dropped.
 type attachment struct {
 	f     *follower
 	ctx   context.Context
 	busy  atomic.Bool   // a message is being handled
-	seen  atomic.Uint64 // signs of life
-	ended chan error    // why, once
+	seen  atomic.Uint64 // counts the signs of life
+	ended chan error    // receives the reason once
 
 	handling sync.Mutex // held while a message is handled
-	done     bool       // nothing more is handled
+	done     bool       // no further message is handled
 	consumed uint64     // sequence of the consumer's last message
 }
 
@@ -224,7 +216,7 @@ func (a *attachment) run(status <-chan nats.Status) error {
 	inbox := j.nc.NewInbox()
 	sub, err := j.nc.Subscribe(inbox, a.receive)
 	if err != nil {
-		return again(err)
+		return reattach(err)
 	}
 	defer func() {
 		_ = sub.Unsubscribe() // fails only where the connection has closed it
@@ -232,18 +224,18 @@ func (a *attachment) run(status <-chan nats.Status) error {
 		a.done = true
 		a.handling.Unlock()
 	}()
-	// What may be outstanding is bounded by the server's flow control window.
+	// The server's flow control bounds the messages that wait here.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		return again(err)
+		return reattach(err)
 	}
 	name := inbox[strings.LastIndexByte(inbox, '.')+1:]
 	creating, cancel := context.WithTimeout(a.ctx, a.f.patience.Next())
 	err = a.create(creating, name, inbox)
 	cancel()
 	if err != nil {
-		return again(err)
+		return reattach(err)
 	}
-	// Nobody waits for it: the server drops an idle consumer by itself.
+	// No answer is awaited: the server drops an idle consumer by itself.
 	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+j.stream+"."+name, nil) }()
 	return a.watch(status)
 }
@@ -280,7 +272,8 @@ func (a *attachment) create(ctx context.Context, name, inbox string) error {
 	return nil
 }
 
-// watch waits for the end, for a new connection, or for too long a silence.
+// watch returns when the attachment has ended, the connection was renewed, or the
+// server was silent for too long.
 func (a *attachment) watch(status <-chan nats.Status) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -296,8 +289,8 @@ func (a *attachment) watch(status <-chan nats.Status) error {
 			if s == nats.CLOSED {
 				return fmt.Errorf("follow %s: %w", a.f.journal.stream, ErrClosed)
 			}
-			// What was sent while there was no connection is gone.
-			return again(nats.ErrDisconnected)
+			// Messages sent while there was no connection are lost.
+			return reattach(nats.ErrDisconnected)
 		case <-beat.C:
 			seen := a.seen.Load()
 			if seen != last || a.busy.Load() {
@@ -305,7 +298,7 @@ func (a *attachment) watch(status <-chan nats.Status) error {
 				continue
 			}
 			if silent++; silent >= silentBeats {
-				return again(nats.ErrConsumerNotActive)
+				return reattach(nats.ErrConsumerNotActive)
 			}
 		}
 	}
@@ -333,10 +326,10 @@ func (a *attachment) receive(m *nats.Msg) {
 	}
 }
 
-// control answers flow control and notices from a heartbeat what was lost.
+// control answers flow control. A heartbeat shows whether messages were lost.
 func (a *attachment) control(m *nats.Msg) error {
 	if m.Header.Get("Status") != "100" {
-		return again(fmt.Errorf("consumer ended: %s", m.Header.Get("Description")))
+		return reattach(fmt.Errorf("consumer ended: %s", m.Header.Get("Description")))
 	}
 	reply := m.Reply
 	if reply == "" {
@@ -344,24 +337,24 @@ func (a *attachment) control(m *nats.Msg) error {
 	}
 	if reply != "" {
 		if err := a.f.journal.nc.Publish(reply, nil); err != nil {
-			return again(err)
+			return reattach(err)
 		}
 	}
 	if sent := m.Header.Get("Nats-Last-Consumer"); sent != "" && sent != strconv.FormatUint(a.consumed, 10) {
-		return again(errors.New("messages were lost on the way"))
+		return reattach(errors.New("messages were lost on the way"))
 	}
 	return nil
 }
 
 func (a *attachment) deliver(m *nats.Msg) error {
 	f := a.f
-	at, ok := parsePosition(m.Reply)
+	at, ok := parseDelivery(m.Reply)
 	if !ok {
-		return again(fmt.Errorf("message without position: %q", m.Reply))
+		return reattach(fmt.Errorf("message without position: %q", m.Reply))
 	}
 	a.consumed++
 	if at.consumer != a.consumed {
-		return again(errors.New("messages were lost on the way"))
+		return reattach(errors.New("messages were lost on the way"))
 	}
 	if at.stream != f.next {
 		return fmt.Errorf("follow %s: %w: %d came where %d should", f.journal.stream, ErrGap, at.stream, f.next)
@@ -378,19 +371,19 @@ func (a *attachment) deliver(m *nats.Msg) error {
 	return f.handled()
 }
 
-// position is what the reply subject of a delivered message tells.
-type position struct {
+// delivery is the content of a delivered message's reply subject.
+type delivery struct {
 	stream, consumer uint64
 	nanos            int64
 }
 
-// parsePosition reads $JS.ACK.<stream>.<consumer>.<delivered>.<stream
+// parseDelivery reads $JS.ACK.<stream>.<consumer>.<delivered>.<stream
 // sequence>.<consumer sequence>.<time>.<pending>, or the same with domain and
-// account after ACK and possibly more behind.
-func parsePosition(reply string) (position, bool) {
+// account after ACK and possibly more tokens at the end.
+func parseDelivery(reply string) (delivery, bool) {
 	const prefix = "$JS.ACK."
 	if !strings.HasPrefix(reply, prefix) {
-		return position{}, false
+		return delivery{}, false
 	}
 	skip := 3
 	if strings.Count(reply, ".") >= 10 {
@@ -400,7 +393,7 @@ func parsePosition(reply string) (position, bool) {
 	for range skip {
 		_, after, ok := strings.Cut(rest, ".")
 		if !ok {
-			return position{}, false
+			return delivery{}, false
 		}
 		rest = after
 	}
@@ -409,9 +402,9 @@ func parsePosition(reply string) (position, bool) {
 		token, after, _ := strings.Cut(rest, ".")
 		n, err := strconv.ParseUint(token, 10, 64)
 		if err != nil {
-			return position{}, false
+			return delivery{}, false
 		}
 		numbers[i], rest = n, after
 	}
-	return position{stream: numbers[0], consumer: numbers[1], nanos: int64(numbers[2])}, true
+	return delivery{stream: numbers[0], consumer: numbers[1], nanos: int64(numbers[2])}, true
 }

@@ -1,10 +1,10 @@
 // Package journal appends batches to partitioned JetStream streams and folds
 // them in order. It is the only package of the project that knows JetStream.
 //
-// What it promises rests on how the servers are run: sync_interval "always",
-// file storage, and in a cluster three replicas. Then a message is delivered,
-// and acknowledged, only once it is stored for good, so that a fold may answer
-// for what it was given.
+// Its promises need servers that are run with sync_interval "always" and file
+// storage, and three replicas in a cluster. Such a server delivers and
+// acknowledges a message only once it is stored for good, so that a fold may
+// answer as soon as it was given the message.
 package journal
 
 import (
@@ -20,45 +20,46 @@ import (
 
 // Errors to branch on with errors.Is.
 var (
-	// ErrPartitions says that a stream was made for another number of partitions.
+	// ErrPartitions: a stream was made for another number of partitions.
 	ErrPartitions = errors.New("stream belongs to another number of partitions")
-	// ErrStreamConfig says that a stream exists with a configuration that could
-	// lose messages, or that is not this partition's.
+	// ErrStreamConfig: a stream exists whose configuration could lose messages,
+	// or which belongs to another partition.
 	ErrStreamConfig = errors.New("stream is configured unsafely")
-	// ErrNoStream says that the stream does not exist.
+	// ErrNoStream: the stream does not exist.
 	ErrNoStream = errors.New("stream does not exist")
-	// ErrNoMessage says that no message has that sequence, or is that late.
+	// ErrNoMessage: no message has that sequence, or none was stored at or after
+	// that time.
 	ErrNoMessage = errors.New("message does not exist")
 
-	// ErrGap says that messages which should follow are not in the stream any
-	// more: they were purged or deleted before they were folded.
+	// ErrGap: the messages that should follow were purged or deleted before they
+	// were folded.
 	ErrGap = errors.New("messages are missing from the stream")
-	// ErrTruncated says that the stream ends before the sequence that was to be
-	// continued from: it is another stream, or it has lost its tail.
+	// ErrTruncated: the stream ends before the sequence that was already folded.
+	// It is another stream, or it has lost its newest messages.
 	ErrTruncated = errors.New("stream is shorter than what was folded")
 
-	// ErrBusy says that the queue of an appender is full. Nothing was queued.
+	// ErrBusy: the queue of an appender is full. The item was not queued.
 	ErrBusy = errors.New("journal queue is full")
-	// ErrClosed says that the appender is stopping, or its connection is closed.
+	// ErrClosed: the appender is stopping, or its connection is closed.
 	ErrClosed = errors.New("journal is closed")
-	// ErrUnknown says that it is not known whether the batch was stored.
+	// ErrUnknown: the batch may have been stored.
 	ErrUnknown = errors.New("outcome of the append is unknown")
-	// ErrFull says that the stream is at its limit; the batch was not stored.
+	// ErrFull: the stream is at its limit. The batch was not stored.
 	ErrFull = errors.New("stream is full")
-	// ErrTooLarge says that an item, or its batch, exceeds what the server
-	// takes in one message; it was not stored.
+	// ErrTooLarge: an item, or its batch, is larger than the server takes in one
+	// message. It was not stored.
 	ErrTooLarge = errors.New("message is too large")
-	// ErrUnavailable says that no server took the batch, which was not stored, or
-	// that none answered a question; later one may.
+	// ErrUnavailable: no server took the batch, which was not stored, or none
+	// answered a question. A later attempt may succeed.
 	ErrUnavailable = errors.New("journal is unavailable")
-	// ErrForgotten says that the bytes of a batch are no longer kept.
+	// ErrForgotten: the bytes of a batch are no longer kept.
 	ErrForgotten = errors.New("batch is no longer kept")
 )
 
 const (
 	apiPrefix = "$JS.API."
-	// apiWait bounds one question to the server where the caller's context
-	// allows longer; the question is then asked again.
+	// apiWait bounds one question to the server if the caller's context allows
+	// longer. Callers then ask again.
 	apiWait = 5 * time.Second
 
 	codeStreamNotFound  = 10059
@@ -67,19 +68,19 @@ const (
 	codeServiceUnavailable = 503 // as in HTTP
 )
 
-// Journal reads one stream. It is safe for concurrent use and holds nothing
-// that must be closed; the connection stays the caller's.
+// Journal reads one stream. It is safe for concurrent use and needs no close.
+// The connection stays the caller's.
 type Journal struct {
 	nc     *nats.Conn
 	stream string
 }
 
-// Open names a stream to read. It does not talk to the server.
+// Open makes a Journal of a stream by its name. It does not talk to the server.
 func Open(nc *nats.Conn, stream string) *Journal {
 	return &Journal{nc: nc, stream: stream}
 }
 
-// Message as a fold sees it. The data belongs to the receiver.
+// Message is one message of a stream. Its data belongs to the receiver.
 type Message struct {
 	Sequence uint64
 	Time     time.Time // when the stream's leader took it, UTC
@@ -87,10 +88,10 @@ type Message struct {
 	Data     []byte
 }
 
-// State is what the leader of a stream says it holds.
+// State is what a stream holds, as its leader says.
 type State struct {
 	Messages uint64 `json:"messages"`
-	First    uint64 `json:"first_seq"` // Last+1 where the stream is empty and was not always
+	First    uint64 `json:"first_seq"` // Last+1 in a stream whose messages were all purged
 	Last     uint64 `json:"last_seq"`
 }
 
@@ -121,15 +122,15 @@ func (j *Journal) State(ctx context.Context) (State, error) {
 	return answer.State, nil
 }
 
-// LastSequence is the sequence of the last message, as the stream's leader
-// says: whoever has folded up to it has folded all that was acknowledged
+// LastSequence asks the stream's leader for the sequence of the last message.
+// A fold that has come to it has folded every message that was acknowledged
 // before the question.
 func (j *Journal) LastSequence(ctx context.Context) (uint64, error) {
 	state, err := j.State(ctx)
 	return state.Last, err
 }
 
-// Purge removes all messages up to and including the sequence upTo. A stream
+// Purge removes the messages up to and including the sequence upTo. A stream
 // that is kept for ever refuses it.
 func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 	var answer struct {
@@ -147,13 +148,13 @@ func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
-// Get reads one message, ErrNoMessage where there is none.
+// Get reads one message. ErrNoMessage if there is none.
 func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
 	return j.get(ctx, map[string]any{"seq": sequence})
 }
 
-// SeekTime is the sequence of the first message at or after t; where there is
-// none, the sequence that the next message will have.
+// SeekTime returns the sequence of the first message at or after t, or the
+// sequence that the next message will have.
 func (j *Journal) SeekTime(ctx context.Context, t time.Time) (uint64, error) {
 	state, err := j.State(ctx)
 	if err != nil {
@@ -223,7 +224,7 @@ func (j *Journal) ask(ctx context.Context, api string, request, answer any) erro
 	return nil
 }
 
-// unreached tells the errors of a question that no server has answered.
+// unreached reports whether no server has answered the question.
 func unreached(err error) bool {
 	for _, known := range []error{
 		nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,

@@ -15,25 +15,26 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// What one message to an appender's inbox says about its batch.
+// answerKind is the news of an answer about its batch.
 type answerKind uint8
 
 const (
 	stored  answerKind = iota
-	refused            // by the stream, or by JetStream: this attempt was not stored
+	refused            // by the stream or by JetStream: this attempt was not stored
 	nobody             // no server listens: this attempt reached no stream
-	unclear            // an error that does not say whether it was stored
+	unclear            // an error that does not tell whether this attempt was stored
 )
 
+// answer is one message to an appender's inbox.
 type answer struct {
 	number   uint64
-	sequence uint64 // of a stored batch, 0 where it is not known
+	sequence uint64 // of a stored batch; 0: not known
 	kind     answerKind
-	err      error // of a refusal
+	err      error // nil for a stored batch
 	extra    bool  // it answers Resend, not an attempt of publish
 }
 
-// reply is the subject that an attempt is to be acknowledged to.
+// reply is the subject on which an attempt is acknowledged.
 func (a *Appender[T]) reply(number uint64, attempt int) string {
 	b := make([]byte, 0, len(a.inbox)+24)
 	b = append(b, a.inbox...)
@@ -44,20 +45,20 @@ func (a *Appender[T]) reply(number uint64, attempt int) string {
 	return string(b)
 }
 
-// receive runs on the goroutine of the acknowledgements' subscription.
+// receive runs on the goroutine of the subscription to acknowledgements.
 func (a *Appender[T]) receive(m *nats.Msg) {
 	number, attempt, ok := strings.Cut(m.Subject[min(len(a.inbox)+1, len(m.Subject)):], ".")
 	n, err := strconv.ParseUint(number, 10, 64)
 	if !ok || err != nil || n != a.current.Load() {
-		return // of a batch that is done with
+		return // of an earlier batch
 	}
 	ans := parseAck(m)
 	ans.number, ans.extra = n, attempt == "0"
 	a.deliver(ans)
 }
 
-// deliver never blocks: an answer that finds no room is one of many to the
-// same batch, and a lost one only costs another attempt.
+// deliver never blocks. An answer that finds no room is one of many to the same
+// batch, and a lost one only costs another attempt.
 func (a *Appender[T]) deliver(ans answer) {
 	select {
 	case a.answers <- ans:
@@ -65,22 +66,23 @@ func (a *Appender[T]) deliver(ans answer) {
 	}
 }
 
-// lastAttempt is how much time must be left for another attempt at a batch that
-// is surely not stored. Cut off by MaxWait it would turn that into "unknown".
+// lastAttempt is how much of MaxWait must be left for another attempt at a batch
+// that is surely not stored. An attempt that is cut off would make its outcome
+// unknown.
 const lastAttempt = 20 * time.Millisecond
 
-// attempts is what is known of one batch while it is being published.
+// attempts counts the attempts at one batch.
 type attempts struct {
 	sent     int   // messages given to the connection
 	unstored int   // of these, known not to be stored
-	cause    error // the last reason
+	cause    error // why the last one failed
 }
 
 // unknown reports whether any attempt may have been stored.
 func (t *attempts) unknown() bool { return t.sent > t.unstored }
 
-// publish sends the batch until it is known to be stored, refused for good, or
-// out of time.
+// publish sends the batch until it is known to be stored, is refused for good, or
+// is out of time.
 func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan nats.Status) (sequence uint64, err error) {
 	var (
 		t       attempts
@@ -122,7 +124,7 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 				}
 				most = pause.Next()
 			case s := <-status:
-				// An acknowledgement sent to the lost connection never comes.
+				// An acknowledgement that was sent to the lost connection never comes.
 				again = s == nats.CONNECTED
 				if s == nats.CLOSED {
 					return 0, a.gaveUp(&t)
@@ -158,7 +160,8 @@ func (a *Appender[T]) send(t *attempts, data []byte) bool {
 	return true
 }
 
-// judge takes an answer other than an acknowledgement; its error is final.
+// judge takes an answer that is not an acknowledgement. It returns an error if
+// the batch is refused for good.
 func (a *Appender[T]) judge(t *attempts, ans answer) error {
 	t.cause = ans.err
 	if ans.kind != unclear {
@@ -170,7 +173,7 @@ func (a *Appender[T]) judge(t *attempts, ans answer) error {
 	return nil
 }
 
-// gaveUp says how a batch ends that is out of time.
+// gaveUp is the error of a batch that is out of time.
 func (a *Appender[T]) gaveUp(t *attempts) error {
 	if a.forget(a.number) || t.unknown() {
 		return fmt.Errorf("%w: %w", ErrUnknown, t.cause)
@@ -183,8 +186,8 @@ func (a *Appender[T]) gaveUp(t *attempts) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, t.cause)
 }
 
-// parseAck reads what a stream answers to a publish. The common case,
-// {"stream":"BILLING_0","seq":12}, is not worth a JSON decoder.
+// parseAck reads a stream's answer to a publish. The common answer,
+// {"stream":"BILLING_0","seq":12}, is read without a JSON decoder.
 func parseAck(m *nats.Msg) answer {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return answer{kind: nobody, err: fmt.Errorf("%w: %w", ErrUnavailable, nats.ErrNoResponders)}
@@ -221,11 +224,11 @@ func ackSequence(data []byte) (sequence uint64) {
 			return sequence
 		}
 	}
-	return 0 // it does not end
+	return 0 // the number is cut off
 }
 
-// Errors of a publish by which the server says that it has stored nothing, by
-// number (nats-server's errors.json).
+// Numbers of the errors after which the server has not stored a message
+// (nats-server's errors.json).
 const (
 	codeInsufficientResources = 10023
 	codeAccountLimits         = 10002
@@ -243,9 +246,9 @@ const (
 func refusal(e *apiError) answer {
 	switch e.ErrCode {
 	case codeStoreFailed:
-		// Only a limit is refused before anything is written, and only the
-		// description tells the limits (ErrMaxBytes, ErrMaxMsgs,
-		// ErrMaxMsgsPerSubject of nats-server's store.go) from a failed write.
+		// The number stands for a limit, which is checked before anything is
+		// written, and for a failed write. Only the description tells them apart:
+		// ErrMaxBytes, ErrMaxMsgs, ErrMaxMsgsPerSubject of nats-server's store.go.
 		if strings.HasPrefix(e.Description, "maximum ") {
 			return answer{kind: refused, err: fmt.Errorf("%w: %w", ErrFull, e)}
 		}

@@ -14,17 +14,17 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// partitionsKey is where a stream's metadata keeps the number of partitions it
-// was made for. Keys move between partitions when that number changes, so a
-// process that was told another one must not start.
+// partitionsKey is the key under which a stream's metadata keeps the number of
+// partitions that it was made for. Accounts and items would move to other
+// partitions with another number, so a process with another number must not start.
 const partitionsKey = "quire-partitions"
 
-// dedupeWindow is the smallest that the server takes. Messages carry no
-// message id, so that the window holds nothing; the fold dedupes by content.
+// dedupeWindow is the shortest that the server takes. Messages carry no message
+// id, so that the window stays empty: the folds skip repeated batches themselves.
 const dedupeWindow = 100 * time.Millisecond
 
-// codeNoPeers is the refusal of a cluster of which too few servers are up, or
-// which is too small for the replicas.
+// codeNoPeers is the refusal of a cluster with too few servers for the replicas,
+// or with too few of them up.
 const codeNoPeers = 10005
 
 // Stream describes the stream of one partition of one domain.
@@ -32,21 +32,21 @@ type Stream struct {
 	Domain    string   // "billing", "paste", "lite", "file"
 	Partition int      // counted from 0
 	Name      string   // "BILLING_0"
-	Subjects  []string // all of this partition and kind, none per request
+	Subjects  []string // of all its messages
 	// KeepForever refuses purges too.
 	KeepForever bool
-	// Replicas is 1 where it is 0. More than an existing stream has are added;
-	// fewer are not taken away.
+	// Replicas defaults to 1. An existing stream with fewer is given more; one
+	// with more keeps them.
 	Replicas int
-	// MaxBytes bounds the stream, which then refuses new messages (ErrFull);
+	// MaxBytes bounds the stream. A full stream refuses new messages (ErrFull).
 	// 0: no bound. An existing stream is given this bound.
 	MaxBytes int64
 }
 
-// Ensure makes the streams that do not exist and checks those that do, until
-// ctx ends; it waits for servers that are not ready yet. An existing stream
-// of another number of partitions is ErrPartitions; one that could lose
-// messages in a way that a new one could not is ErrStreamConfig.
+// Ensure makes the streams that do not exist and checks those that do. It waits
+// for servers that are not ready yet, until ctx ends. Errors: ErrPartitions for a
+// stream that was made for another number of partitions, ErrStreamConfig for one
+// that could lose messages in a way that a new one could not.
 func Ensure(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -76,7 +76,7 @@ func ensureWhenReady(ctx context.Context, js jetstream.JetStream, s Stream, part
 	}
 }
 
-// notReady tells an error that waiting may cure.
+// notReady reports whether waiting may cure an error.
 func notReady(err error) bool {
 	var api *jetstream.APIError
 	switch {
@@ -148,7 +148,8 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 	}
 }
 
-// check compares what keeps messages safe, and whose they are.
+// check compares the settings that keep messages safe and those that say which
+// partition the stream belongs to.
 func check(have, want jetstream.StreamConfig) error {
 	if made := have.Metadata[partitionsKey]; made != want.Metadata[partitionsKey] {
 		return fmt.Errorf("%w: made for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
