@@ -6,6 +6,9 @@ import (
 	"fmt"
 )
 
+// MaxEmailBytes is the longest email address of an account: RFC 5321, 4.5.3.1.3, without the angle brackets.
+const MaxEmailBytes = 254
+
 // Message is what the codec takes: every generated message of this package.
 type Message interface {
 	MarshalVT() ([]byte, error)

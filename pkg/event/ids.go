@@ -92,8 +92,9 @@ func (r RequestID) UnixMilli() int64 {
 func ParseRequestID(s string) (RequestID, error) {
 	var id RequestID
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-		if _, err := hex.Decode(id[:], []byte(digits)); err == nil {
+		digits := append(make([]byte, 0, 32), s[:8]...) // does not leave the stack: the edge does this on every request
+		digits = append(append(append(append(digits, s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
+		if _, err := hex.Decode(id[:], digits); err == nil {
 			return id, nil
 		}
 	}

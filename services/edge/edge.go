@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/web"
 )
 
@@ -36,11 +37,18 @@ type Config struct {
 	AskPartitions  bool           // billing, before requests are taken: with another number Run ends with an error
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET, 0 outside development
 
-	MaxConns          int           // 16,384
-	MaxConnsPerSource int           // 12,288
-	StopGrace         time.Duration // running requests get so long at a stop; 10 s
+	MaxConns          int           // DefaultMaxConns
+	MaxConnsPerSource int           // DefaultMaxConnsPerSource
+	StopGrace         time.Duration // for the requests that run at a stop; DefaultStopGrace
 	AdmissionAge      time.Duration // a write that took longer to arrive is admitted anew; 60 s
 }
+
+// The defaults of Config.
+const (
+	DefaultMaxConns          = httpin.DefaultMaxConns
+	DefaultMaxConnsPerSource = httpin.DefaultMaxConnsPerSource
+	DefaultStopGrace         = httpin.DefaultStopGrace
+)
 
 // Validate reports everything that is wrong with the configuration.
 func (c *Config) Validate() error {
@@ -112,9 +120,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ops = fasthttpadaptor.NewFastHTTPHandler(s.ops)
 	}
 	s.web = web.New(web.Config{
-		PublicURL: cfg.PublicURL, AdminToken: cfg.AdminToken, TrustedProxies: cfg.TrustedProxies, Partitions: cfg.Partitions,
-		MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
-		AdmissionAge: cfg.AdmissionAge,
+		PublicURL: cfg.PublicURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions, AdmissionAge: cfg.AdmissionAge,
+		In: httpin.Config{
+			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
+		},
 	}, web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Ops: ops})
 	return s, nil
 }

@@ -24,7 +24,6 @@ const (
 
 	sweepEvery = time.Minute
 	sweepPage  = 500
-	maxEmail   = 320
 )
 
 // Collections declares what users are kept in.
@@ -95,7 +94,7 @@ func emailID(email string) string { return strings.ToLower(strings.TrimSpace(ema
 // for the same account: then the first answer was lost, and the user is that one.
 func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.UserAnswer, error) {
 	id := emailID(r.Email)
-	if id == "" || len(id) > maxEmail || r.Account == 0 {
+	if id == "" || len(r.Email) > event.MaxEmailBytes || r.Account == 0 {
 		return nil, &rpc.Error{Code: "malformed", Message: "a user needs an email address and an account"}
 	}
 	user := &event.User{
@@ -145,7 +144,7 @@ func decodeUser(docs []views.Doc, err error) (*event.User, error) {
 
 func (u *Users) find(ctx context.Context, r *event.FindUser) (*event.User, error) {
 	switch id := emailID(r.Email); {
-	case id != "" && len(id) <= maxEmail:
+	case id != "" && len(r.Email) <= event.MaxEmailBytes:
 		return u.byEmail(ctx, id)
 	case r.Email == "" && r.Account != 0:
 		return u.byAccount(ctx, event.AccountID(r.Account))

@@ -99,11 +99,18 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// KindOf is the kind of the first Error in err's chain, Internal where there is none.
+// ErrorCode is the kind as text.
+func (e *Error) ErrorCode() string { return string(e.Kind) }
+
+// KindOf is the kind of the first error in err's chain that has one, Internal where there is none. Errors of package
+// httpin have one: their code.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Kind
+	var coded interface {
+		error
+		ErrorCode() string
+	}
+	if errors.As(err, &coded) {
+		return Kind(coded.ErrorCode())
 	}
 	return Internal
 }

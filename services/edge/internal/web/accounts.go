@@ -1,6 +1,10 @@
 package web
 
 import (
+	"strconv"
+
+	"quire.dev/services/edge/internal/httpin"
+
 	"encoding/binary"
 	"strings"
 	"unicode/utf8"
@@ -14,26 +18,24 @@ import (
 )
 
 const (
-	emailBytes         = 254 // RFC 5321, 4.5.3.1.3, less the angle brackets
 	emailLocalBytes    = 64
 	accountPasswordMin = 8 // characters
 	accountPasswordMax = 128
 )
 
 // accountBody bounds the bodies of the account and admin endpoints.
-func accountBody() bodyLimit { return bodyLimit{16 << 10, "16 KiB"} }
+func accountBody() httpin.Limit { return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"} }
 
 func (s *Server) registerAccounts() {
-	s.session = s.checkSession
-	s.route(fiber.MethodPost, "/api/users/register", s.registerUser)
-	s.route(fiber.MethodPost, "/api/users/login", s.login)
-	s.route(fiber.MethodPost, "/api/users/logout", s.logout)
-	s.route(fiber.MethodGet, "/api/users/user", s.profile)
-	s.route(fiber.MethodGet, "/api/users/user/dev-usage", s.devUsage)
-	s.route(fiber.MethodPost, "/api/users/user/dev-key/regenerate", s.regenerateKey)
-	s.route(fiber.MethodGet, "/api/users/user/credits", s.ledger)
-	s.route(fiber.MethodGet, "/api/users/user/statements/:period", s.statement)
-	s.route(fiber.MethodGet, "/api/users/user/requests/:requestId", s.explain)
+	s.http.Handle(fiber.MethodPost, "/api/users/register", s.registerUser)
+	s.http.Handle(fiber.MethodPost, "/api/users/login", s.login)
+	s.http.Handle(fiber.MethodPost, "/api/users/logout", s.logout)
+	s.http.Handle(fiber.MethodGet, "/api/users/user", s.profile)
+	s.http.Handle(fiber.MethodGet, "/api/users/user/dev-usage", s.devUsage)
+	s.http.Handle(fiber.MethodPost, "/api/users/user/dev-key/regenerate", s.regenerateKey)
+	s.http.Handle(fiber.MethodGet, "/api/users/user/credits", s.ledger)
+	s.http.Handle(fiber.MethodGet, "/api/users/user/statements/:period", s.statement)
+	s.http.Handle(fiber.MethodGet, "/api/users/user/requests/:requestId", s.explain)
 }
 
 // profileView is the account that somebody is logged in to.
@@ -69,14 +71,14 @@ func (s *Server) readCredentials(c *fiber.Ctx, shortest int) (credentials, error
 	if err != nil {
 		return out, err
 	}
-	err = parseObject(body, func(name string, v value) (err error) {
+	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "email":
 			out.email, err = emailField(name, v)
 		case "password":
 			out.password, err = accountPasswordField(name, v, shortest)
 		default:
-			err = unknownField(name)
+			err = httpin.UnknownField(name)
 		}
 		return err
 	})
@@ -84,57 +86,57 @@ func (s *Server) readCredentials(c *fiber.Ctx, shortest int) (credentials, error
 	case err != nil:
 		return out, err
 	case out.email == "":
-		return out, invalidField("email", "is required")
+		return out, httpin.InvalidField("email", "is required")
 	case out.password == "":
-		return out, invalidField("password", "is required")
+		return out, httpin.InvalidField("password", "is required")
 	}
 	return out, nil
 }
 
 // readFields is the JSON body of an endpoint that has no query parameters.
 func (s *Server) readFields(c *fiber.Ctx) ([]byte, error) {
-	if err := noQuery(c); err != nil {
+	if err := httpin.NoQuery(c); err != nil {
 		return nil, err
 	}
-	if err := requireJSON(c); err != nil {
+	if err := httpin.RequireJSON(c); err != nil {
 		return nil, err
 	}
-	return s.readBody(c, accountBody())
+	return s.http.ReadBody(c, accountBody())
 }
 
 // readNothing reads the body of an endpoint that wants none: empty, or an empty object.
 func (s *Server) readNothing(c *fiber.Ctx) error {
-	if err := noQuery(c); err != nil {
+	if err := httpin.NoQuery(c); err != nil {
 		return err
 	}
-	body, err := s.readBody(c, accountBody())
+	body, err := s.http.ReadBody(c, accountBody())
 	if err != nil || len(body) == 0 {
 		return err
 	}
-	if err := requireJSON(c); err != nil {
+	if err := httpin.RequireJSON(c); err != nil {
 		return err
 	}
-	return parseObject(body, func(name string, _ value) error { return unknownField(name) })
+	return httpin.ParseObject(body, func(name string, _ httpin.Value) error { return httpin.UnknownField(name) })
 }
 
 // emailField checks what can be checked of an address without sending to it.
-func emailField(name string, v value) (string, error) {
-	email, err := stringField(name, v)
+func emailField(name string, v httpin.Value) (string, error) {
+	email, err := httpin.StringField(name, v)
 	if err != nil {
 		return "", err
 	}
-	if len(email) > emailBytes {
-		return "", invalidField(name, "must have at most 254 bytes")
+	if len(email) > event.MaxEmailBytes {
+		return "", httpin.InvalidField(name, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
 	}
 	if !validEmail(email) {
-		return "", invalidField(name, "must be an email address")
+		return "", httpin.InvalidField(name, "must be an email address")
 	}
 	return email, nil
 }
 
 func validEmail(email string) bool {
 	local, domain, found := strings.Cut(email, "@")
-	if !found || local == "" || len(local) > emailLocalBytes || domain == "" || hasControl(email) {
+	if !found || local == "" || len(local) > emailLocalBytes || domain == "" || httpin.HasControl(email) {
 		return false
 	}
 	if strings.ContainsAny(email, " \"(),:;<>[\\]\u00a0\u3000") || strings.ContainsRune(domain, '@') {
@@ -153,13 +155,13 @@ func validEmail(email string) bool {
 	return true
 }
 
-func accountPasswordField(name string, v value, shortest int) (string, error) {
-	password, err := stringField(name, v)
+func accountPasswordField(name string, v httpin.Value, shortest int) (string, error) {
+	password, err := httpin.StringField(name, v)
 	if err != nil {
 		return "", err
 	}
 	if n := utf8.RuneCountInString(password); n < shortest || n > accountPasswordMax {
-		return "", invalidField(name, "must have between 8 and 128 characters")
+		return "", httpin.InvalidField(name, "must have between 8 and 128 characters")
 	}
 	return password, nil
 }
@@ -186,7 +188,7 @@ func (s *Server) registerUser(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.failures.refused(s.source(c), s.now()); err != nil {
+	if err := s.failures.refused(s.http.Source(c), s.now()); err != nil {
 		return err
 	}
 	user, err := s.addUser(c, given, s.proposeAccount(idem, given.email))
@@ -294,7 +296,7 @@ func (s *Server) command(c *fiber.Ctx, cmd *event.Command) (*event.CommandOutcom
 	case event.CommandStatus_COMMAND_INVALID:
 		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
 	}
-	return nil, fault.New(fault.Internal, internalMessage).Because(errUnknownOutcome)
+	return nil, errUnknownOutcome
 }
 
 // login opens a session. It takes as long for an email that nobody has.
@@ -309,7 +311,7 @@ func (s *Server) login(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.failures.refused(s.source(c), s.now()); err != nil {
+	if err := s.failures.refused(s.http.Source(c), s.now()); err != nil {
 		return err
 	}
 	user, err := s.checkCredentials(given)

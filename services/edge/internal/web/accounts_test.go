@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"math"
 	"net/http"
 	"net/netip"
@@ -33,9 +35,9 @@ func TestEmailAddresses(t *testing.T) {
 			t.Errorf("%q was taken", bad)
 		}
 	}
-	long := value{kind: kindString, text: []byte("a@" + strings.Repeat("b.", 127) + "c")}
+	long := httpin.Value{Kind: httpin.String, Text: []byte("a@" + strings.Repeat("b.", 127) + "c")}
 	if _, err := emailField("email", long); fault.KindOf(err) != fault.InvalidField {
-		t.Errorf("an address of %d bytes: %v", len(long.text), err)
+		t.Errorf("an address of %d bytes: %v", len(long.Text), err)
 	}
 }
 
@@ -44,12 +46,12 @@ func TestPasswordLengthsAreInCharacters(t *testing.T) {
 		"1234567": false, "12345678": true, "пароль12": true, "пароль1": false,
 		strings.Repeat("ю", 128): true, strings.Repeat("ю", 129): false, "": false,
 	} {
-		_, err := accountPasswordField("password", value{kind: kindString, text: []byte(password)}, accountPasswordMin)
+		_, err := accountPasswordField("password", httpin.Value{Kind: httpin.String, Text: []byte(password)}, accountPasswordMin)
 		if (err == nil) != taken {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
-	if _, err := accountPasswordField("password", value{kind: kindNumber, text: []byte("12345678")}, accountPasswordMin); err == nil {
+	if _, err := accountPasswordField("password", httpin.Value{Kind: httpin.Number, Text: []byte("12345678")}, accountPasswordMin); err == nil {
 		t.Error("a number was taken for a password")
 	}
 }
@@ -58,8 +60,8 @@ func TestAmountsAreReadByTheirDigits(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1_000_000, "-1.000001": -1_000_001, "0.1": 100_000, "1000000000": int64(maxGrant), "-1000000000.000000": -int64(maxGrant), "0.000001": 1,
 	} {
-		for _, k := range []kind{kindString, kindNumber} {
-			if got, err := amountField("amount", value{kind: k, text: []byte(text)}); err != nil || got != want {
+		for _, k := range []httpin.Kind{httpin.String, httpin.Number} {
+			if got, err := amountField("amount", httpin.Value{Kind: k, Text: []byte(text)}); err != nil || got != want {
 				t.Errorf("%s: %d, %v; want %d", text, got, err, want)
 			}
 		}
@@ -67,11 +69,11 @@ func TestAmountsAreReadByTheirDigits(t *testing.T) {
 	for _, text := range []string{
 		"", "0", "-0", "0.0000001", "1e3", "1E-6", "NaN", "Infinity", "0x10", "1,5", " 1", "1000000000.000001", "-1000000001", "99999999999999999999999999",
 	} {
-		if got, err := amountField("amount", value{kind: kindString, text: []byte(text)}); fault.KindOf(err) != fault.InvalidField {
+		if got, err := amountField("amount", httpin.Value{Kind: httpin.String, Text: []byte(text)}); fault.KindOf(err) != fault.InvalidField {
 			t.Errorf("%q was read as %d, %v", text, got, err)
 		}
 	}
-	if _, err := amountField("amount", value{kind: kindBool, text: []byte("true")}); fault.KindOf(err) != fault.InvalidField {
+	if _, err := amountField("amount", httpin.Value{Kind: httpin.Bool, Text: []byte("true")}); fault.KindOf(err) != fault.InvalidField {
 		t.Errorf("true: %v", err)
 	}
 	if plan.Unlimited != -1 || maxGrant > math.MaxInt64/2 {
@@ -120,38 +122,6 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-func TestWritesComeFromTheSameOrigin(t *testing.T) {
-	const host, public = "quire.example:8443", "https://paste.example"
-	for _, tc := range []struct {
-		site, origin string
-		taken        bool
-	}{
-		{"", "", true}, // no browser
-		{"same-origin", "", true},
-		{"none", "", true},
-		{"same-origin", "https://anything.example", true}, // a proxy may change the host, but no page this header
-		{"same-site", "", false},
-		{"cross-site", "", false},
-		{"cross-site", public, false},
-		{"", public, true},
-		{"", "https://PASTE.example", true},
-		{"", "http://paste.example", false},
-		{"", "https://quire.example:8443", true},
-		{"", "https://quire.example", false},
-		{"", "https://evil.example", false},
-		{"", "https://paste.example.evil.example", false},
-		{"", "null", false},
-		{"", "file://", false},
-		{"", "chrome-extension://paste.example", false},
-		{"", "https://paste.example@evil.example", false},
-		{"", "%", false},
-	} {
-		if got := sameOrigin(tc.site, tc.origin, host, public); got != tc.taken {
-			t.Errorf("site %q, origin %q: %v", tc.site, tc.origin, got)
-		}
-	}
-}
-
 func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for _, tc := range []struct {
@@ -162,8 +132,8 @@ func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 	}{
 		{"plain", Config{}, "", false},
 		{"a stranger says https", Config{}, "X-Forwarded-Proto: https\r\n", false},
-		{"a trusted proxy says https", Config{TrustedProxies: loopback}, "X-Forwarded-Proto: https\r\n", true},
-		{"a trusted proxy says http", Config{TrustedProxies: loopback}, "X-Forwarded-Proto: http\r\n", false},
+		{"a trusted proxy says https", Config{In: httpin.Config{TrustedProxies: loopback}}, "X-Forwarded-Proto: https\r\n", true},
+		{"a trusted proxy says http", Config{In: httpin.Config{TrustedProxies: loopback}}, "X-Forwarded-Proto: http\r\n", false},
 		{"the public address is https", Config{PublicURL: "https://paste.example"}, "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

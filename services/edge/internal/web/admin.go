@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -44,7 +46,7 @@ func (s *Server) registerAdmin() {
 		{fiber.MethodGet, "/api/admin/requests/:requestId", s.explainAny},
 		{fiber.MethodPost, "/api/admin/audit", s.audit},
 	} {
-		s.route(r.method, r.path, func(c *fiber.Ctx) error {
+		s.http.Handle(r.method, r.path, func(c *fiber.Ctx) error {
 			if err := s.requireAdmin(c); err != nil {
 				return err
 			}
@@ -87,14 +89,14 @@ func (s *Server) pathUser(c *fiber.Ctx) (*event.User, error) {
 	return user, err
 }
 
-func tierField(name string, v value) (plan.Tier, error) {
-	text, err := stringField(name, v)
+func tierField(name string, v httpin.Value) (plan.Tier, error) {
+	text, err := httpin.StringField(name, v)
 	if err != nil {
 		return 0, err
 	}
 	tier, ok := plan.ParseTier(text)
 	if !ok {
-		return 0, invalidField(name, "must be one of free, pro, max, admin")
+		return 0, httpin.InvalidField(name, "must be one of free, pro, max, admin")
 	}
 	return tier, nil
 }
@@ -150,29 +152,29 @@ func (s *Server) readNewAccount(c *fiber.Ctx) (email string, tier plan.Tier, err
 	if err != nil {
 		return "", 0, err
 	}
-	err = parseObject(body, func(name string, v value) (err error) {
+	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "email":
 			email, err = emailField(name, v)
 		case "tier":
 			tier, err = tierField(name, v)
 		default:
-			err = unknownField(name)
+			err = httpin.UnknownField(name)
 		}
 		return err
 	})
 	switch {
 	case err != nil:
 	case email == "":
-		err = invalidField("email", "is required")
+		err = httpin.InvalidField("email", "is required")
 	case tier == plan.TierUnspecified:
-		err = invalidField("tier", "is required")
+		err = httpin.InvalidField("tier", "is required")
 	}
 	return email, tier, err
 }
 
 func (s *Server) showAccount(c *fiber.Ctx) error {
-	if err := noQuery(c); err != nil {
+	if err := httpin.NoQuery(c); err != nil {
 		return err
 	}
 	account, err := pathAccount(c)
@@ -206,9 +208,9 @@ func (s *Server) setTier(c *fiber.Ctx) error {
 	}
 	hash := bodyHash(c, body)
 	var tier plan.Tier
-	err = parseObject(body, func(name string, v value) (err error) {
+	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
 		if name != "tier" {
-			return unknownField(name)
+			return httpin.UnknownField(name)
 		}
 		tier, err = tierField(name, v)
 		return err
@@ -217,7 +219,7 @@ func (s *Server) setTier(c *fiber.Ctx) error {
 		return err
 	}
 	if tier == plan.TierUnspecified {
-		return invalidField("tier", "is required")
+		return httpin.InvalidField("tier", "is required")
 	}
 	user, err := s.pathUser(c)
 	if err != nil {
@@ -270,16 +272,16 @@ func (s *Server) grantCredits(c *fiber.Ctx) error {
 // parseGrant reads {amount, reason, expiresAt?}.
 func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
-	err := parseObject(body, func(name string, v value) (err error) {
+	err := httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "amount":
 			g.AmountMicros, err = amountField(name, v)
 		case "reason":
-			g.Reason, err = lineField(name, v, reasonChars)
+			g.Reason, err = httpin.LineField(name, v, reasonChars)
 		case "expiresAt":
 			g.ExpiresMs, err = futureField(name, v, now)
 		default:
-			err = unknownField(name)
+			err = httpin.UnknownField(name)
 		}
 		return err
 	})
@@ -287,48 +289,44 @@ func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	case err != nil:
 		return nil, err
 	case g.AmountMicros == 0:
-		return nil, invalidField("amount", "is required")
+		return nil, httpin.InvalidField("amount", "is required")
 	case strings.TrimSpace(g.Reason) == "":
-		return nil, invalidField("reason", "is required: 1 to 200 characters")
+		return nil, httpin.InvalidField("reason", "is required: 1 to 200 characters")
 	case g.AmountMicros < 0 && g.ExpiresMs != 0:
-		return nil, invalidField("expiresAt", "is only for credits that are given")
+		return nil, httpin.InvalidField("expiresAt", "is only for credits that are given")
 	}
 	return g, nil
 }
 
 // amountField reads an amount of credits: a decimal string, or a number by its digits as they are
 // written. It is never a float.
-func amountField(name string, v value) (int64, error) {
-	if v.kind != kindString && v.kind != kindNumber {
-		return 0, invalidField(name, "must be a decimal string like \"12.5\"")
+func amountField(name string, v httpin.Value) (int64, error) {
+	if v.Kind != httpin.String && v.Kind != httpin.Number {
+		return 0, httpin.InvalidField(name, "must be a decimal string like \"12.5\"")
 	}
-	amount, err := credit.Parse(string(v.text))
+	amount, err := credit.Parse(string(v.Text))
 	switch {
-	case err != nil && utf8.RuneCount(v.text) > 32, amount > maxGrant, amount < -maxGrant:
-		return 0, invalidField(name, "must be between -1000000000 and 1000000000")
+	case err != nil && utf8.RuneCount(v.Text) > 32, amount > maxGrant, amount < -maxGrant:
+		return 0, httpin.InvalidField(name, "must be between -1000000000 and 1000000000")
 	case err != nil:
-		return 0, invalidField(name, "must be a decimal number with at most six places")
+		return 0, httpin.InvalidField(name, "must be a decimal number with at most six places")
 	case amount == 0:
-		return 0, invalidField(name, "must not be zero")
+		return 0, httpin.InvalidField(name, "must not be zero")
 	}
 	return int64(amount), nil
 }
 
 // futureField reads an optional time after now as Unix milliseconds; 0 for null.
-func futureField(name string, v value, now time.Time) (int64, error) {
-	if v.kind == kindNull {
+func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
+	if v.Kind == httpin.Null {
 		return 0, nil
 	}
-	text, err := stringField(name, v)
+	t, err := httpin.TimeField(name, v)
 	if err != nil {
 		return 0, err
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return 0, invalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339)")
-	}
 	if !t.After(now) {
-		return 0, invalidField(name, "must be in the future")
+		return 0, httpin.InvalidField(name, "must be in the future")
 	}
 	return t.UnixMilli(), nil
 }

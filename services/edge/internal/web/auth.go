@@ -97,7 +97,7 @@ func (s *Server) badKey(c *fiber.Ctx) error {
 // sourceFailed counts a failed call of the source and returns failure, or 429 instead where the
 // source has failed too often.
 func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
-	source, now := s.source(c), s.now()
+	source, now := s.http.Source(c), s.now()
 	if err := s.failures.refused(source, now); err != nil {
 		return err
 	}
@@ -105,10 +105,12 @@ func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
 	return failure
 }
 
-// sessionAccount is the account of the request's session; fault.SessionRequired where there is none.
-func (s *Server) sessionAccount(c *fiber.Ctx) (event.AccountID, error) {
-	if s.session == nil {
-		return 0, fault.New(fault.SessionRequired, "Log in first.")
+// network is the pseudo-account of the request's source. The journal keeps it in place of the address.
+func (s *Server) network(c *fiber.Ctx) event.AccountID {
+	source := s.http.Source(c)
+	if source.Is6() {
+		network := source.As16()
+		return s.secret.Network(network[:8])
 	}
-	return s.session(c)
+	return s.secret.Network(source.AsSlice())
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"errors"
 	"strconv"
 	"time"
@@ -82,8 +84,7 @@ func (m *metered) renew(r *event.Request) error {
 	m.open = false
 	id := event.NewRequestID()
 	m.admission.RequestID = id
-	connOf(m.c).current.id = id
-	setRequestID(m.c.Context(), id)
+	httpin.SetRequestID(m.c, id.String())
 	r.RequestId = id[:]
 	if err := m.start().wait(); err != nil {
 		if errors.Is(err, errServedBefore) {

@@ -15,8 +15,6 @@ import (
 	"quire.dev/pkg/event"
 )
 
-var errReadModel = errors.New("the read model did not answer")
-
 // blobKey is a new key for the content of an item: <domain>/<partition>/<item>/<random>.
 func (s *Server) blobKey(d event.Domain, item string) string {
 	var b [8]byte

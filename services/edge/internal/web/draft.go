@@ -1,6 +1,10 @@
 package web
 
 import (
+	"slices"
+
+	"quire.dev/services/edge/internal/httpin"
+
 	"bytes"
 	"context"
 	"strconv"
@@ -12,7 +16,6 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/services/edge/internal/fault"
 )
 
 // The limits of contract.md, Pastes and quick pastes.
@@ -38,7 +41,7 @@ type draft struct {
 // draftRules is what the fields of a draft are held to.
 type draftRules struct {
 	now     time.Time
-	content bodyLimit
+	content httpin.Limit
 	keyless bool
 	update  bool // null resets to the default; in a create it is the default
 }
@@ -51,9 +54,9 @@ func (r *draftRules) longest() time.Duration {
 }
 
 // set takes one field, of a JSON object or of the query.
-func (d *draft) set(r *draftRules, name string, v value) error {
+func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 	d.any = true
-	null := v.kind == kindNull
+	null := v.Kind == httpin.Null
 	switch name {
 	case "content":
 		return d.setContent(r, v)
@@ -77,7 +80,7 @@ func (d *draft) set(r *draftRules, name string, v value) error {
 	case "burnAfterRead":
 		burn, err := false, error(nil)
 		if !null {
-			burn, err = boolField(name, v)
+			burn, err = httpin.BoolField(name, v)
 		}
 		d.BurnAfterRead = &burn
 		return err
@@ -86,22 +89,22 @@ func (d *draft) set(r *draftRules, name string, v value) error {
 	case "tags":
 		return d.setTags(name, v)
 	}
-	return unknownField(name)
+	return httpin.UnknownField(name)
 }
 
 // check holds the fields together, once all are set.
 func (d *draft) check(r *draftRules) error {
 	if d.writesLifetime && d.writesExpiresAt {
-		return invalidField("expiresAt", "must not be beside expiresIn")
+		return httpin.InvalidField("expiresAt", "must not be beside expiresIn")
 	}
 	if r.update {
 		if !d.any {
-			return malformed("The body must have at least one field.")
+			return httpin.Malformed("The body must have at least one field.")
 		}
 		return nil
 	}
 	if d.text == nil {
-		return invalidField("content", "is required")
+		return httpin.InvalidField("content", "is required")
 	}
 	if !d.writesLifetime && !d.writesExpiresAt {
 		d.expireIn(defaultLifetime(r.keyless))
@@ -109,50 +112,50 @@ func (d *draft) check(r *draftRules) error {
 	return nil
 }
 
-func (d *draft) setContent(r *draftRules, v value) error {
-	if v.kind != kindString {
-		return invalidField("content", "must be a string")
+func (d *draft) setContent(r *draftRules, v httpin.Value) error {
+	if v.Kind != httpin.String {
+		return httpin.InvalidField("content", "must be a string")
 	}
-	d.text = v.text
-	return checkContent(v.text, r.content)
+	d.text = v.Text
+	return checkContent(v.Text, r.content)
 }
 
-func checkContent(text []byte, limit bodyLimit) error {
+func checkContent(text []byte, limit httpin.Limit) error {
 	if len(text) == 0 {
-		return invalidField("content", "must not be empty")
+		return httpin.InvalidField("content", "must not be empty")
 	}
-	if int64(len(text)) > limit.bytes {
+	if int64(len(text)) > limit.Bytes {
 		return contentTooLarge(limit)
 	}
 	return nil
 }
 
-func contentTooLarge(limit bodyLimit) error {
-	return fault.New(fault.TooLarge, "content must be at most %s (%d bytes) of UTF-8.", limit.name, limit.bytes)
+func contentTooLarge(limit httpin.Limit) error {
+	return httpin.TooLarge("content must be at most %s (%d bytes) of UTF-8.", limit.Name, limit.Bytes)
 }
 
 // setText takes a line; null is reset.
-func setText(to **string, name string, v value, reset string, max int) error {
+func setText(to **string, name string, v httpin.Value, reset string, max int) error {
 	*to = &reset
-	if v.kind == kindNull {
+	if v.Kind == httpin.Null {
 		return nil
 	}
-	text, err := lineField(name, v, max)
+	text, err := httpin.LineField(name, v, max)
 	*to = &text
 	return err
 }
 
-func (d *draft) setLanguage(name string, v value) error {
+func (d *draft) setLanguage(name string, v httpin.Value) error {
 	if err := setText(&d.Language, name, v, fold.DefaultLanguage, languageChars); err != nil {
 		return err
 	}
 	for i := range len(*d.Language) {
 		if !languageByte((*d.Language)[i]) {
-			return invalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
+			return httpin.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
 		}
 	}
 	if *d.Language == "" {
-		return invalidField(name, "must not be empty")
+		return httpin.InvalidField(name, "must not be empty")
 	}
 	return nil
 }
@@ -165,9 +168,9 @@ func languageByte(c byte) bool {
 	return c == '+' || c == '#' || c == '.' || c == '_' || c == '-'
 }
 
-func (d *draft) setVisibility(r *draftRules, name string, v value) error {
+func (d *draft) setVisibility(r *draftRules, name string, v httpin.Value) error {
 	to := fold.DefaultVisibility
-	if v.kind != kindNull {
+	if v.Kind != httpin.Null {
 		var err error
 		if to, err = visibilityField(name, v, r.keyless); err != nil {
 			return err
@@ -177,23 +180,23 @@ func (d *draft) setVisibility(r *draftRules, name string, v value) error {
 	return nil
 }
 
-func visibilityField(name string, v value, keyless bool) (event.Visibility, error) {
-	text, err := stringField(name, v)
+func visibilityField(name string, v httpin.Value, keyless bool) (event.Visibility, error) {
+	text, err := httpin.StringField(name, v)
 	if err != nil {
 		return 0, err
 	}
 	to, ok := event.ParseVisibility(text)
 	if !ok {
-		return 0, invalidField(name, "must be public, unlisted or private")
+		return 0, httpin.InvalidField(name, "must be public, unlisted or private")
 	}
 	if keyless && to == event.Private {
-		return 0, invalidField(name, "must not be private without an API key")
+		return 0, httpin.InvalidField(name, "must not be private without an API key")
 	}
 	return to, nil
 }
 
-func (d *draft) setLifetime(r *draftRules, name string, v value) error {
-	if v.kind == kindNull {
+func (d *draft) setLifetime(r *draftRules, name string, v httpin.Value) error {
+	if v.Kind == httpin.Null {
 		d.expireIn(defaultLifetime(r.keyless))
 		return nil
 	}
@@ -218,62 +221,62 @@ func defaultLifetime(keyless bool) time.Duration {
 	return 0
 }
 
-func (d *draft) setPassword(name string, v value) error {
+func (d *draft) setPassword(name string, v httpin.Value) error {
 	d.password = new(string)
-	if v.kind == kindNull {
+	if v.Kind == httpin.Null {
 		return nil
 	}
-	text, err := stringField(name, v)
+	text, err := httpin.StringField(name, v)
 	if err != nil {
 		return err
 	}
 	if n := utf8.RuneCountInString(text); n < 1 || n > passwordChars {
-		return invalidField(name, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
+		return httpin.InvalidField(name, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
 	}
 	d.password = &text
 	return nil
 }
 
 // setTags takes a list of strings, or in the query parameters of one or more with commas between.
-func (d *draft) setTags(name string, v value) error {
+func (d *draft) setTags(name string, v httpin.Value) error {
 	if d.Tags == nil {
 		d.Tags = &event.Tags{}
 	}
-	switch v.kind {
-	case kindNull:
+	switch v.Kind {
+	case httpin.Null:
 		return nil
-	case kindQuery:
-		for tag := range strings.SplitSeq(string(v.text), ",") {
-			if err := d.addTag(name, value{kind: kindString, text: []byte(tag)}); err != nil {
+	case httpin.Query:
+		for tag := range strings.SplitSeq(string(v.Text), ",") {
+			if err := d.addTag(name, httpin.Value{Kind: httpin.String, Text: []byte(tag)}); err != nil {
 				return err
 			}
 		}
 		return nil
-	case kindArray:
-		for _, item := range v.items {
+	case httpin.Array:
+		for _, item := range v.Items {
 			if err := d.addTag(name, item); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return invalidField(name, "must be a list of strings")
+	return httpin.InvalidField(name, "must be a list of strings")
 }
 
 // addTag keeps the first of tags that are the same.
-func (d *draft) addTag(name string, v value) error {
-	if v.kind != kindString {
-		return invalidField(name, "must be a list of strings")
+func (d *draft) addTag(name string, v httpin.Value) error {
+	if v.Kind != httpin.String {
+		return httpin.InvalidField(name, "must be a list of strings")
 	}
-	tag := string(v.text)
-	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || hasControl(tag) {
-		return invalidField(name, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
+	tag := string(v.Text)
+	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || httpin.HasControl(tag) {
+		return httpin.InvalidField(name, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
 	}
-	if isOneOf(tag, d.Tags.Values) {
+	if slices.Contains(d.Tags.Values, tag) {
 		return nil
 	}
 	if len(d.Tags.Values) == maxTags {
-		return invalidField(name, "must be at most "+strconv.Itoa(maxTags))
+		return httpin.InvalidField(name, "must be at most "+strconv.Itoa(maxTags))
 	}
 	d.Tags.Values = append(d.Tags.Values, tag)
 	return nil
@@ -281,27 +284,27 @@ func (d *draft) addTag(name string, v value) error {
 
 // jsonLimit is how large a JSON body with content of the limit can be: each byte of it may be
 // written as \u00xx, and there are the other fields.
-func jsonLimit(content bodyLimit) bodyLimit {
-	return bodyLimit{bytes: 6*content.bytes + 64<<10, name: "its content may be (" + content.name + ")"}
+func jsonLimit(content httpin.Limit) httpin.Limit {
+	return httpin.Limit{Bytes: 6*content.Bytes + 64<<10, Name: "its content may be (" + content.Name + ")"}
 }
 
 // readCreate reads a new paste: JSON, or plain text with the other fields in the query. What curl
 // sends a file as unless it is told otherwise is taken for plain text too.
 func (s *Server) readCreate(c *fiber.Ctx, r *draftRules) (*draft, uint64, error) {
-	media, charset, _ := mediaType(c)
+	media, charset, _ := httpin.MediaType(c)
 	d := &draft{}
 	switch {
-	case !utf8Charset(charset):
+	case !httpin.UTF8(charset):
 	case media == "" || media == "application/json":
-		if err := noQuery(c); err != nil {
+		if err := httpin.NoQuery(c); err != nil {
 			return nil, 0, err
 		}
-		data, err := s.readBody(c, jsonLimit(r.content))
+		data, err := s.http.ReadBody(c, jsonLimit(r.content))
 		if err != nil {
 			return nil, 0, err
 		}
 		hash := bodyHash(c, data)
-		if err := parseObject(data, func(name string, v value) error { return d.set(r, name, v) }); err != nil {
+		if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
 			return nil, 0, err
 		}
 		return d, hash, d.check(r)
@@ -309,26 +312,26 @@ func (s *Server) readCreate(c *fiber.Ctx, r *draftRules) (*draft, uint64, error)
 		hash, err := s.readText(c, r, d)
 		return d, hash, err
 	}
-	return nil, 0, fault.New(fault.UnsupportedMediaType, "Content-Type must be application/json or text/plain, in UTF-8.")
+	return nil, 0, httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }
 
 func (s *Server) readText(c *fiber.Ctx, r *draftRules, d *draft) (uint64, error) {
-	err := queryFields(c, func(name string, v value) error {
+	err := httpin.QueryFields(c, func(name string, v httpin.Value) error {
 		if name == "content" {
-			return unknownField(name)
+			return httpin.UnknownField(name)
 		}
 		return d.set(r, name, v)
 	}, "tags")
 	if err != nil {
 		return 0, err
 	}
-	data, err := s.readBody(c, r.content)
+	data, err := s.http.ReadBody(c, r.content)
 	if err != nil {
 		return 0, err
 	}
 	hash := bodyHash(c, data)
 	if !utf8.Valid(data) {
-		return 0, invalidField("content", "must be valid UTF-8")
+		return 0, httpin.InvalidField("content", "must be valid UTF-8")
 	}
 	d.text = data
 	if err := checkContent(data, r.content); err != nil {

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"encoding/hex"
 	"errors"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -25,10 +28,10 @@ const (
 )
 
 func (s *Server) registerFiles() {
-	s.route(fiber.MethodPost, filesAPI+"/upload", s.uploadFile)
-	s.route(fiber.MethodGet, filesAPI+"/get/:id", s.getFile)
-	s.route(fiber.MethodDelete, filesAPI+"/delete/:id", s.deleteFile)
-	s.route(fiber.MethodGet, "/f/:id/download", s.downloadFile)
+	s.http.Handle(fiber.MethodPost, filesAPI+"/upload", s.uploadFile)
+	s.http.Handle(fiber.MethodGet, filesAPI+"/get/:id", s.getFile)
+	s.http.Handle(fiber.MethodDelete, filesAPI+"/delete/:id", s.deleteFile)
+	s.http.Handle(fiber.MethodGet, "/f/:id/download", s.downloadFile)
 }
 
 func (s *Server) getFile(c *fiber.Ctx) error {
@@ -36,7 +39,7 @@ func (s *Server) getFile(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
@@ -61,11 +64,11 @@ func (s *Server) getFile(c *fiber.Ctx) error {
 		m.served()
 		return send(c, fiber.StatusOK, appendRemaining(s.appendFile(make([]byte, 0, 768), doc, who.account), m.remaining()))
 	}
-	if noneOf.sent && noneOf.matches(fileTag(doc)) {
+	if noneOf.Matches(fileTag(doc)) {
 		if err := m.void(nil); err != nil {
 			return err
 		}
-		return notModified(c, fileTag(doc))
+		return httpin.NotModified(c, fileTag(doc))
 	}
 	if err := s.sendFile(c, doc); err != nil {
 		return m.void(err)
@@ -75,25 +78,19 @@ func (s *Server) getFile(c *fiber.Ctx) error {
 	return nil
 }
 
-func notModified(c *fiber.Ctx, tag string) error {
-	c.Set(fiber.HeaderETag, quote(tag))
-	c.Status(fiber.StatusNotModified)
-	return nil
-}
-
 // wantsBytes tells whether the file itself is asked for: ?download=1, or Accept names its type.
 func wantsBytes(c *fiber.Ctx) (bool, error) {
 	download := false
-	err := queryFields(c, func(name string, v value) error {
+	err := httpin.QueryFields(c, func(name string, v httpin.Value) error {
 		if name != "download" {
-			return unknownField(name)
+			return httpin.UnknownField(name)
 		}
-		switch string(v.text) {
+		switch string(v.Text) {
 		case "1", "true":
 			download = true
 		case "0", "false":
 		default:
-			return invalidField(name, "must be 1 or 0")
+			return httpin.InvalidField(name, "must be 1 or 0")
 		}
 		return nil
 	})
@@ -111,9 +108,9 @@ func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetCont
 
 // sendFile answers with the file's bytes, or the part that Range asks for.
 func (s *Server) sendFile(c *fiber.Ctx, doc *event.Document) error {
-	err := writeRange(c, &ranged{
-		size: int64(doc.GetContent().GetSizeBytes()), etag: fileTag(doc),
-		open: func(offset, length int64) (io.ReadCloser, error) {
+	err := httpin.WriteRange(c, &httpin.Ranged{
+		Size: int64(doc.GetContent().GetSizeBytes()), ETag: fileTag(doc),
+		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return s.openContent(s.ctx, doc.GetContent(), offset, length)
 		},
 	})
@@ -167,23 +164,23 @@ func signedPath(id, reader string) string { return "/f/" + id + "/download?as=" 
 // downloadFile serves a signed link; it is not metered.
 func (s *Server) downloadFile(c *fiber.Ctx) error {
 	var expiresText, as, signature string
-	err := queryFields(c, func(name string, v value) error {
+	err := httpin.QueryFields(c, func(name string, v httpin.Value) error {
 		switch name {
 		case "expires":
-			expiresText = string(v.text)
+			expiresText = string(v.Text)
 		case "as":
-			as = string(v.text)
+			as = string(v.Text)
 		case "signature":
-			signature = string(v.text)
+			signature = string(v.Text)
 		default:
-			return unknownField(name)
+			return httpin.UnknownField(name)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
@@ -202,8 +199,8 @@ func (s *Server) downloadFile(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if noneOf.sent && noneOf.matches(fileTag(doc)) {
-		return notModified(c, fileTag(doc))
+	if noneOf.Matches(fileTag(doc)) {
+		return httpin.NotModified(c, fileTag(doc))
 	}
 	return s.sendFile(c, doc)
 }
@@ -223,4 +220,14 @@ func (s *Server) deleteFile(c *fiber.Ctx) error {
 		return err
 	}
 	return sendDeleted(c, done)
+}
+
+// setDownload protects against bytes that somebody uploaded: a browser saves them, and runs nothing of them.
+func setDownload(c *fiber.Ctx, name, contentType string, modified time.Time) {
+	c.Set(fiber.HeaderContentType, contentType)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
+	c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(name))
+	c.Set(fiber.HeaderCacheControl, "private, no-cache")
+	c.Set(fiber.HeaderLastModified, modified.UTC().Format(http.TimeFormat))
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"bytes"
 
 	"github.com/gofiber/fiber/v2"
@@ -28,7 +30,7 @@ func idempotencyKey(c *fiber.Ctx) (string, error) {
 		valid = valid && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !valid {
-		return "", invalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters, once")
+		return "", httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters, once")
 	}
 	return key, nil
 }

@@ -1,9 +1,10 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"encoding/base64"
 	"encoding/binary"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,12 @@ const (
 	maxPage     = 100
 )
 
+// pageLimit is how many items a page of a list may have.
+func pageLimit(name string, v httpin.Value) (uint32, error) {
+	n, err := httpin.CountField(name, v, maxPage)
+	return uint32(n), err
+}
+
 // listing is one kind of list.
 type listing struct {
 	domain event.Domain
@@ -33,8 +40,8 @@ func (s *Server) registerLists() {
 		return s.appendTextObject(b, lite, doc)
 	}}
 	files := &listing{domain: event.File, key: plan.FilesList, field: "files", item: s.appendFileObject}
-	s.route(fiber.MethodGet, lite.api+"/list", func(c *fiber.Ctx) error { return s.list(c, quick) })
-	s.route(fiber.MethodGet, filesAPI+"/list", func(c *fiber.Ctx) error { return s.list(c, files) })
+	s.http.Handle(fiber.MethodGet, lite.api+"/list", func(c *fiber.Ctx) error { return s.list(c, quick) })
+	s.http.Handle(fiber.MethodGet, filesAPI+"/list", func(c *fiber.Ctx) error { return s.list(c, files) })
 }
 
 // list answers with one page of the account's documents, newest first unless asked otherwise.
@@ -79,27 +86,23 @@ func (s *Server) list(c *fiber.Ctx, l *listing) error {
 func (s *Server) listQuery(c *fiber.Ctx, l *listing, who *caller) (*event.ListRequest, error) {
 	q := &event.ListRequest{Account: uint64(who.account), Limit: defaultPage}
 	var cursor string
-	err := queryFields(c, func(name string, v value) (err error) {
+	err := httpin.QueryFields(c, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "limit":
-			n, err := strconv.ParseUint(string(v.text), 10, 32)
-			if err != nil || n < 1 || n > maxPage {
-				return invalidField(name, "must be a whole number from 1 to 100")
-			}
-			q.Limit = uint32(n)
+			q.Limit, err = pageLimit(name, v)
 		case "cursor":
-			cursor = string(v.text)
+			cursor = string(v.Text)
 		case "order":
-			q.Ascending = string(v.text) == "asc"
-			if !q.Ascending && string(v.text) != "desc" {
-				return invalidField(name, "must be desc or asc")
+			q.Ascending = string(v.Text) == "asc"
+			if !q.Ascending && string(v.Text) != "desc" {
+				return httpin.InvalidField(name, "must be desc or asc")
 			}
 		case "q":
-			q.TitleContains, err = lineField(name, v, nameChars)
+			q.TitleContains, err = httpin.LineField(name, v, nameChars)
 		case "tag":
-			q.Tag, err = lineField(name, v, tagChars)
+			q.Tag, err = httpin.LineField(name, v, tagChars)
 		case "language":
-			q.Language, err = lineField(name, v, languageChars)
+			q.Language, err = httpin.LineField(name, v, languageChars)
 		case "visibility":
 			visibility, err := visibilityField(name, v, false)
 			if err != nil {
@@ -108,7 +111,7 @@ func (s *Server) listQuery(c *fiber.Ctx, l *listing, who *caller) (*event.ListRe
 			number := uint32(visibility)
 			q.Visibility = &number
 		default:
-			return unknownField(name)
+			return httpin.UnknownField(name)
 		}
 		return err
 	})

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -19,7 +21,7 @@ var openapiSource []byte
 func (s *Server) registerDocs() {
 	p := newPages(s)
 	reference := sync.OnceValues(func() (*referencePage, error) { return newReference(openapiSource, p.head) })
-	s.route(fiber.MethodGet, "/docs", p.people(func(c *fiber.Ctx) error {
+	s.http.Handle(fiber.MethodGet, "/docs", p.people(func(c *fiber.Ctx) error {
 		page, err := reference()
 		if err != nil {
 			return fmt.Errorf("read the API's description: %w", err)
@@ -28,16 +30,16 @@ func (s *Server) registerDocs() {
 	}))
 	sum := sha256.Sum256(openapiSource)
 	tag := hex.EncodeToString(sum[:8])
-	s.route(fiber.MethodGet, "/docs/openapi.yaml", func(c *fiber.Ctx) error {
-		noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	s.http.Handle(fiber.MethodGet, "/docs/openapi.yaml", func(c *fiber.Ctx) error {
+		noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
 		if err != nil {
 			return err
 		}
 		c.Set(fiber.HeaderCacheControl, "no-cache")
-		if noneOf.sent && noneOf.matches(tag) {
-			return notModified(c, tag)
+		if noneOf.Matches(tag) {
+			return httpin.NotModified(c, tag)
 		}
-		c.Set(fiber.HeaderETag, quote(tag))
+		httpin.SetETag(c, tag)
 		c.Set(fiber.HeaderContentType, "application/yaml; charset=utf-8")
 		c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 		c.Response().SetBodyRaw(openapiSource)

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"bytes"
 	"crypto/sha256"
 	"embed"
@@ -57,12 +59,12 @@ func newPages(s *Server) *pages {
 func (s *Server) registerPages() {
 	p := newPages(s)
 	for _, k := range []*textKind{pasteKind(), liteKind()} {
-		s.route(fiber.MethodGet, k.page+":ref", p.people(func(c *fiber.Ctx) error { return p.showText(c, k) }))
-		s.route(fiber.MethodPost, k.page+":ref", p.people(func(c *fiber.Ctx) error { return p.revealText(c, k) }))
-		s.route(fiber.MethodGet, k.page+":ref/raw", p.programs(func(c *fiber.Ctx) error { return p.rawText(c, k) }))
+		s.http.Handle(fiber.MethodGet, k.page+":ref", p.people(func(c *fiber.Ctx) error { return p.showText(c, k) }))
+		s.http.Handle(fiber.MethodPost, k.page+":ref", p.people(func(c *fiber.Ctx) error { return p.revealText(c, k) }))
+		s.http.Handle(fiber.MethodGet, k.page+":ref/raw", p.programs(func(c *fiber.Ctx) error { return p.rawText(c, k) }))
 	}
-	s.route(fiber.MethodGet, "/f/:id", p.people(p.showFile))
-	s.route(fiber.MethodGet, "/f/:id/raw", p.programs(p.rawFile))
+	s.http.Handle(fiber.MethodGet, "/f/:id", p.people(p.showFile))
+	s.http.Handle(fiber.MethodGet, "/f/:id/raw", p.programs(p.rawFile))
 }
 
 // people limits a page's views by source, and turns failures into a page where a browser asks.
@@ -80,7 +82,7 @@ func (p *pages) people(h fiber.Handler) fiber.Handler {
 // programs limits the views by source; failures stay JSON.
 func (p *pages) programs(h fiber.Handler) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		if err := p.views.admit(p.s.source(c), p.s.now()); err != nil {
+		if err := p.views.admit(p.s.http.Source(c), p.s.now()); err != nil {
 			return err
 		}
 		return h(c)
@@ -142,19 +144,13 @@ type failurePage struct {
 
 // failure has onError answer, and puts a page in place of its JSON.
 func (p *pages) failure(c *fiber.Ctx, err error) error {
-	if err := p.s.onError(c, err); err != nil {
-		return err
-	}
-	status := c.Response().StatusCode()
+	p.s.fail(c.Context(), c.Route().Path, err)
+	e, status := asFault(err), c.Response().StatusCode()
 	shown := failurePage{
 		pageHead: p.head(http.StatusText(status)), Status: status,
-		Reason: internalMessage, Code: string(fault.KindOf(err)), RequestID: requestID(c).String(),
+		Reason: e.Message, Code: string(e.Kind), RequestID: httpin.RequestID(c),
 	}
-	var e *fault.Error
-	if errors.As(err, &e) {
-		shown.Reason = e.Message
-	}
-	if e != nil && e.Kind == fault.NotFound {
+	if e.Kind == fault.NotFound {
 		shown.Reason = "There is nothing here. It may have expired, been deleted or been read for its last time."
 	}
 	return p.render(c, status, "failure", shown)
@@ -248,23 +244,23 @@ func (p *pages) revealText(c *fiber.Ctx, k *textKind) error {
 
 // readReveal reads the form of ask.
 func (p *pages) readReveal(c *fiber.Ctx) (password string, err error) {
-	body, err := p.s.readBody(c, accountBody())
+	body, err := p.s.http.ReadBody(c, accountBody())
 	if err != nil || len(body) == 0 {
 		return "", err
 	}
-	if name, _, _ := mediaType(c); name != fiber.MIMEApplicationForm {
-		return "", fault.New(fault.UnsupportedMediaType, "Content-Type must be application/x-www-form-urlencoded.")
+	if name, _, _ := httpin.MediaType(c); name != fiber.MIMEApplicationForm {
+		return "", httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded.")
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		return "", malformed("The body is not a valid form.")
+		return "", httpin.Malformed("The body is not a valid form.")
 	}
 	for name, values := range form {
 		switch {
 		case name != "password":
-			return "", unknownField(name)
+			return "", httpin.UnknownField(name)
 		case len(values) != 1:
-			return "", invalidField(name, "must be given once")
+			return "", httpin.InvalidField(name, "must be given once")
 		}
 		password = values[0]
 	}
@@ -276,7 +272,7 @@ func (p *pages) checkPassword(c *fiber.Ctx, doc *event.Document, password string
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	if err := p.s.failures.refused(p.s.source(c), p.s.now()); err != nil {
+	if err := p.s.failures.refused(p.s.http.Source(c), p.s.now()); err != nil {
 		return err
 	}
 	err := p.s.requirePassword(doc, password)
@@ -335,7 +331,7 @@ func (p *pages) excerpt(c *fiber.Ctx, content *event.Content) (text []byte, trun
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
 	}
-	if err := p.s.reserve(c, 2*size); err != nil { // once as it is, once as a page
+	if err := p.s.http.Reserve(c, 2*size); err != nil { // once as it is, once as a page
 		return nil, false, err
 	}
 	r, err := p.s.openContent(p.s.ctx, content, 0, size)
@@ -358,7 +354,7 @@ func (p *pages) excerpt(c *fiber.Ctx, content *event.Content) (text []byte, trun
 
 // rawText is the content alone. A GET burns nothing: what burns after reading is refused here.
 func (p *pages) rawText(c *fiber.Ctx, k *textKind) error {
-	noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
@@ -375,13 +371,13 @@ func (p *pages) rawText(c *fiber.Ctx, k *textKind) error {
 	tag := strconv.FormatUint(doc.Version, 10)
 	p.protectRaw(c, doc)
 	c.Set(fiber.HeaderCacheControl, rawCache(doc))
-	if noneOf.sent && noneOf.matches(tag) {
-		return notModified(c, tag)
+	if noneOf.Matches(tag) {
+		return httpin.NotModified(c, tag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	err = writeRange(c, &ranged{
-		size: int64(doc.GetContent().GetSizeBytes()), etag: tag,
-		open: func(offset, length int64) (io.ReadCloser, error) {
+	err = httpin.WriteRange(c, &httpin.Ranged{
+		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
+		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return p.s.openContent(p.s.ctx, doc.GetContent(), offset, length)
 		},
 	})
@@ -418,7 +414,7 @@ func (p *pages) showFile(c *fiber.Ctx) error {
 }
 
 func (p *pages) rawFile(c *fiber.Ctx) error {
-	noneOf, err := parseETags(c, fiber.HeaderIfNoneMatch)
+	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
@@ -427,8 +423,8 @@ func (p *pages) rawFile(c *fiber.Ctx) error {
 		return err
 	}
 	setRobots(c, doc)
-	if noneOf.sent && noneOf.matches(fileTag(doc)) {
-		return notModified(c, fileTag(doc))
+	if noneOf.Matches(fileTag(doc)) {
+		return httpin.NotModified(c, fileTag(doc))
 	}
 	return p.s.sendFile(c, doc)
 }

@@ -27,13 +27,13 @@ func TestWhatSomebodyWroteIsNeverMarkup(t *testing.T) {
 			Id: hostile, Title: hostile, Language: hostile, Tags: []string{hostile}, ContentType: hostile, CreatedMs: 1,
 			Content: &event.Content{Inline: []byte(hostile), SizeBytes: uint64(len(hostile))},
 		}
-		s.route("GET", "/try/text", func(c *fiber.Ctx) error { return p.showContent(c, pasteKind(), doc) })
-		s.route("GET", "/try/burned", func(c *fiber.Ctx) error { return p.showBurned(c, doc, []byte(hostile)) })
-		s.route("GET", "/try/ask", func(c *fiber.Ctx) error { return p.ask(c, pasteKind(), doc, true) })
-		s.route("GET", "/try/file", func(c *fiber.Ctx) error {
+		s.http.Handle("GET", "/try/text", func(c *fiber.Ctx) error { return p.showContent(c, pasteKind(), doc) })
+		s.http.Handle("GET", "/try/burned", func(c *fiber.Ctx) error { return p.showBurned(c, doc, []byte(hostile)) })
+		s.http.Handle("GET", "/try/ask", func(c *fiber.Ctx) error { return p.ask(c, pasteKind(), doc, true) })
+		s.http.Handle("GET", "/try/file", func(c *fiber.Ctx) error {
 			return p.render(c, 200, "file", filePage{pageHead: p.head(hostile), Size: hostile, Type: hostile, SHA256: hostile, Created: hostile, Expires: hostile, Raw: hostile})
 		})
-		s.route("GET", "/try/failure", p.people(func(*fiber.Ctx) error { return fault.New(fault.InvalidField, "%s", hostile) }))
+		s.http.Handle("GET", "/try/failure", p.people(func(*fiber.Ctx) error { return fault.New(fault.InvalidField, "%s", hostile) }))
 	})
 	for _, name := range []string{"text", "burned", "ask", "file", "failure"} {
 		a := exchange(t, addr, "GET /try/"+name+" HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n", 1)[0]
@@ -79,9 +79,9 @@ func checkProtected(t *testing.T, name string, a rawAnswer) {
 func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
 		p := newPages(s)
-		s.route("GET", "/try/missing", p.people(func(*fiber.Ctx) error { return notFound() }))
-		s.route("GET", "/try/busy", p.people(func(*fiber.Ctx) error { return unavailable(errReadModel) }))
-		s.route("GET", "/try/raw", p.programs(func(*fiber.Ctx) error { return notFound() }))
+		s.http.Handle("GET", "/try/missing", p.people(func(*fiber.Ctx) error { return notFound() }))
+		s.http.Handle("GET", "/try/busy", p.people(func(*fiber.Ctx) error { return unavailable(errReadRace) }))
+		s.http.Handle("GET", "/try/raw", p.programs(func(*fiber.Ctx) error { return notFound() }))
 	})
 	const browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"
 	for _, tc := range []struct {
@@ -114,7 +114,7 @@ func TestATextThatBeginsWithALineBreakKeepsIt(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
 		p := newPages(s)
 		doc := &event.Document{Content: &event.Content{Inline: []byte("\n\nx"), SizeBytes: 3}}
-		s.route("GET", "/try", func(c *fiber.Ctx) error { return p.showContent(c, pasteKind(), doc) })
+		s.http.Handle("GET", "/try", func(c *fiber.Ctx) error { return p.showContent(c, pasteKind(), doc) })
 	})
 	a := exchange(t, addr, "GET /try HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
 	if !strings.Contains(a.body, "<pre><code>\n\nx</code></pre>") { // a browser drops one that follows <pre> itself

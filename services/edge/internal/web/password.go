@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -19,6 +20,8 @@ const (
 	argonThreads   = 1
 	argonKeyBytes  = 32
 	argonSaltBytes = 16
+
+	hashWait = 5 * time.Second // for a turn
 )
 
 var errPasswordHash = errors.New("stored password hash is not argon2id")
@@ -57,7 +60,7 @@ type argonCost struct {
 }
 
 func (s *Server) argon(ctx context.Context, password string, salt []byte, cost argonCost) ([]byte, error) {
-	wait, cancel := context.WithTimeout(ctx, budgetWait)
+	wait, cancel := context.WithTimeout(ctx, hashWait)
 	defer cancel()
 	if err := s.hashing.Acquire(wait, 1); err != nil {
 		return nil, unavailable(err)

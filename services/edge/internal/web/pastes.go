@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"context"
 	"strconv"
 	"strings"
@@ -19,31 +21,31 @@ type textKind struct {
 	domain                   event.Domain
 	api                      string // path of its endpoints
 	page                     string // path of its page for people
-	content                  bodyLimit
+	content                  httpin.Limit
 	keyless                  bool // may be made without a key, and changed with a management token
 	create, get, update, del plan.QuotaKey
 }
 
 func pasteKind() *textKind {
 	return &textKind{
-		domain: event.Paste, api: "/api/dev/pastes", page: "/p/", content: bodyLimit{4 << 20, "4 MiB"},
+		domain: event.Paste, api: "/api/dev/pastes", page: "/p/", content: httpin.Limit{Bytes: 4 << 20, Name: "4 MiB"},
 		create: plan.PastesCreate, get: plan.PastesGet, update: plan.PastesUpdate, del: plan.PastesDelete,
 	}
 }
 
 func liteKind() *textKind {
 	return &textKind{
-		domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/", content: bodyLimit{256 << 10, "256 KiB"}, keyless: true,
+		domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/", content: httpin.Limit{Bytes: 256 << 10, Name: "256 KiB"}, keyless: true,
 		create: plan.LiteCreate, get: plan.LiteGet, update: plan.LiteUpdate, del: plan.LiteDelete,
 	}
 }
 
 func (s *Server) registerDocuments() {
 	for _, k := range []*textKind{pasteKind(), liteKind()} {
-		s.route(fiber.MethodPost, k.api+"/create", func(c *fiber.Ctx) error { return s.createText(c, k) })
-		s.route(fiber.MethodGet, k.api+"/get/:ref", func(c *fiber.Ctx) error { return s.getText(c, k) })
-		s.route(fiber.MethodPut, k.api+"/update/:ref", func(c *fiber.Ctx) error { return s.updateText(c, k) })
-		s.route(fiber.MethodDelete, k.api+"/delete/:ref", func(c *fiber.Ctx) error { return s.deleteText(c, k) })
+		s.http.Handle(fiber.MethodPost, k.api+"/create", func(c *fiber.Ctx) error { return s.createText(c, k) })
+		s.http.Handle(fiber.MethodGet, k.api+"/get/:ref", func(c *fiber.Ctx) error { return s.getText(c, k) })
+		s.http.Handle(fiber.MethodPut, k.api+"/update/:ref", func(c *fiber.Ctx) error { return s.updateText(c, k) })
+		s.http.Handle(fiber.MethodDelete, k.api+"/delete/:ref", func(c *fiber.Ctx) error { return s.deleteText(c, k) })
 	}
 }
 
@@ -170,7 +172,7 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 		return err
 	}
 	w.key, w.hash = k.update, hash
-	d.IfMatch = match.versions()
+	d.IfMatch = match.Numbers()
 	w.prepare = func(ctx context.Context, r *event.Request) error {
 		if free {
 			d.ManageTokenHash = apikey.HashToken(token)
@@ -193,22 +195,22 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 	b = appendInt(b, int64(o.Version))
 	b = append(b, `,"updatedAt":`...)
 	b = appendTime(b, o.UpdatedMs)
-	c.Set(fiber.HeaderETag, quote(strconv.FormatUint(o.Version, 10)))
+	httpin.SetETag(c, strconv.FormatUint(o.Version, 10))
 	return send(c, fiber.StatusOK, appendRemaining(b, done.remaining))
 }
 
 // changing is what an update and a delete have in common, with what If-Match says.
-func (s *Server) changing(c *fiber.Ctx, d event.Domain, who caller, free bool) (*writing, etags, error) {
+func (s *Server) changing(c *fiber.Ctx, d event.Domain, who caller, free bool) (*writing, httpin.ETags, error) {
 	idem, err := idempotencyID(c, who.scope())
 	if err != nil {
-		return nil, etags{}, err
+		return nil, httpin.ETags{}, err
 	}
-	match, err := parseETags(c, fiber.HeaderIfMatch)
+	match, err := httpin.ParseETags(c, fiber.HeaderIfMatch)
 	if err != nil {
-		return nil, etags{}, err
+		return nil, httpin.ETags{}, err
 	}
-	if err := noQuery(c); err != nil {
-		return nil, etags{}, err
+	if err := httpin.NoQuery(c); err != nil {
+		return nil, httpin.ETags{}, err
 	}
 	ref := strings.Clone(c.Params("ref", c.Params("id")))
 	return &writing{domain: d, who: who, free: free, item: ref, gone: !event.ValidItemID(ref), idem: idem}, match, nil
@@ -216,16 +218,16 @@ func (s *Server) changing(c *fiber.Ctx, d event.Domain, who caller, free bool) (
 
 // readUpdate reads a change: always JSON.
 func (s *Server) readUpdate(c *fiber.Ctx, r *draftRules) (*draft, uint64, error) {
-	if err := requireJSON(c); err != nil {
+	if err := httpin.RequireJSON(c); err != nil {
 		return nil, 0, err
 	}
-	data, err := s.readBody(c, jsonLimit(r.content))
+	data, err := s.http.ReadBody(c, jsonLimit(r.content))
 	if err != nil {
 		return nil, 0, err
 	}
 	hash := bodyHash(c, data)
 	d := &draft{}
-	if err := parseObject(data, func(name string, v value) error { return d.set(r, name, v) }); err != nil {
+	if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
 		return nil, 0, err
 	}
 	return d, hash, d.check(r)
@@ -237,7 +239,7 @@ func (s *Server) change(c *fiber.Ctx, w *writing, token string) (*written, error
 	if !w.free {
 		return s.write(c, w)
 	}
-	source := s.source(c)
+	source := s.http.Source(c)
 	if err := s.failures.refused(source, s.now()); err != nil {
 		return nil, err
 	}
@@ -262,12 +264,10 @@ func (s *Server) checkToken(w *writing, token string) error {
 		return nil
 	}
 	a, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true}).Wait(s.ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case a.Unavailable:
-		return unavailable(errReadModel)
-	case a.Status != event.OutcomeStatus_OK:
+	}
+	if a.Status != event.OutcomeStatus_OK {
 		return notFound()
 	}
 	return invalidManageToken()
@@ -295,9 +295,9 @@ func (s *Server) deleteText(c *fiber.Ctx, k *textKind) error {
 }
 
 // deletion is a writing's prepare for a delete.
-func deletion(match etags, tokenHash []byte) func(context.Context, *event.Request) error {
+func deletion(match httpin.ETags, tokenHash []byte) func(context.Context, *event.Request) error {
 	return func(_ context.Context, r *event.Request) error {
-		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: match.versions(), ManageTokenHash: tokenHash}}
+		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: match.Numbers(), ManageTokenHash: tokenHash}}
 		return nil
 	}
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"errors"
 	"io"
 	"strconv"
@@ -31,7 +33,7 @@ type reading struct {
 	who      caller
 	ref      string
 	version  uint64 // 0: current
-	noneOf   etags
+	noneOf   httpin.ETags
 	password string
 }
 
@@ -41,7 +43,7 @@ func (s *Server) getText(c *fiber.Ctx, k *textKind) error {
 		return err
 	}
 	r := &reading{s: s, c: c, k: k, who: who, ref: strings.Clone(c.Params("ref")), password: strings.Clone(c.Get(headerPassword))}
-	if r.noneOf, err = parseETags(c, fiber.HeaderIfNoneMatch); err != nil {
+	if r.noneOf, err = httpin.ParseETags(c, fiber.HeaderIfNoneMatch); err != nil {
 		return err
 	}
 	if r.version, err = versionQuery(c); err != nil {
@@ -60,7 +62,7 @@ func (s *Server) getText(c *fiber.Ctx, k *textKind) error {
 		if err := m.void(nil); err != nil {
 			return err
 		}
-		c.Set(fiber.HeaderETag, quote(strconv.FormatUint(f.doc.Version, 10)))
+		httpin.SetETag(c, strconv.FormatUint(f.doc.Version, 10))
 		c.Status(fiber.StatusNotModified)
 		return nil
 	}
@@ -76,12 +78,12 @@ func versionQuery(c *fiber.Ctx) (uint64, error) {
 	if len(c.Context().QueryArgs().QueryString()) == 0 {
 		return 0, nil
 	}
-	return version, queryFields(c, func(name string, v value) (err error) {
+	return version, httpin.QueryFields(c, func(name string, v httpin.Value) (err error) {
 		if name != "version" {
-			return unknownField(name)
+			return httpin.UnknownField(name)
 		}
-		if version, err = strconv.ParseUint(string(v.text), 10, 63); err != nil || version == 0 {
-			return invalidField(name, "must be a whole number from 1")
+		if version, err = strconv.ParseUint(string(v.Text), 10, 63); err != nil || version == 0 {
+			return httpin.InvalidField(name, "must be a whole number from 1")
 		}
 		return nil
 	})
@@ -111,7 +113,7 @@ func (r *reading) find(pending *bus.PendingRead) (*found, error) {
 		}
 		f := &found{doc: doc, inline: doc.GetContent().GetInline()}
 		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.who.account) {
-			if r.noneOf.sent && r.noneOf.matches(strconv.FormatUint(doc.Version, 10)) {
+			if r.noneOf.Matches(strconv.FormatUint(doc.Version, 10)) {
 				return f, errNotModified
 			}
 			if err = r.open(f); errors.Is(err, blob.ErrNotFound) {
@@ -151,12 +153,10 @@ func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error)
 		return nil, notFound()
 	}
 	a, err := pending.Wait(s.ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case a.Unavailable:
-		return nil, unavailable(errReadModel)
-	case a.Status != event.OutcomeStatus_OK || a.Document == nil:
+	}
+	if a.Status != event.OutcomeStatus_OK || a.Document == nil {
 		return nil, notFound()
 	}
 	return a.Document, nil
@@ -185,7 +185,7 @@ func (s *Server) requirePassword(doc *event.Document, password string) error {
 // document was changed since doc was read.
 func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
-		if err := s.reserve(c, int64(doc.Content.SizeBytes)); err != nil {
+		if err := s.http.Reserve(c, int64(doc.Content.SizeBytes)); err != nil {
 			return nil, err
 		}
 	}
@@ -216,7 +216,7 @@ func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account
 // answer sends the document.
 func (r *reading) answer(f *found, remaining int64) error {
 	doc := f.doc
-	r.c.Set(fiber.HeaderETag, quote(strconv.FormatUint(doc.Version, 10)))
+	httpin.SetETag(r.c, strconv.FormatUint(doc.Version, 10))
 	head := r.s.appendTextHead(make([]byte, 0, 640+len(f.inline)+len(f.inline)/8), doc)
 	if f.stream == nil {
 		head = appendEscaped(head, f.inline)

@@ -1,9 +1,10 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"crypto/rand"
 	"errors"
-	"net/url"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (s *Server) behindTLS(c *fiber.Ctx) bool {
 	if strings.HasPrefix(*s.publicURL.Load(), "https://") {
 		return true
 	}
-	return contains(s.cfg.TrustedProxies, connOf(c).peer) && strings.EqualFold(c.Get(fiber.HeaderXForwardedProto), "https")
+	return s.http.BehindTLS(c)
 }
 
 // sessionToken is the cookie's value where this server made it, else "".
@@ -100,8 +101,8 @@ func (s *Server) sessionUser(c *fiber.Ctx) (*event.User, error) {
 	return a.User, nil
 }
 
-// checkSession is Server.session.
-func (s *Server) checkSession(c *fiber.Ctx) (event.AccountID, error) {
+// sessionAccount is the account of the session; fault.SessionRequired where there is none.
+func (s *Server) sessionAccount(c *fiber.Ctx) (event.AccountID, error) {
 	user, err := s.sessionUser(c)
 	if err != nil {
 		return 0, err
@@ -149,27 +150,8 @@ func (s *Server) currentAccount(c *fiber.Ctx) (event.AccountID, error) {
 // where a write comes from in Sec-Fetch-Site and, the older ones, in Origin; what sends neither is
 // no browser, and has no cookies but its own.
 func (s *Server) sameOrigin(c *fiber.Ctx) error {
-	if sameOrigin(c.Get("Sec-Fetch-Site"), c.Get(fiber.HeaderOrigin), string(c.Context().Host()), *s.publicURL.Load()) {
+	if httpin.SameOrigin(c, s.PublicURL()) {
 		return nil
 	}
 	return fault.New(fault.CrossOrigin, "This is taken only from pages of the same origin.")
-}
-
-// sameOrigin is true for an Origin that is the public one or the host that the request was sent to.
-func sameOrigin(site, origin, host, publicURL string) bool {
-	switch {
-	case site != "":
-		return site == "same-origin" || site == "none"
-	case origin == "":
-		return true
-	}
-	from, err := url.Parse(origin)
-	if err != nil || from.Host == "" || from.Scheme != "http" && from.Scheme != "https" {
-		return false
-	}
-	if strings.EqualFold(from.Host, host) {
-		return true
-	}
-	public, err := url.Parse(publicURL)
-	return err == nil && strings.EqualFold(from.Host, public.Host) && strings.EqualFold(from.Scheme, public.Scheme)
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -40,11 +42,7 @@ func badLedgerCursor() error {
 	return fault.New(fault.InvalidCursor, "cursor is not one that this list gave.")
 }
 
-const (
-	ledgerPage    = 50
-	ledgerPageMax = 100
-	cursorChars   = 512
-)
+const cursorChars = 512
 
 type ledgerView struct {
 	success
@@ -70,15 +68,15 @@ func (s *Server) ledger(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	q := &event.LedgerQuery{Limit: ledgerPage}
-	err = queryFields(c, func(name string, v value) (err error) {
+	q := &event.LedgerQuery{Limit: defaultPage}
+	err = httpin.QueryFields(c, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "limit":
 			q.Limit, err = pageLimit(name, v)
 		case "cursor":
-			q.Cursor, err = parseLedgerCursor(string(v.text))
+			q.Cursor, err = parseLedgerCursor(string(v.Text))
 		default:
-			err = unknownField(name)
+			err = httpin.UnknownField(name)
 		}
 		return err
 	})
@@ -93,14 +91,6 @@ func (s *Server) ledger(c *fiber.Ctx) error {
 		return unavailable(errQueryAnswer)
 	}
 	return s.json(c, fiber.StatusOK, viewLedger(a.GetLedger()))
-}
-
-func pageLimit(name string, v value) (uint32, error) {
-	n, err := strconv.ParseUint(string(v.text), 10, 32)
-	if err != nil || n < 1 || n > ledgerPageMax {
-		return 0, invalidField(name, "must be a whole number from 1 to 100")
-	}
-	return uint32(n), nil
 }
 
 func parseLedgerCursor(text string) ([]byte, error) {
@@ -189,7 +179,7 @@ func (s *Server) statement(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := noQuery(c); err != nil {
+	if err := httpin.NoQuery(c); err != nil {
 		return err
 	}
 	period := strings.Clone(c.Params("period"))
@@ -211,7 +201,7 @@ func (s *Server) statement(c *fiber.Ctx) error {
 func parsePeriod(text string) (time.Time, error) {
 	start, err := time.Parse("2006-01", text)
 	if err != nil || start.Format("2006-01") != text {
-		return time.Time{}, invalidField("period", "must be a month like 2026-11")
+		return time.Time{}, httpin.InvalidField("period", "must be a month like 2026-11")
 	}
 	return start, nil
 }
@@ -303,7 +293,7 @@ func (s *Server) explain(c *fiber.Ctx) error {
 
 // explainedID is the request that is asked about; 404 for what is no request id.
 func explainedID(c *fiber.Ctx) (event.RequestID, error) {
-	if err := noQuery(c); err != nil {
+	if err := httpin.NoQuery(c); err != nil {
 		return event.RequestID{}, err
 	}
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))

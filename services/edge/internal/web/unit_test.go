@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
@@ -19,82 +21,6 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 )
-
-func TestParseObjectRefusesWhatJSONLeavesToChance(t *testing.T) {
-	for _, tc := range []struct {
-		in   string
-		kind fault.Kind // "": taken
-	}{
-		{`{}`, ""},
-		{" {\"a\" : 1 , \"b\":[true,null,\"x\",{\"c\":[]}]}\r\n", ""},
-		{`{"a":"\ud83d\ude00\/\b\f\n\r\t\u00e9"}`, ""},
-		{`{"a":-0.5e+10}`, ""},
-		{`{"":0}`, ""},
-		{``, fault.Malformed},
-		{`[]`, fault.Malformed},
-		{`null`, fault.Malformed},
-		{`{"a":1}x`, fault.Malformed},
-		{`{"a":1,}`, fault.Malformed},
-		{`{"a":1,"a":2}`, fault.Malformed},
-		{`{"a":1,"\u0061":2}`, fault.Malformed},
-		{`{"a":01}`, fault.Malformed},
-		{`{"a":1.}`, fault.Malformed},
-		{`{"a":+1}`, fault.Malformed},
-		{`{"a":"` + "\x01" + `"}`, fault.Malformed},
-		{`{"a":"\ud83d"}`, fault.Malformed},
-		{`{"a":"\ude00"}`, fault.Malformed},
-		{`{"a":"\ud83dA"}`, fault.Malformed},
-		{`{"a":"\x"}`, fault.Malformed},
-		{`{"a":"\u12"}`, fault.Malformed},
-		{"{\"a\":\"\xff\"}", fault.Malformed},
-		{`{"a":tru}`, fault.Malformed},
-		{`{"a" 1}`, fault.Malformed},
-		{`{a:1}`, fault.Malformed},
-		{`{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, fault.Malformed},
-		{`{"bad":1}`, fault.UnknownField},
-		{`{"bad":1,`, fault.Malformed},
-	} {
-		err := parseObject([]byte(tc.in), func(name string, _ value) error {
-			if name == "bad" {
-				return unknownField(name)
-			}
-			return nil
-		})
-		if err == nil && tc.kind != "" || err != nil && fault.KindOf(err) != tc.kind {
-			t.Errorf("%q: %v, want %q", tc.in, err, tc.kind)
-		}
-	}
-}
-
-func FuzzParseObjectAgreesWithEncodingJSON(f *testing.F) {
-	for _, seed := range []string{
-		`{"a":"b","c":[1,"x",true,null]}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud83d"}`, `{"a":1e5}`, `{"a":{"b":{}}}`, "{\"a\":\"\xff\"}", `{"a":1}{`, `{"\u0061":1,"a":2}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var want map[string]any
-		wantErr := json.Unmarshal(data, &want)
-		got := map[string]any{}
-		err := parseObject(bytes.Clone(data), func(name string, v value) error {
-			if v.kind == kindString {
-				got[name] = string(v.text)
-			}
-			return nil
-		})
-		if err != nil {
-			return // it refuses more: duplicates, surrogates, depth
-		}
-		if wantErr != nil {
-			t.Fatalf("%q was taken; encoding/json: %v", data, wantErr)
-		}
-		for name, v := range got {
-			if v != want[name] {
-				t.Errorf("%q: %q is %q, want %q", data, name, v, want[name])
-			}
-		}
-	})
-}
 
 func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {
 	for _, seed := range []string{"", "plain", "\"\\\n\r\t\x00\x1f\x7f", "ünï\u2028😀", "a\xffb\xc3", "\xf0\x9f\x98"} {
@@ -127,11 +53,11 @@ func TestAStreamThatEndsEarlyIsAnError(t *testing.T) {
 }
 
 func TestLifetimes(t *testing.T) {
-	number := func(s string) value { return value{kind: kindNumber, text: []byte(s)} }
-	text := func(s string) value { return value{kind: kindString, text: []byte(s)} }
-	query := func(s string) value { return value{kind: kindQuery, text: []byte(s)} }
+	number := func(s string) httpin.Value { return httpin.Value{Kind: httpin.Number, Text: []byte(s)} }
+	text := func(s string) httpin.Value { return httpin.Value{Kind: httpin.String, Text: []byte(s)} }
+	query := func(s string) httpin.Value { return httpin.Value{Kind: httpin.Query, Text: []byte(s)} }
 	for _, tc := range []struct {
-		v       value
+		v       httpin.Value
 		longest time.Duration
 		want    time.Duration // -1: refused
 	}{
@@ -166,7 +92,7 @@ func TestLifetimes(t *testing.T) {
 		{text("1H"), maxLifetime, -1},
 		{text(" 1h"), maxLifetime, -1},
 		{text("never"), maxLifetime, 0},
-		{value{kind: kindBool, text: []byte("true")}, maxLifetime, -1},
+		{httpin.Value{Kind: httpin.Bool, Text: []byte("true")}, maxLifetime, -1},
 		{query("3600"), maxLifetime, time.Hour},
 		{query("1h"), maxLifetime, time.Hour},
 		{query("x"), maxLifetime, -1},
@@ -179,7 +105,7 @@ func TestLifetimes(t *testing.T) {
 			got = -1
 		}
 		if got != tc.want {
-			t.Errorf("%q within %v: %v %v, want %v", tc.v.text, tc.longest, got, err, tc.want)
+			t.Errorf("%q within %v: %v %v, want %v", tc.v.Text, tc.longest, got, err, tc.want)
 		}
 	}
 }
@@ -241,120 +167,14 @@ func TestFieldsAreHeldToTheirLimits(t *testing.T) {
 		{"content", `"` + strings.Repeat("é", 32) + `"`, true},
 		{"content", `"` + strings.Repeat("é", 32) + `a"`, false},
 	} {
-		d, rules := &draft{}, &draftRules{now: now, content: bodyLimit{64, "64 bytes"}, update: true}
-		err := parseObject([]byte(`{"`+tc.field+`":`+tc.json+`}`), func(name string, v value) error { return d.set(rules, name, v) })
+		d, rules := &draft{}, &draftRules{now: now, content: httpin.Limit{Bytes: 64, Name: "64 bytes"}, update: true}
+		err := httpin.ParseObject([]byte(`{"`+tc.field+`":`+tc.json+`}`), func(name string, v httpin.Value) error { return d.set(rules, name, v) })
 		if (err == nil) != tc.ok {
 			t.Errorf("%s %.60s: %v", tc.field, tc.json, err)
 		}
 		if kind := fault.KindOf(err); err != nil && kind != fault.InvalidField && kind != fault.TooLarge {
 			t.Errorf("%s %.60s is %s", tc.field, tc.json, kind)
 		}
-	}
-}
-
-func TestClientAddresses(t *testing.T) {
-	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	for _, tc := range []struct {
-		peer      string
-		forwarded []string
-		want      string
-	}{
-		{"203.0.113.9", []string{"1.2.3.4"}, "203.0.113.9"},
-		{"10.0.0.1", nil, "10.0.0.1"},
-		{"10.0.0.1", []string{"1.2.3.4"}, "1.2.3.4"},
-		{"10.0.0.1", []string{"6.6.6.6, 1.2.3.4"}, "1.2.3.4"},
-		{"10.0.0.1", []string{"6.6.6.6, 1.2.3.4, 10.9.9.9"}, "1.2.3.4"},
-		{"10.0.0.1", []string{"6.6.6.6", "1.2.3.4,10.9.9.9"}, "1.2.3.4"},
-		{"10.0.0.1", []string{"10.2.2.2"}, "10.2.2.2"},
-		{"10.0.0.1", []string{"1.2.3.4, nonsense"}, "10.0.0.1"},
-		{"10.0.0.1", []string{"nonsense, 1.2.3.4"}, "1.2.3.4"},
-		{"10.0.0.1", []string{""}, "10.0.0.1"},
-		{"10.0.0.1", []string{"::ffff:1.2.3.4"}, "1.2.3.4"},
-		{"10.0.0.1", []string{"1.2.3.4:5678"}, "1.2.3.4"},
-		{"fd00::1", []string{"[2001:db8::1]:443"}, "2001:db8::1"},
-		{"fd00::1", []string{"[2001:db8::1]"}, "2001:db8::1"},
-	} {
-		if got := clientAddr(netip.MustParseAddr(tc.peer), tc.forwarded, trusted); got != netip.MustParseAddr(tc.want) {
-			t.Errorf("%s %q: %s, want %s", tc.peer, tc.forwarded, got, tc.want)
-		}
-	}
-	if got := clientAddr(netip.MustParseAddr("10.0.0.1"), []string{"1.2.3.4"}, nil); got.String() != "10.0.0.1" {
-		t.Errorf("without trusted proxies: %s", got)
-	}
-}
-
-func TestASourceIsAnAddressOrASixtyFour(t *testing.T) {
-	for in, want := range map[string]string{
-		"1.2.3.4": "1.2.3.4", "::ffff:1.2.3.4": "1.2.3.4", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::",
-	} {
-		if got := sourceOf(netip.MustParseAddr(in)); got.String() != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestRanges(t *testing.T) {
-	for _, tc := range []struct {
-		header             string
-		size               int64
-		offset, length     int64
-		valid, satisfiable bool
-	}{
-		{"bytes=0-0", 10, 0, 1, true, true},
-		{"bytes=0-", 10, 0, 10, true, true},
-		{"bytes=9-", 10, 9, 1, true, true},
-		{"bytes=10-", 10, 0, 0, true, false},
-		{"bytes=5-99", 10, 5, 5, true, true},
-		{"bytes=-3", 10, 7, 3, true, true},
-		{"bytes=-99", 10, 0, 10, true, true},
-		{"bytes=-0", 10, 0, 0, true, false},
-		{"bytes=5-4", 10, 0, 0, false, false},
-		{"bytes=0-1,3-4", 10, 0, 0, false, false},
-		{"lines=0-1", 10, 0, 0, false, false},
-		{"bytes", 10, 0, 0, false, false},
-		{"bytes=-", 10, 0, 0, false, false},
-		{"bytes=a-b", 10, 0, 0, false, false},
-		{"bytes=0-99999999999999999999", 10, 0, 10, true, true},
-		{"BYTES=1-2", 10, 1, 2, true, true},
-		{"bytes=0-", 0, 0, 0, true, false},
-	} {
-		part, valid, satisfiable := parseRange(tc.header, tc.size)
-		if valid != tc.valid || satisfiable != tc.satisfiable || satisfiable && (part.offset != tc.offset || part.length != tc.length) {
-			t.Errorf("%s of %d: %+v %v %v", tc.header, tc.size, part, valid, satisfiable)
-		}
-	}
-}
-
-func TestEntityTags(t *testing.T) {
-	for _, tc := range []struct {
-		in    string
-		valid bool
-		match []uint64
-	}{
-		{`"3"`, true, []uint64{3}},
-		{`"3" , "4"`, true, []uint64{3, 4}},
-		{`W/"3"`, true, []uint64{0}},
-		{`"abc"`, true, []uint64{0}},
-		{`"03"`, true, []uint64{0}},
-		{`"0"`, true, []uint64{0}},
-		{`""`, true, []uint64{0}},
-		{`3`, false, nil},
-		{`"3`, false, nil},
-		{`"3" "4"`, false, nil},
-		{`"3",`, false, nil},
-		{``, false, nil},
-		{`w/"3"`, false, nil},
-		{`"a b"`, false, nil},
-	} {
-		tags, ok := splitETags(tc.in)
-		if ok != tc.valid {
-			t.Errorf("%s: %v", tc.in, ok)
-		} else if got := (etags{sent: true, tags: tags}).versions(); ok && fmt.Sprint(got) != fmt.Sprint(tc.match) {
-			t.Errorf("%s: %v, want %v", tc.in, got, tc.match)
-		}
-	}
-	if got := (etags{}).versions(); got != nil {
-		t.Errorf("without a header: %v", got)
 	}
 }
 
@@ -416,44 +236,6 @@ func TestFailuresAreCountedForARollingMinute(t *testing.T) {
 	}
 	if len(f.sources) != failureSources || f.recent.Len() != failureSources {
 		t.Errorf("%d sources, %d in order", len(f.sources), f.recent.Len())
-	}
-}
-
-func TestHeadersEndWhereTheyEnd(t *testing.T) {
-	for _, tc := range []struct {
-		in, rest string
-		done     bool
-	}{
-		{"GET / HTTP/1.1\r\nA: b\r\n\r\nbody", "body", true},
-		{"GET / HTTP/1.1\nA: b\n\nbody", "body", true},
-		{"\r\n\r\nGET / HTTP/1.1\r\n\r\nbody\r\n", "body\r\n", true},
-		{"GET / HTTP/1.1\r\nA: \r\n\r\n\r\n", "\r\n", true},
-		{"GET / HTTP/1.1\r\nA: b\r\n", "", false},
-		{"GET / HTTP/1.1\r\n\r\r\n", "", false},
-	} {
-		for step := 1; step <= len(tc.in); step++ {
-			var h headerScan
-			taken := 0
-			for taken < len(tc.in) && !h.done {
-				taken += h.take([]byte(tc.in[taken:min(taken+step, len(tc.in))]))
-			}
-			if tc.in[taken:] != tc.rest || h.done != tc.done {
-				t.Errorf("%q by %d: left %q, done %v", tc.in, step, tc.in[taken:], h.done)
-			}
-		}
-	}
-}
-
-func TestContentDispositions(t *testing.T) {
-	for name, want := range map[string]string{
-		"a b.txt": `attachment; filename="a b.txt"`,
-		"a\"b":    `attachment; filename="a_b"; filename*=UTF-8''a%22b`,
-		"ü.txt":   `attachment; filename="_.txt"; filename*=UTF-8''%C3%BC.txt`,
-		"50%.txt": `attachment; filename="50_.txt"; filename*=UTF-8''50%25.txt`,
-	} {
-		if got := contentDisposition(name); got != want {
-			t.Errorf("%q: %s, want %s", name, got, want)
-		}
 	}
 }
 

@@ -1,6 +1,10 @@
 package web
 
 import (
+	"slices"
+
+	"quire.dev/services/edge/internal/httpin"
+
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -35,7 +39,7 @@ const (
 )
 
 func fileTooLarge() error {
-	return fault.New(fault.TooLarge, "A file must be at most 50 MB (%d bytes).", maxFileBytes)
+	return httpin.TooLarge("A file must be at most 50 MB (%d bytes).", maxFileBytes)
 }
 
 // upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
@@ -47,7 +51,7 @@ type upload struct {
 
 	form *multipart.Reader // nil: the body is the file
 	part *multipart.Part   // the file's
-	body *body
+	body *httpin.Body
 
 	name       string
 	named      bool // by a field, not by the part's file name
@@ -71,7 +75,7 @@ func (s *Server) uploadFile(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	u := &upload{s: s, c: c, who: who, id: s.newItemID(idem), body: connOf(c).body, visibility: event.Unlisted, sum: sha256.New()}
+	u := &upload{s: s, c: c, who: who, id: s.newItemID(idem), body: httpin.BodyOf(c), visibility: event.Unlisted, sum: sha256.New()}
 	if err := u.open(); err != nil {
 		return err
 	}
@@ -118,23 +122,23 @@ func appendFileFacts(b []byte, doc *event.Document) []byte {
 // open checks all that can be known before the file's first byte.
 func (u *upload) open() error {
 	if u.body == nil {
-		return invalidField("file", "must not be empty")
+		return httpin.InvalidField("file", "must not be empty")
 	}
-	if err := requirePlain(u.c); err != nil {
+	if err := httpin.RequireIdentity(u.c); err != nil {
 		return err
 	}
-	media, _, params := mediaType(u.c)
+	media, _, params := httpin.MediaType(u.c)
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])
 	}
-	if u.body.length > maxFileBytes {
+	if u.body.Length() > maxFileBytes {
 		return fileTooLarge()
 	}
-	if err := queryFields(u.c, u.set); err != nil {
+	if err := httpin.QueryFields(u.c, u.set); err != nil {
 		return err
 	}
 	if u.name == "" {
-		return invalidField("name", "is required: the file's name as ?name=")
+		return httpin.InvalidField("name", "is required: the file's name as ?name=")
 	}
 	if media != "application/x-www-form-urlencoded" { // curl's, where nothing was said
 		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
@@ -144,12 +148,12 @@ func (u *upload) open() error {
 
 func (u *upload) openForm(boundary string) error {
 	if boundary == "" || len(boundary) > 70 {
-		return malformed("The multipart body has no valid boundary.")
+		return httpin.Malformed("The multipart body has no valid boundary.")
 	}
-	if u.body.length > maxFileBytes+multipartOverhead {
+	if u.body.Length() > maxFileBytes+multipartOverhead {
 		return fileTooLarge()
 	}
-	if err := noQuery(u.c); err != nil {
+	if err := httpin.NoQuery(u.c); err != nil {
 		return err
 	}
 	u.form = multipart.NewReader(u.body, boundary)
@@ -157,7 +161,7 @@ func (u *upload) openForm(boundary string) error {
 		return err
 	}
 	if u.part == nil {
-		return invalidField("file", "is required")
+		return httpin.InvalidField("file", "is required")
 	}
 	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
 	if !u.named {
@@ -180,8 +184,8 @@ func (u *upload) nextFile() error {
 		}
 		name := part.FormName()
 		if name == "file" {
-			if isOneOf(name, u.seen) {
-				return invalidField(name, "must be one part")
+			if slices.Contains(u.seen, name) {
+				return httpin.InvalidField(name, "must be one part")
 			}
 			u.seen = append(u.seen, name)
 			u.part = part
@@ -191,12 +195,12 @@ func (u *upload) nextFile() error {
 			return err
 		}
 	}
-	return malformed("The multipart body has too many parts.")
+	return httpin.Malformed("The multipart body has too many parts.")
 }
 
 func (u *upload) field(name string, part *multipart.Part) error {
-	if isOneOf(name, u.seen) {
-		return invalidField(name, "must be given once")
+	if slices.Contains(u.seen, name) {
+		return httpin.InvalidField(name, "must be given once")
 	}
 	u.seen = append(u.seen, name)
 	text, err := io.ReadAll(io.LimitReader(part, partFieldBytes+1))
@@ -204,25 +208,24 @@ func (u *upload) field(name string, part *multipart.Part) error {
 		return formFailure(err)
 	}
 	if len(text) > partFieldBytes || !utf8.Valid(text) {
-		return invalidField(name, "must be short text in UTF-8")
+		return httpin.InvalidField(name, "must be short text in UTF-8")
 	}
-	return u.set(name, value{kind: kindQuery, text: text})
+	return u.set(name, httpin.Value{Kind: httpin.Query, Text: text})
 }
 
 // formFailure is what a failure to read the form means: the body's own, or that it is no form.
 func formFailure(err error) error {
-	var e *fault.Error
-	if errors.As(err, &e) {
-		return e
+	if fault.KindOf(err) != fault.Internal {
+		return err
 	}
-	return malformed("The multipart body is not valid.")
+	return httpin.Malformed("The multipart body is not valid.")
 }
 
-func (u *upload) set(name string, v value) (err error) {
+func (u *upload) set(name string, v httpin.Value) (err error) {
 	switch name {
 	case "name":
 		u.named = true
-		return u.setName(string(v.text))
+		return u.setName(string(v.Text))
 	case "visibility":
 		u.visibility, err = visibilityField(name, v, false)
 		return err
@@ -230,15 +233,15 @@ func (u *upload) set(name string, v value) (err error) {
 		u.lifetime, err = lifetimeField(name, v, maxLifetime)
 		return err
 	}
-	return unknownField(name)
+	return httpin.UnknownField(name)
 }
 
 func (u *upload) setName(name string) error {
 	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." || !utf8.ValidString(name) {
-		return invalidField("name", "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be . or ..")
+		return httpin.InvalidField("name", "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be . or ..")
 	}
-	if hasControl(name) || strings.ContainsAny(name, `/\`) {
-		return invalidField("name", "must not contain / or \\ or control characters")
+	if httpin.HasControl(name) || strings.ContainsAny(name, `/\`) {
+		return httpin.InvalidField("name", "must not contain / or \\ or control characters")
 	}
 	u.name = name
 	return nil
@@ -282,7 +285,7 @@ func (u *upload) finish() error {
 		}
 	}
 	if u.size == 0 {
-		return invalidField("file", "must not be empty")
+		return httpin.InvalidField("file", "must not be empty")
 	}
 	return nil
 }
@@ -299,18 +302,17 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 		u.contentType = http.DetectContentType(first)
 	}
 	if n == 0 {
-		return invalidField("file", "must not be empty")
+		return httpin.InvalidField("file", "must not be empty")
 	}
 	size := int64(-1)
 	if u.form == nil {
-		size = u.body.length
+		size = u.body.Length()
 	}
 	key := u.s.blobKey(event.File, u.id)
 	u.blob = key // from here on there may be something to delete
 	if _, err := u.s.blobs.Put(ctx, key, io.MultiReader(bytes.NewReader(first), u), size); err != nil {
-		var e *fault.Error
-		if errors.As(err, &e) {
-			return e
+		if fault.KindOf(err) != fault.Internal {
+			return err // of the body
 		}
 		return unavailable(fmt.Errorf("store file: %w", err))
 	}

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"quire.dev/services/edge/internal/httpin"
+
 	"fmt"
 
 	"github.com/gofiber/fiber/v2"
@@ -132,7 +134,7 @@ func (s *Server) ownUsage(c *fiber.Ctx) (*event.UsageAnswer, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if err := noQuery(c); err != nil {
+	if err := httpin.NoQuery(c); err != nil {
 		return nil, "", err
 	}
 	u, err := s.usage(c, who.account, who.keyed())

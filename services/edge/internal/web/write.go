@@ -81,9 +81,6 @@ func (s *Server) kept(c *fiber.Ctx, w *writing) (*written, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Unavailable {
-		return nil, unavailable(errReadModel)
-	}
 	if a.Status != event.OutcomeStatus_OK || a.Outcome == nil {
 		return nil, nil
 	}
@@ -246,7 +243,7 @@ func outcomeError(status event.OutcomeStatus) error {
 	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_ID_TAKEN:
 		return unavailable(errors.New(status.String()))
 	}
-	return fault.New(fault.Internal, internalMessage).Because(errUnknownOutcome)
+	return errUnknownOutcome
 }
 
 func invalidManageToken() error {

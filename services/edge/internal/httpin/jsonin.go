@@ -1,46 +1,47 @@
-package web
+// This parser stays until the toolchain has encoding/json/jsontext without GOEXPERIMENT; Go 1.26 has not.
+
+package httpin
 
 import (
 	"errors"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"quire.dev/services/edge/internal/fault"
 )
 
-// kind is what sort of value a field holds.
-type kind uint8
+// Kind is the kind of a field's value.
+type Kind uint8
 
+// The kinds of JSON, and Query: the text of a query parameter, which a field reads as the kind that it wants.
 const (
-	kindNull kind = iota
-	kindString
-	kindNumber
-	kindBool
-	kindArray
-	kindObject
-	kindQuery // text of a query parameter: read as whatever the field wants
+	Null Kind = iota
+	String
+	Number
+	Bool
+	Array
+	Object
+	Query
 )
 
-// value is the value of a field. Its bytes are part of the request's body.
-type value struct {
-	kind  kind
-	text  []byte  // of a string, decoded; of a number, as written; of a bool, true or false
-	items []value // of an array
+// Value is the value of a field. Its bytes are part of the request's body.
+type Value struct {
+	Kind  Kind
+	Text  []byte  // a string, decoded; a number, as written; true or false
+	Items []Value // of an array
 }
 
 const (
 	maxJSONDepth  = 16
-	maxJSONFields = 64 // no request has so many; more are not looked at
+	maxJSONFields = 64 // of an object, or parameters of a query
 	maxJSONItems  = 1024
 )
 
-// parseObject reads data as one JSON object and calls field for each of its members. What JSON
-// leaves to chance is refused as fault.Malformed: a name that comes twice, text that is not UTF-8,
-// half a surrogate pair, anything after the object. Strings are decoded in place: data is not what
-// it was afterwards.
-func parseObject(data []byte, field func(name string, v value) error) error {
+// ParseObject reads data as one JSON object and calls field for each member. It refuses as malformed what parsers
+// disagree about: a name that comes twice, text that is not UTF-8, half a surrogate pair, anything after the object.
+// It decodes strings in place, and so changes data. An error of field is returned unless a later byte is malformed.
+func ParseObject(data []byte, field func(name string, v Value) error) error {
 	if !utf8.Valid(data) {
-		return malformed("The body is not valid UTF-8.")
+		return Malformed("The body is not valid UTF-8.")
 	}
 	p := &parser{data: data}
 	err, fieldErr := p.object(field)
@@ -54,13 +55,9 @@ func parseObject(data []byte, field func(name string, v value) error) error {
 	case errors.Is(err, errTooMany) && fieldErr != nil:
 		return fieldErr
 	case err != nil:
-		return malformed("The body is not a valid JSON object: %v (at byte %d).", err, p.at)
+		return Malformed("The body is not a valid JSON object: %v (at byte %d).", err, p.at)
 	}
 	return fieldErr
-}
-
-func malformed(format string, args ...any) error {
-	return fault.New(fault.Malformed, format, args...)
 }
 
 var (
@@ -106,9 +103,8 @@ func (p *parser) take(c byte) bool {
 	return false
 }
 
-// object reads the members. The first error of field is returned apart: a syntax error behind it
-// matters more.
-func (p *parser) object(field func(string, value) error) (err, fieldErr error) {
+// object reads the members. It returns the first error of field apart, since a syntax error after it goes first.
+func (p *parser) object(field func(string, Value) error) (err, fieldErr error) {
 	p.space()
 	if !p.take('{') {
 		return errNotObject, nil
@@ -124,10 +120,8 @@ func (p *parser) object(field func(string, value) error) (err, fieldErr error) {
 		if err != nil {
 			return err, fieldErr
 		}
-		for _, n := range names {
-			if n == name {
-				return errDuplicate, fieldErr
-			}
+		if slices.Contains(names, name) {
+			return errDuplicate, fieldErr
 		}
 		if names = append(names, name); len(names) > maxJSONFields {
 			return errTooMany, fieldErr
@@ -146,28 +140,28 @@ func (p *parser) object(field func(string, value) error) (err, fieldErr error) {
 	}
 }
 
-func (p *parser) member() (string, value, error) {
+func (p *parser) member() (string, Value, error) {
 	p.space()
 	name, err := p.str()
 	if err != nil {
-		return "", value{}, err
+		return "", Value{}, err
 	}
 	p.space()
 	if !p.take(':') {
-		return "", value{}, errSyntax
+		return "", Value{}, errSyntax
 	}
 	v, err := p.value()
 	return string(name), v, err
 }
 
-func (p *parser) value() (value, error) {
+func (p *parser) value() (Value, error) {
 	p.space()
 	switch c := p.peek(); {
 	case c == '"':
 		text, err := p.str()
-		return value{kind: kindString, text: text}, err
+		return Value{Kind: String, Text: text}, err
 	case c == '{':
-		return value{kind: kindObject}, p.nestedObject()
+		return Value{Kind: Object}, p.nestedObject()
 	case c == '[':
 		return p.array()
 	case c == '-' || c >= '0' && c <= '9':
@@ -175,18 +169,18 @@ func (p *parser) value() (value, error) {
 	}
 	for _, w := range [...]struct {
 		text string
-		kind kind
-	}{{"true", kindBool}, {"false", kindBool}, {"null", kindNull}} {
+		kind Kind
+	}{{"true", Bool}, {"false", Bool}, {"null", Null}} {
 		if end := p.at + len(w.text); end <= len(p.data) && string(p.data[p.at:end]) == w.text {
-			v := value{kind: w.kind, text: p.data[p.at:end]}
+			v := Value{Kind: w.kind, Text: p.data[p.at:end]}
 			p.at = end
 			return v, nil
 		}
 	}
-	return value{}, errSyntax
+	return Value{}, errSyntax
 }
 
-// nestedObject checks an object that no field wants.
+// nestedObject checks the syntax of an object within the object: no field takes one.
 func (p *parser) nestedObject() error {
 	if p.depth++; p.depth > maxJSONDepth {
 		return errDepth
@@ -213,12 +207,12 @@ func (p *parser) nestedObject() error {
 	}
 }
 
-func (p *parser) array() (value, error) {
+func (p *parser) array() (Value, error) {
 	if p.depth++; p.depth > maxJSONDepth {
-		return value{}, errDepth
+		return Value{}, errDepth
 	}
 	p.at++
-	out := value{kind: kindArray}
+	out := Value{Kind: Array}
 	p.space()
 	if p.take(']') {
 		p.depth--
@@ -227,10 +221,10 @@ func (p *parser) array() (value, error) {
 	for {
 		v, err := p.value()
 		if err != nil {
-			return value{}, err
+			return Value{}, err
 		}
-		if out.items = append(out.items, v); len(out.items) > maxJSONItems {
-			return value{}, errTooMany
+		if out.Items = append(out.Items, v); len(out.Items) > maxJSONItems {
+			return Value{}, errTooMany
 		}
 		p.space()
 		switch {
@@ -239,7 +233,7 @@ func (p *parser) array() (value, error) {
 			p.depth--
 			return out, nil
 		default:
-			return value{}, errSyntax
+			return Value{}, errSyntax
 		}
 	}
 }
@@ -252,28 +246,28 @@ func (p *parser) digits() int {
 	return p.at - from
 }
 
-func (p *parser) number() (value, error) {
+func (p *parser) number() (Value, error) {
 	from := p.at
 	p.take('-')
 	leadingZero := p.peek() == '0'
 	if n := p.digits(); n == 0 || leadingZero && n > 1 {
-		return value{}, errSyntax
+		return Value{}, errSyntax
 	}
 	if p.take('.') && p.digits() == 0 {
-		return value{}, errSyntax
+		return Value{}, errSyntax
 	}
 	if p.take('e') || p.take('E') {
 		if !p.take('+') {
 			p.take('-')
 		}
 		if p.digits() == 0 {
-			return value{}, errSyntax
+			return Value{}, errSyntax
 		}
 	}
-	return value{kind: kindNumber, text: p.data[from:p.at]}, nil
+	return Value{Kind: Number, Text: p.data[from:p.at]}, nil
 }
 
-// str reads a string and decodes it where it stands: what is decoded is never longer.
+// str reads a string and decodes it in place, since decoded text is never longer.
 func (p *parser) str() ([]byte, error) {
 	if !p.take('"') {
 		return nil, errSyntax

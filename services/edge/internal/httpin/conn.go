@@ -1,4 +1,4 @@
-package web
+package httpin
 
 import (
 	"bytes"
@@ -6,64 +6,56 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"quire.dev/pkg/event"
 )
 
-// How long a connection may take. The server's own time-outs stay off: it would set a deadline on
-// every request, and knows one only for a request as a whole.
 const (
-	idleTimeout     = 75 * time.Second // between two requests, and before the first
-	headerTimeout   = 10 * time.Second // from a request's first byte to the end of its header
-	bodyTimeout     = 15 * time.Second // a body may take so long, and longer by minBodyRate
 	minBodyRate     = 16 << 10         // bytes a second that a body must make on the average
 	writeStall      = 30 * time.Second // for each writeChunk of an answer
 	writeChunk      = 128 << 10
-	lingerTimeout   = 15 * time.Second // reads on so long after an answer that came before the body's end
+	lingerTimeout   = 15 * time.Second // for reading on after an answer that came before the end of the body
 	lingerBytes     = 256 << 20
 	connBufferBytes = 4 << 10
 )
 
-// conn is a client's connection. It hands the server one request header at a time and never a byte
-// of what follows it, so that the server can give its buffers back while a request runs and while
-// the connection is idle; the body is read through conn.body by the handler that wants it.
+// conn is a client's connection. It gives fasthttp one request header at a time, and never a byte of what follows, so
+// that fasthttp can release its buffers while a request runs and while the connection is idle. A handler reads the body
+// through conn.body. The deadlines are set here: fasthttp would set one on every request, and only for header and body
+// together.
 //
-// One goroutine reads. Close may be called by another.
+// One goroutine reads. Another may call Close.
 type conn struct {
 	net.Conn
 	raw    syscall.RawConn
 	owner  *listener
 	peer   netip.Addr
-	source netip.Addr // peer as it is counted: see sourceOf
+	source netip.Addr // of peer: see sourceOf
 
-	handled bool // a handler has had the request of the header that ended
+	handled bool // a handler has run for the header that was given out last
 
-	buffer *[]byte // from bufferPool; nil while nothing is buffered
-	r, w   int     // what of buffer is unread
+	buffer *[]byte // nil while nothing is buffered
+	r, w   int     // buffer[r:w] is unread
 	header headerScan
 
 	readDeadline  time.Time
 	writeDeadline time.Time
-	headerTimed   bool // readDeadline is the running header's
+	headerTimed   bool // readDeadline is that of the header being read
 	readFunc      func(fd uintptr) bool
 	readErr       error
 
-	body    *body // of the running request; nil without one
+	body    *Body // of the running request; nil where it has none
 	current requestState
 	linger  atomic.Bool
 	closed  atomic.Bool
-	idle    atomic.Bool // waits for a request's first byte
+	idle    atomic.Bool // waits for the first byte of a request
 }
 
-// requestState is what the handlers of the running request share.
+// requestState belongs to the running request.
 type requestState struct {
-	id       event.RequestID
-	started  time.Time
-	reserved int64 // of the byte budget, given back when the handler returns
+	id       string
+	reserved int64 // bytes of the budget, given back when the handler returns
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
@@ -80,8 +72,7 @@ func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
 	return out, nil
 }
 
-// Read gives the server the next bytes of a request header, at most up to its end. A Read after a
-// header's end asks for the next request's.
+// Read gives fasthttp the next bytes of a request header, up to its end. The Read after that asks for the next request.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.header.done {
 		if !c.handled {
@@ -120,7 +111,7 @@ func (c *conn) readBody(p []byte, deadline time.Time) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// unread puts back what a reader of the body took beyond its end.
+// unread puts back what the reader of a body took from behind its end.
 func (c *conn) unread(p []byte) {
 	if len(p) == 0 {
 		return
@@ -140,13 +131,13 @@ func (c *conn) buffered() []byte {
 func (c *conn) consume(n int) {
 	c.r += n
 	if c.r == c.w && c.buffer != nil {
-		putBuffer(c.buffer)
+		c.owner.putBuffer(c.buffer)
 		c.buffer, c.r, c.w = nil, 0, 0
 	}
 }
 
-// setHeaderDeadline gives an idle connection idleTimeout, moved only now and then, and a header
-// that has begun headerTimeout as a whole.
+// setHeaderDeadline gives a header that has begun Config.HeaderTimeout as a whole, and an idle connection at least half
+// of Config.IdleTimeout: its deadline is moved only now and then, since each move costs a call to the poller.
 func (c *conn) setHeaderDeadline() error {
 	now := time.Now()
 	if c.header.begun {
@@ -154,12 +145,13 @@ func (c *conn) setHeaderDeadline() error {
 			return nil
 		}
 		c.headerTimed = true
-		return c.setReadDeadline(now.Add(c.owner.headerTimeout))
+		return c.setReadDeadline(now.Add(c.owner.cfg.HeaderTimeout))
 	}
-	if left := c.readDeadline.Sub(now); left > c.owner.idleTimeout/2 && left <= c.owner.idleTimeout {
+	idle := c.owner.cfg.IdleTimeout
+	if left := c.readDeadline.Sub(now); left > idle/2 && left <= idle {
 		return nil
 	}
-	return c.setReadDeadline(now.Add(c.owner.idleTimeout))
+	return c.setReadDeadline(now.Add(idle))
 }
 
 func (c *conn) setReadDeadline(t time.Time) error {
@@ -167,7 +159,7 @@ func (c *conn) setReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// awaitHeader is fill, which a stop cuts short where no request has begun.
+// awaitHeader is fill; a stop ends it where no request has begun.
 func (c *conn) awaitHeader() error {
 	if c.header.begun {
 		return c.fill()
@@ -180,7 +172,7 @@ func (c *conn) awaitHeader() error {
 	return c.fill()
 }
 
-// fill waits for bytes and takes a buffer only once there are some.
+// fill waits for bytes, and takes a buffer only once there are some.
 func (c *conn) fill() error {
 	c.readErr = nil
 	if err := c.raw.Read(c.readFunc); err != nil {
@@ -189,23 +181,23 @@ func (c *conn) fill() error {
 	return c.readErr
 }
 
-// readReady is called when the socket may be readable; false has it called again when it is.
+// readReady is called when the socket may be readable. It returns false to be called again once it is.
 func (c *conn) readReady(fd uintptr) bool {
-	b := takeBuffer()
+	b := c.owner.takeBuffer()
 	for {
 		n, err := syscall.Read(int(fd), *b)
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case err == syscall.EAGAIN:
-			putBuffer(b)
+			c.owner.putBuffer(b)
 			return false
 		case err != nil:
-			putBuffer(b)
+			c.owner.putBuffer(b)
 			c.readErr = &net.OpError{Op: "read", Net: "tcp", Err: err}
 			return true
 		case n == 0:
-			putBuffer(b)
+			c.owner.putBuffer(b)
 			c.readErr = io.EOF
 			return true
 		}
@@ -233,51 +225,31 @@ func (c *conn) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Close closes the connection. After an answer that came before the request's body was read it
-// first tells the client that nothing more follows and reads on for a while: closing with unread
-// bytes would reset the connection, and the client might lose the answer.
+// Close closes the connection. Where the answer came before the end of the request's body, it first closes the sending
+// half and reads on for a while: closing with unread bytes would reset the connection, and the client might never see
+// the answer.
 func (c *conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return nil
 	}
 	defer c.owner.release(c)
 	if c.linger.Load() {
-		lingerOn(c.Conn)
+		c.owner.linger(c.Conn, time.Now().Add(lingerTimeout), lingerBytes)
 	}
 	return c.Conn.Close()
 }
 
-func lingerOn(c net.Conn) {
-	half, ok := c.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	if err := c.SetReadDeadline(time.Now().Add(lingerTimeout)); err != nil {
-		return
-	}
-	b := takeBuffer()
-	defer putBuffer(b)
-	for total := 0; total < lingerBytes; {
-		n, err := c.Read(*b)
-		total += n
-		if err != nil {
-			return
-		}
-	}
-}
+// errHeader ends a connection whose header fasthttp could not read to its end. fasthttp would wait for more of it.
+var errHeader = errors.New("a header line has no colon, or continues the line before it")
 
-// errHeader is what the server gets that asks for more of a header that has ended: it could not read
-// a line of it, and would wait for the rest.
-var errHeader = errors.New("a header line has no colon, or goes on from the one before")
-
-// headerScan finds where a request header ends: at the first empty line after a line that is not.
-// It reads lines as the server does, which ends them at LF and ignores a CR before it.
+// headerScan finds the end of a request header: the first empty line after a line that is not empty. It ends lines as
+// fasthttp does, at LF with or without a CR before it.
 type headerScan struct {
 	begun    bool // a byte has come
 	seenLine bool // a line that is not empty has ended
 	lineLen  int
 	onlyCR   bool
-	folded   bool // a line goes on from the one before: nothing from there on is taken
+	folded   bool // a line continues the one before: nothing is taken from there on
 	done     bool
 }
 
@@ -286,7 +258,7 @@ func (h *headerScan) take(p []byte) int {
 	h.begun = h.begun || len(p) > 0
 	for at := 0; at < len(p); {
 		if h.lineLen == 0 && h.seenLine && (p[at] == ' ' || p[at] == '\t') {
-			h.folded = true // the server would lose count of what it has read (RFC 9112, 5.2 has it refused)
+			h.folded = true // RFC 9112, 5.2 refuses it, and fasthttp would lose count of the bytes that it read
 			return at
 		}
 		i := bytes.IndexByte(p[at:], '\n')
@@ -312,17 +284,4 @@ func (h *headerScan) addToLine(p []byte) {
 		h.onlyCR = p[0] == '\r'
 	}
 	h.lineLen += len(p)
-}
-
-// bufferPool holds the buffers of connections that have bytes waiting. It is the one package
-// variable here: a cache, of no consequence to what is computed.
-var bufferPool = sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }}
-
-func takeBuffer() *[]byte { return bufferPool.Get().(*[]byte) }
-
-func putBuffer(b *[]byte) {
-	if cap(*b) == connBufferBytes {
-		*b = (*b)[:connBufferBytes]
-		bufferPool.Put(b)
-	}
 }

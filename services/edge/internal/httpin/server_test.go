@@ -1,4 +1,4 @@
-package web
+package httpin
 
 import (
 	"bufio"
@@ -8,33 +8,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-
-	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/journal/journaltest"
-	"quire.dev/services/edge/internal/bus"
+	"github.com/valyala/fasthttp"
 )
 
 // startServer serves the routes that setup adds and returns the address.
-func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string) {
+func startServer(t *testing.T, cfg Config, setup func(*Server)) string {
 	t.Helper()
-	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1, Clock: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := New(cfg, Deps{Bus: b, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
+	cfg.NewRequestID = func() string { return "the id" }
+	cfg.Fail = failAsJSON
+	s := New(cfg)
 	setup(s)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,17 +40,34 @@ func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return s, ln.Addr().String()
+	return ln.Addr().String()
+}
+
+func noRoutes(*Server) {}
+
+func failAsJSON(ctx *fasthttp.RequestCtx, _ string, err error) {
+	e := &Error{Status: 500, Code: CodeInternal, Message: err.Error()}
+	errors.As(err, &e)
+	ctx.SetStatusCode(e.Status)
+	ctx.SetContentType(fiber.MIMEApplicationJSON)
+	if e.RetryAfter > 0 {
+		ctx.Response.Header.Set(fiber.HeaderRetryAfter, fmt.Sprint(e.RetryAfter))
+	}
+	body, err := json.Marshal(map[string]string{"code": e.Code, "reason": e.Message})
+	if err != nil {
+		panic(err)
+	}
+	ctx.SetBody(body)
 }
 
 // echo answers with the body it read.
-func echo(s *Server, limit bodyLimit) fiber.Handler {
+func echo(s *Server, limit Limit) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		b, err := s.readBody(c, limit)
+		b, err := s.ReadBody(c, limit)
 		if err != nil {
 			return err
 		}
-		return s.json(c, 200, map[string]any{"success": true, "size": len(b), "body": string(b[:min(len(b), 100)])})
+		return c.JSON(map[string]any{"size": len(b), "body": string(b[:min(len(b), 100)])})
 	}
 }
 
@@ -97,11 +105,11 @@ func exchange(t *testing.T, addr, raw string, n int) []rawAnswer {
 	return out
 }
 
-func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.route("GET", "/there", echo(s, bodyLimit{10, "10 bytes"}))
-		s.route("POST", "/there", echo(s, bodyLimit{10, "10 bytes"}))
-		s.route("GET", "/panic", func(*fiber.Ctx) error { panic("on purpose") })
+func TestEveryFailureIsAnsweredByFailWithARequestID(t *testing.T) {
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("GET", "/there", echo(s, Limit{10, "10 bytes"}))
+		s.Handle("POST", "/there", echo(s, Limit{10, "10 bytes"}))
+		s.Handle("GET", "/panic", func(*fiber.Ctx) error { panic("on purpose") })
 	})
 	for _, tc := range []struct {
 		name, raw, code string
@@ -124,21 +132,17 @@ func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := exchange(t, addr, tc.raw, 1)[0]
-			var body struct {
-				Success *bool
-				Reason  string
-				Code    string
-			}
+			var body struct{ Reason, Code string }
 			if err := json.Unmarshal([]byte(a.body), &body); err != nil {
 				t.Fatalf("%q: %v", a.body, err)
 			}
-			if a.status != tc.status || body.Code != tc.code || body.Reason == "" || body.Success == nil || *body.Success {
+			if a.status != tc.status || body.Code != tc.code || body.Reason == "" {
 				t.Errorf("got %d %s", a.status, a.body)
 			}
 			if got := a.header.Get("Allow"); got != tc.allow {
 				t.Errorf("Allow %q, want %q", got, tc.allow)
 			}
-			if len(a.header.Get("X-Request-Id")) != 36 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+			if a.header.Get("X-Request-Id") != "the id" || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
 				t.Errorf("headers %v", a.header)
 			}
 		})
@@ -148,8 +152,8 @@ func TestEveryFailureOfTheServerIsJSONWithARequestID(t *testing.T) {
 // TestABodyThatEndsEarlyIsNotTakenForWhole: a client that closes its half of the connection in the
 // middle of a body must not have the first part of it stored.
 func TestABodyThatEndsEarlyIsNotTakenForWhole(t *testing.T) {
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.route("POST", "/there", echo(s, bodyLimit{1 << 20, "1 MiB"}))
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("POST", "/there", echo(s, Limit{1 << 20, "1 MiB"}))
 	})
 	for _, length := range []int{6, 200_000} {
 		c, err := net.Dial("tcp", addr)
@@ -181,14 +185,14 @@ func TestABodyThatEndsEarlyIsNotTakenForWhole(t *testing.T) {
 }
 
 func TestRequestsFollowEachOtherOnOneConnection(t *testing.T) {
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.route("POST", "/echo", echo(s, bodyLimit{1 << 20, "1 MiB"}))
-		s.route("POST", "/ignore", func(c *fiber.Ctx) error { return s.json(c, 200, map[string]any{"success": true}) })
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"}))
+		s.Handle("POST", "/ignore", func(c *fiber.Ctx) error { return c.JSON(map[string]any{"success": true}) })
 	})
 	raw := "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nfirst" +
 		"\r\n\r\nPOST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nsec\r\n3\r\nond\r\n0\r\nX-Trailer: 1\r\n\r\n" +
 		"POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nskip" +
-		"POST /echo HTTP/1.1\nHost: a\nX-Quire-Body: 100\nContent-Length: 0\n\n" +
+		"POST /echo HTTP/1.1\nHost: a\nX-Hidden-Body: 100\nContent-Length: 0\n\n" +
 		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlast"
 	answers := exchange(t, addr, raw, 5)
 	for i, want := range []string{`"first"`, `"second"`, `"success"`, `"body":""`, `"last"`} {
@@ -199,8 +203,8 @@ func TestRequestsFollowEachOtherOnOneConnection(t *testing.T) {
 }
 
 func TestExpectContinueIsAnsweredOnlyWhenTheBodyIsWanted(t *testing.T) {
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.route("POST", "/echo", echo(s, bodyLimit{10, "10 bytes"}))
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("POST", "/echo", echo(s, Limit{10, "10 bytes"}))
 	})
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -227,8 +231,8 @@ func TestExpectContinueIsAnsweredOnlyWhenTheBodyIsWanted(t *testing.T) {
 }
 
 func TestAClientThatIsStillSendingCanReadThe413(t *testing.T) {
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.route("POST", "/echo", echo(s, bodyLimit{1 << 10, "1 KiB"}))
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KiB"}))
 	})
 	for _, length := range []int64{40 << 20, -1} {
 		body := io.Reader(bytes.NewReader(make([]byte, 40<<20)))
@@ -248,7 +252,7 @@ func TestAClientThatIsStillSendingCanReadThe413(t *testing.T) {
 }
 
 func TestConnectionsBeyondTheBoundAreToldSo(t *testing.T) {
-	_, addr := startServer(t, Config{MaxConns: 2}, func(*Server) {})
+	addr := startServer(t, Config{MaxConns: 2}, noRoutes)
 	for range 2 {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -276,7 +280,7 @@ func TestOneSourceCannotTakeAllConnections(t *testing.T) {
 		{"a trusted proxy", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, 404},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, addr := startServer(t, Config{MaxConnsPerSource: 1, TrustedProxies: tc.trusted}, func(*Server) {})
+			addr := startServer(t, Config{MaxConnsPerSource: 1, TrustedProxies: tc.trusted}, noRoutes)
 			c, err := net.Dial("tcp", addr)
 			if err != nil {
 				t.Fatal(err)
@@ -293,17 +297,21 @@ func TestOneSourceCannotTakeAllConnections(t *testing.T) {
 	}
 }
 
-// TestAStopTellsConnectionsThatTheyEnd: who keeps a connection in use learns by an answer, not by its breaking.
+// TestAStopTellsConnectionsThatTheyEnd: a client that keeps a connection busy learns of the stop by an answer. The
+// connection does not break.
 func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
 	var c net.Conn
 	ended := make(chan error, 1)
 	t.Run("served", func(t *testing.T) {
-		_, addr := startServer(t, Config{Drain: time.Hour, StopGrace: time.Hour}, func(*Server) {})
+		addr := startServer(t, Config{Drain: time.Hour, StopGrace: time.Hour}, noRoutes)
 		var err error
 		if c, err = net.Dial("tcp", addr); err != nil {
 			t.Fatal(err)
 		}
+		begun := make(chan struct{}) // a connection that is not accepted yet would be reset
+		begin := sync.OnceFunc(func() { close(begun) })
 		go func() { // a busy client
+			defer begin()
 			answers := bufio.NewReader(c)
 			for {
 				fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -316,8 +324,10 @@ func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
 					ended <- err
 					return
 				}
+				begin()
 			}
 		}()
+		<-begun
 	}) // its end stops the server, which waits for the client
 	defer c.Close()
 	if err := <-ended; err != nil {
@@ -328,7 +338,7 @@ func TestAStopTellsConnectionsThatTheyEnd(t *testing.T) {
 func TestAStopDoesNotWaitForIdleConnections(t *testing.T) {
 	var fresh, used net.Conn
 	t.Run("served", func(t *testing.T) {
-		_, addr := startServer(t, Config{StopGrace: time.Hour, Drain: time.Millisecond}, func(*Server) {})
+		addr := startServer(t, Config{StopGrace: time.Hour, Drain: time.Millisecond}, noRoutes)
 		var err error
 		if fresh, err = net.Dial("tcp", addr); err != nil {
 			t.Fatal(err)
@@ -346,8 +356,8 @@ func TestAStopDoesNotWaitForIdleConnections(t *testing.T) {
 }
 
 func TestOptionsAndHead(t *testing.T) {
-	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.route("GET", "/there", echo(s, bodyLimit{10, "10 bytes"}))
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("GET", "/there", echo(s, Limit{10, "10 bytes"}))
 	})
 	a := exchange(t, addr, "OPTIONS /there HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
 	if a.status != 204 || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
@@ -360,8 +370,8 @@ func TestOptionsAndHead(t *testing.T) {
 }
 
 func TestSlowClientsAreNotWaitedFor(t *testing.T) {
-	_, addr := startServer(t, Config{IdleTimeout: 300 * time.Millisecond, HeaderTimeout: 100 * time.Millisecond, BodyTimeout: 100 * time.Millisecond},
-		func(s *Server) { s.route("POST", "/echo", echo(s, bodyLimit{1 << 20, "1 MiB"})) })
+	addr := startServer(t, Config{IdleTimeout: 300 * time.Millisecond, HeaderTimeout: 100 * time.Millisecond, BodyTimeout: 100 * time.Millisecond},
+		func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"})) })
 	for name, raw := range map[string]string{
 		"header": "POST /echo HTTP/1.1\r\nHost: a\r\nX: ",
 		"body":   "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
@@ -388,14 +398,14 @@ func TestARunningRequestIsFinishedAtAStop(t *testing.T) {
 	var addr string
 	stopped := make(chan error, 1)
 	t.Run("served", func(t *testing.T) {
-		_, a := startServer(t, Config{}, func(s *Server) {
-			s.route("GET", "/slow", func(c *fiber.Ctx) error {
+		a := startServer(t, Config{}, func(s *Server) {
+			s.Handle("GET", "/slow", func(c *fiber.Ctx) error {
 				close(started)
 				<-finish
-				if err := s.ctx.Err(); err != nil {
+				if err := s.Context().Err(); err != nil {
 					return err
 				}
-				return s.json(c, 200, map[string]any{"success": true})
+				return c.JSON(map[string]any{"success": true})
 			})
 		})
 		addr = a
@@ -420,5 +430,30 @@ func TestARunningRequestIsFinishedAtAStop(t *testing.T) {
 	}) // its end stops the server
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAServerThatIsStoppedBeforeItServesReturns(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- New(Config{NewRequestID: func() string { return "" }, Fail: failAsJSON}).Serve(ctx, ln)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it still serves")
+	}
+	if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {
+		c.Close()
+		t.Error("it still listens")
 	}
 }

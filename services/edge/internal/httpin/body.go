@@ -1,4 +1,4 @@
-package web
+package httpin
 
 import (
 	"bufio"
@@ -15,16 +15,14 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
-
-	"quire.dev/services/edge/internal/fault"
 )
 
-// bodyMark is a header of our own making that carries what the client said of its body from
-// hideBody to openBody: its length or "chunked", with a "+" before it where the client waits for
-// 100 Continue.
-const bodyMark = "X-Quire-Body"
+// bodyMark is a header that hideBody forges and openBody reads, since HeaderReceived gets nothing but the header. It is
+// the body's length or "chunked", after a "+" where the client waits for 100 Continue, or "!" for ambiguous framing.
+const bodyMark = "X-Hidden-Body"
 
-// hideBody has the server believe that there is no body, so that it leaves it on the connection.
+// hideBody makes fasthttp believe that there is no body, so that it leaves the body on the connection. It is
+// fasthttp.Server.HeaderReceived.
 func hideBody(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if len(h.Peek(bodyMark)) > 0 {
 		h.Del(bodyMark)
@@ -44,15 +42,15 @@ func hideBody(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 		h.Del(fiber.HeaderExpect)
 	}
 	if ambiguousLength(h.RawHeaders()) {
-		mark = "!" // where the body ends is a matter of opinion: refused, see openBody
+		mark = "!"
 	}
 	h.SetContentLength(0)
 	h.Set(bodyMark, mark)
 	return fasthttp.RequestConfig{}
 }
 
-// ambiguousLength tells whether a header says more than once how its body is framed. Two servers
-// in a row may then disagree about where the next request begins (RFC 9112, 6.3).
+// ambiguousLength tells whether a header frames its body in more than one way. A proxy and this server might then
+// disagree about where the next request begins (RFC 9112, 6.3).
 func ambiguousLength(raw []byte) bool {
 	said := 0
 	for line := range bytes.Lines(raw) {
@@ -69,14 +67,13 @@ func ambiguousLength(raw []byte) bool {
 	return said > 1
 }
 
-// body reads one request's body from its connection. It is read by one goroutine, and by the time
-// the handler returns no longer.
-type body struct {
+// Body is the body of one request, read from its connection. One goroutine reads it, while the handler runs.
+type Body struct {
 	c        *conn
 	length   int64 // -1: chunked
 	read     int64
 	expect   bool // the client waits for 100 Continue
-	bad      bool
+	bad      bool // its framing is ambiguous
 	done     bool
 	started  time.Time
 	buffered *bufio.Reader // chunked ones
@@ -84,14 +81,20 @@ type body struct {
 	err      error
 }
 
-// openBody gives the running request its body, where it has one.
+// BodyOf is the body of the request, nil where it has none.
+func BodyOf(c *fiber.Ctx) *Body { return connOf(c).body }
+
+// Length is the length that the client announced, -1 for a chunked body.
+func (b *Body) Length() int64 { return b.length }
+
+// openBody gives the running request its body.
 func openBody(c *conn, h *fasthttp.RequestHeader) {
 	c.body = nil
 	mark := h.Peek(bodyMark)
 	if len(mark) == 0 {
 		return
 	}
-	b := &body{c: c, length: -1, started: time.Now()}
+	b := &Body{c: c, length: -1, started: time.Now()}
 	text, expect := strings.CutPrefix(string(mark), "+")
 	b.expect = expect
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -101,9 +104,9 @@ func openBody(c *conn, h *fasthttp.RequestHeader) {
 	c.body = b
 }
 
-// Read reads on; the body's end is io.EOF. A client that is too slow, gone or wrong about its
-// framing is a *fault.Error.
-func (b *body) Read(p []byte) (int, error) {
+// Read reads on. The end of the body is io.EOF. An *Error says that the client is too slow or gone, or that the framing
+// is wrong. The first Read answers 100 Continue to a client that waits for it.
+func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
@@ -133,19 +136,19 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rawBody is the connection as the chunked decoder reads it.
-type rawBody struct{ *body }
+// rawBody is what the decoder of chunks reads from.
+type rawBody struct{ *Body }
 
 func (r rawBody) Read(p []byte) (int, error) { return r.readRaw(p) }
 
-func (b *body) readRaw(p []byte) (int, error) {
-	deadline := b.started.Add(b.c.owner.bodyTimeout + time.Duration(b.read)*time.Second/minBodyRate)
+func (b *Body) readRaw(p []byte) (int, error) {
+	deadline := b.started.Add(b.c.owner.cfg.BodyTimeout + time.Duration(b.read)*time.Second/minBodyRate)
 	n, err := b.c.readBody(p, deadline)
 	b.read += int64(n)
 	return n, err
 }
 
-func (b *body) readChunked(p []byte) (int, error) {
+func (b *Body) readChunked(p []byte) (int, error) {
 	if b.chunks == nil {
 		b.buffered = bufio.NewReaderSize(rawBody{b}, connBufferBytes)
 		b.chunks = httputil.NewChunkedReader(b.buffered)
@@ -165,8 +168,8 @@ func (b *body) readChunked(p []byte) (int, error) {
 	return n, nil
 }
 
-// skipTrailer reads the lines after the last chunk, up to an empty one.
-func (b *body) skipTrailer() error {
+// skipTrailer reads the lines after the last chunk, to the first empty one.
+func (b *Body) skipTrailer() error {
 	for range 64 {
 		line, err := b.buffered.ReadSlice('\n')
 		if err != nil {
@@ -184,25 +187,29 @@ var (
 	errAmbiguous = errors.New("the body's length is given more than once, or its transfer coding is not chunked")
 )
 
-func (b *body) fail(err error) error {
+func (b *Body) fail(err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		b.err = fault.New(fault.RequestTimeout, "The request body did not arrive in time.").Because(err)
+		b.err = &Error{
+			Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Message: "The request body did not arrive in time.", Cause: err,
+		}
 	case errors.Is(err, errAmbiguous):
-		b.err = fault.New(fault.Malformed, "The request is ambiguous: %s.", errAmbiguous)
+		b.err = Malformed("The request is ambiguous: %s.", errAmbiguous)
 	default:
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // no reader may take it for the end of a whole body
+			err = io.ErrUnexpectedEOF // a reader would take io.EOF for the end of a whole body
 		}
-		b.err = fault.New(fault.Malformed, "The request body ended early or is not framed correctly.").Because(err)
+		early := Malformed("The request body ended early or is not framed correctly.")
+		early.Cause = err
+		b.err = early
 	}
 	return b.err
 }
 
-// finish leaves the connection at the start of the next request. Where that would mean to wait for
-// the client, the connection is closed after the answer, in a way that the client can read it.
-func (b *body) finish(ctx *fasthttp.RequestCtx) {
+// finish leaves the connection at the start of the next request. Where the rest of the body has not come yet, the
+// connection is closed after the answer instead, so that the client can read it: see conn.Close.
+func (b *Body) finish(ctx *fasthttp.RequestCtx) {
 	if b.done {
 		return
 	}
@@ -214,36 +221,37 @@ func (b *body) finish(ctx *fasthttp.RequestCtx) {
 	b.c.linger.Store(true)
 }
 
-// smallBodyBytes is what a body may hold without a share of the byte budget.
-const smallBodyBytes = 16 << 10
+const (
+	smallBodyBytes = 16 << 10        // a body of this size takes no share of the byte budget
+	budgetWait     = 5 * time.Second // for a share of it
+)
 
-// bodyLimit says how large a body may be, and how that is put to a client.
-type bodyLimit struct {
-	bytes int64
-	name  string // "1 MiB"
+// Limit is the most that a body may have.
+type Limit struct {
+	Bytes int64
+	Name  string // for people: "1 MiB"
 }
 
-// readBody reads the whole body, at most limit.bytes of it: a larger one is 413 as soon as that is
-// known. The bytes are the caller's. They count against the server's byte budget until the handler
-// returns; where that stays spent for too long it is 503.
-func (s *Server) readBody(c *fiber.Ctx, limit bodyLimit) ([]byte, error) {
-	b := connOf(c).body
+// ReadBody reads the whole body, nil where there is none. A body over the limit is 413 as soon as that is known. The
+// bytes are the caller's. They count against the byte budget until the handler returns: see Reserve.
+func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
+	b := BodyOf(c)
 	if b == nil {
 		return nil, nil
 	}
-	if err := requirePlain(c); err != nil {
+	if err := RequireIdentity(c); err != nil {
 		return nil, err
 	}
-	tooLarge := fault.New(fault.TooLarge, "The request body is larger than %s.", limit.name)
-	if b.length > limit.bytes {
-		return nil, tooLarge
+	tooLarge := func() error { return TooLarge("The request body is larger than %s.", limit.Name) }
+	if b.length > limit.Bytes {
+		return nil, tooLarge()
 	}
 	size := b.length
 	if size < 0 {
-		size = limit.bytes
+		size = limit.Bytes
 	}
 	if size > smallBodyBytes {
-		if err := s.reserve(c, size); err != nil {
+		if err := s.Reserve(c, size); err != nil {
 			return nil, err
 		}
 	}
@@ -255,8 +263,8 @@ func (s *Server) readBody(c *fiber.Ctx, limit bodyLimit) ([]byte, error) {
 		room := out[len(out):cap(out)]
 		n, err := b.Read(room)
 		out = out[:len(out)+n]
-		if int64(len(out)) > limit.bytes {
-			return nil, tooLarge
+		if int64(len(out)) > limit.Bytes {
+			return nil, tooLarge()
 		}
 		if errors.Is(err, io.EOF) {
 			return out, nil
@@ -267,7 +275,7 @@ func (s *Server) readBody(c *fiber.Ctx, limit bodyLimit) ([]byte, error) {
 	}
 }
 
-// grow makes room for more: once the client has shown that it sends, for all that it announced.
+// grow makes room for more. Only a client that has sent smallBodyBytes gets room for all that it announced.
 func grow(b []byte, announced int64) []byte {
 	if len(b) < smallBodyBytes || announced <= int64(len(b)) {
 		return append(b, 0)[:len(b)]
@@ -275,25 +283,22 @@ func grow(b []byte, announced int64) []byte {
 	return append(make([]byte, 0, announced), b...)
 }
 
-// requirePlain refuses a body that is encoded: nothing here would decode it.
-func requirePlain(c *fiber.Ctx) error {
+// RequireIdentity refuses, with 415, a body that is compressed.
+func RequireIdentity(c *fiber.Ctx) error {
 	if e := c.Get(fiber.HeaderContentEncoding); e != "" && !strings.EqualFold(e, "identity") {
-		return fault.New(fault.UnsupportedMediaType, "Content-Encoding must be identity: send the body uncompressed.")
+		return UnsupportedMediaType("Content-Encoding must be identity: send the body uncompressed.")
 	}
 	return nil
 }
 
-// reserve takes a share of the byte budget until the handler returns.
-func (s *Server) reserve(c *fiber.Ctx, size int64) error {
+// Reserve takes size bytes of Config.BodyBudgetBytes until the handler returns. It waits for 5 seconds, then it is 503.
+func (s *Server) Reserve(c *fiber.Ctx, size int64) error {
 	size = min(size, s.cfg.BodyBudgetBytes)
 	ctx, cancel := context.WithTimeout(s.ctx, budgetWait)
 	defer cancel()
 	if err := s.budget.Acquire(ctx, size); err != nil {
-		return unavailable(err)
+		return unavailable(UnavailableMessage, err)
 	}
 	connOf(c).current.reserved += size
 	return nil
 }
-
-// budgetWait is how long a request waits for memory, or for its turn to hash a password.
-const budgetWait = 5 * time.Second

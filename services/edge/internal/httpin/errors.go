@@ -1,0 +1,111 @@
+package httpin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Error is a failure that is answered with a status of its own. Config.Fail turns it into an answer.
+type Error struct {
+	Status     int
+	Code       string // for programs
+	Message    string // for people
+	RetryAfter int    // seconds after which the same request may succeed; 0: waiting does not help
+	Cause      error  // for the log; clients never see it
+}
+
+// The codes of this package's errors, beside the status that each has.
+const (
+	CodeMalformed            = "malformed"              // 400
+	CodeUnknownField         = "unknown_field"          // 400
+	CodeInvalidField         = "invalid_field"          // 400
+	CodeNotFound             = "not_found"              // 404
+	CodeMethodNotAllowed     = "method_not_allowed"     // 405
+	CodeRequestTimeout       = "request_timeout"        // 408
+	CodeTooLarge             = "too_large"              // 413
+	CodeUnsupportedMediaType = "unsupported_media_type" // 415
+	CodeRangeNotSatisfiable  = "range_not_satisfiable"  // 416
+	CodeHeadersTooLarge      = "headers_too_large"      // 431
+	CodeInternal             = "internal"               // 500
+	CodeUnavailable          = "unavailable"            // 503
+)
+
+// The messages of failures that are not the client's.
+const (
+	InternalMessage    = "Something went wrong on our side."
+	UnavailableMessage = "The service is not available at the moment. Try again."
+)
+
+// Error is the code and message, and the cause where there is one.
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
+	}
+	return e.Code + ": " + e.Message
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrorCode is the code, for packages that look at errors without importing this one.
+func (e *Error) ErrorCode() string { return e.Code }
+
+// Malformed is the 400 for a request that can't be read.
+func Malformed(format string, args ...any) *Error {
+	return &Error{Status: fiber.StatusBadRequest, Code: CodeMalformed, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidField is the 400 for a field whose value is refused; why ends the sentence "<name> …".
+func InvalidField(name, why string) *Error {
+	return &Error{Status: fiber.StatusBadRequest, Code: CodeInvalidField, Message: name + " " + why + "."}
+}
+
+// UnknownField is the 400 for a field or query parameter that does not exist.
+func UnknownField(name string) *Error {
+	return &Error{Status: fiber.StatusBadRequest, Code: CodeUnknownField, Message: fmt.Sprintf("Unknown field %q.", shorten(name))}
+}
+
+// TooLarge is the 413 for a body or a part of it.
+func TooLarge(format string, args ...any) *Error {
+	return &Error{Status: fiber.StatusRequestEntityTooLarge, Code: CodeTooLarge, Message: fmt.Sprintf(format, args...)}
+}
+
+// UnsupportedMediaType is the 415 for a body in another form than the endpoint takes.
+func UnsupportedMediaType(message string) *Error {
+	return &Error{Status: fiber.StatusUnsupportedMediaType, Code: CodeUnsupportedMediaType, Message: message}
+}
+
+func unavailable(message string, cause error) *Error {
+	return &Error{Status: fiber.StatusServiceUnavailable, Code: CodeUnavailable, Message: message, RetryAfter: 1, Cause: cause}
+}
+
+func internal(cause error) *Error {
+	return &Error{Status: fiber.StatusInternalServerError, Code: CodeInternal, Message: InternalMessage, Cause: cause}
+}
+
+// fromFramework is err, or what it means where it is an error of Fiber's: the router and fasthttp report theirs so.
+func fromFramework(err error) error {
+	var e *fiber.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code {
+	case fiber.StatusNotFound:
+		return &Error{Status: e.Code, Code: CodeNotFound, Message: "There is nothing at this path."}
+	case fiber.StatusMethodNotAllowed:
+		return &Error{Status: e.Code, Code: CodeMethodNotAllowed, Message: "The method is not allowed here."}
+	case fiber.StatusRequestTimeout:
+		return &Error{Status: e.Code, Code: CodeRequestTimeout, Message: "The request did not arrive in time."}
+	case fiber.StatusRequestEntityTooLarge:
+		return TooLarge("The request is too large.")
+	case fiber.StatusRequestHeaderFieldsTooLarge:
+		return &Error{Status: e.Code, Code: CodeHeadersTooLarge, Message: "The request header is too large."}
+	case fiber.StatusBadRequest, fiber.StatusBadGateway:
+		malformed := Malformed("The request is not valid HTTP.")
+		malformed.Cause = e
+		return malformed
+	}
+	return internal(e)
+}

@@ -1,0 +1,103 @@
+package httpin
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const maxETags = 64
+
+// ETags is an If-Match or If-None-Match header (RFC 9110, 13.1).
+type ETags struct {
+	sent bool
+	any  bool // *
+	tags []etag
+}
+
+type etag struct {
+	opaque string
+	weak   bool
+}
+
+// ParseETags reads the header of that name. A header that breaks the grammar is 400.
+func ParseETags(c *fiber.Ctx, header string) (ETags, error) {
+	values := c.Context().Request.Header.PeekAll(header)
+	if len(values) == 0 {
+		return ETags{}, nil
+	}
+	out := ETags{sent: true}
+	for _, v := range values {
+		text := strings.TrimSpace(string(v))
+		if text == "*" && len(values) == 1 {
+			out.any = true
+			return out, nil
+		}
+		tags, ok := splitETags(text)
+		if !ok || len(tags)+len(out.tags) > maxETags {
+			return ETags{}, InvalidField(header, `must be * or a list of quoted tags like "3"`)
+		}
+		out.tags = append(out.tags, tags...)
+	}
+	return out, nil
+}
+
+func splitETags(text string) ([]etag, bool) {
+	var out []etag
+	for {
+		text = strings.TrimLeft(text, " \t")
+		rest, weak := strings.CutPrefix(text, "W/")
+		rest, quoted := strings.CutPrefix(rest, `"`)
+		opaque, rest, closed := strings.Cut(rest, `"`)
+		if !quoted || !closed || strings.ContainsAny(opaque, " \t\x7f") {
+			return nil, false
+		}
+		out = append(out, etag{opaque, weak})
+		rest = strings.TrimLeft(rest, " \t")
+		if rest == "" {
+			return out, true
+		}
+		var more bool
+		if text, more = strings.CutPrefix(rest, ","); !more {
+			return nil, false
+		}
+	}
+}
+
+// Numbers are the numbers that an If-Match allows, where a tag is a number from 1. It is nil where everything is
+// allowed. Tags that are no such number, and weak ones, match nothing: 0 stands for them where there is no other.
+func (e ETags) Numbers() []uint64 {
+	if !e.sent || e.any {
+		return nil
+	}
+	out := make([]uint64, 0, len(e.tags))
+	for _, t := range e.tags {
+		n, err := strconv.ParseUint(t.opaque, 10, 64)
+		if err == nil && !t.weak && n > 0 && strconv.FormatUint(n, 10) == t.opaque {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, 0)
+	}
+	return out
+}
+
+// Matches tells whether the header was sent and names the tag. It compares weakly, as If-None-Match does.
+func (e ETags) Matches(opaque string) bool {
+	return e.sent && (e.any || slices.ContainsFunc(e.tags, func(t etag) bool { return t.opaque == opaque }))
+}
+
+// SetETag sets the answer's ETag.
+func SetETag(c *fiber.Ctx, opaque string) { c.Set(fiber.HeaderETag, quote(opaque)) }
+
+// NotModified answers 304 with the tag that matched.
+func NotModified(c *fiber.Ctx, opaque string) error {
+	SetETag(c, opaque)
+	c.Status(fiber.StatusNotModified)
+	return nil
+}
+
+func quote(tag string) string { return `"` + tag + `"` }

@@ -1,0 +1,143 @@
+package httpin
+
+import (
+	"bytes"
+	"mime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// shorten makes a client's text short enough to be shown in a message.
+func shorten(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
+
+// MediaType is the request's Content-Type in lower case, without parameters; "" where there is none. charset is in
+// lower case too.
+func MediaType(c *fiber.Ctx) (name, charset string, params map[string]string) {
+	raw := string(c.Request().Header.ContentType())
+	name, params, err := mime.ParseMediaType(raw)
+	if err != nil {
+		return strings.ToLower(strings.TrimSpace(strings.Split(raw, ";")[0])), "", nil
+	}
+	return name, strings.ToLower(params["charset"]), params
+}
+
+// UTF8 tells whether text in the charset is UTF-8. A request without a charset is.
+func UTF8(charset string) bool {
+	return charset == "" || charset == "utf-8" || charset == "utf8" || charset == "us-ascii"
+}
+
+// RequireJSON refuses, with 415, a body that is declared as anything but JSON. One without a Content-Type is taken.
+func RequireJSON(c *fiber.Ctx) error {
+	name, charset, _ := MediaType(c)
+	if (name == "" || name == fiber.MIMEApplicationJSON) && UTF8(charset) {
+		return nil
+	}
+	return UnsupportedMediaType("Content-Type must be application/json, in UTF-8.")
+}
+
+// QueryFields calls field for every query parameter, as ParseObject does for every member. A parameter that comes twice
+// is 400, unless its name is in repeatable.
+func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatable ...string) error {
+	var seen []string
+	var err error
+	c.Context().QueryArgs().VisitAll(func(k, v []byte) {
+		name := string(k)
+		switch {
+		case err != nil:
+			return
+		case !utf8.ValidString(name) || !utf8.Valid(v):
+			err = Malformed("The query is not valid UTF-8.")
+		case slices.Contains(seen, name) && !slices.Contains(repeatable, name):
+			err = InvalidField(name, "must be given once")
+		case len(seen) >= maxJSONFields:
+			err = Malformed("There are too many query parameters.")
+		default:
+			seen = append(seen, name)
+			err = field(name, Value{Kind: Query, Text: bytes.Clone(v)})
+		}
+	})
+	return err
+}
+
+// NoQuery refuses every query parameter.
+func NoQuery(c *fiber.Ctx) error {
+	if len(c.Context().QueryArgs().QueryString()) == 0 {
+		return nil
+	}
+	return QueryFields(c, NoField)
+}
+
+// NoField is a field of ParseObject and QueryFields that takes none.
+func NoField(name string, _ Value) error { return UnknownField(name) }
+
+// StringField is the field as text.
+func StringField(name string, v Value) (string, error) {
+	if v.Kind != String && v.Kind != Query {
+		return "", InvalidField(name, "must be a string")
+	}
+	return string(v.Text), nil
+}
+
+// LineField is a StringField of one line, of at most most characters, without control characters.
+func LineField(name string, v Value, most int) (string, error) {
+	s, err := StringField(name, v)
+	switch {
+	case err != nil:
+		return "", err
+	case utf8.RuneCountInString(s) > most:
+		return "", InvalidField(name, "must have at most "+strconv.Itoa(most)+" characters")
+	case HasControl(s):
+		return "", InvalidField(name, "must not contain control characters")
+	}
+	return s, nil
+}
+
+// HasControl tells whether s has a control character.
+func HasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
+}
+
+// BoolField is the field as true or false.
+func BoolField(name string, v Value) (bool, error) {
+	if v.Kind == Bool || v.Kind == Query {
+		switch string(v.Text) {
+		case "true":
+			return true, nil
+		case "false":
+			return false, nil
+		}
+	}
+	return false, InvalidField(name, "must be true or false")
+}
+
+// CountField is a query parameter as a whole number from 1 to most.
+func CountField(name string, v Value, most uint64) (uint64, error) {
+	n, err := strconv.ParseUint(string(v.Text), 10, 64)
+	if err != nil || n < 1 || n > most {
+		return 0, InvalidField(name, "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
+	}
+	return n, nil
+}
+
+// TimeField is the field as a time in the form of RFC 3339.
+func TimeField(name string, v Value) (time.Time, error) {
+	text, err := StringField(name, v)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, InvalidField(name, "must be a time like 2026-11-30T12:00:00Z (RFC 3339)")
+	}
+	return t, nil
+}

@@ -1,0 +1,93 @@
+package httpin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func codeOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+func TestParseObjectRefusesWhatJSONLeavesToChance(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		code string // "": taken
+	}{
+		{`{}`, ""},
+		{" {\"a\" : 1 , \"b\":[true,null,\"x\",{\"c\":[]}]}\r\n", ""},
+		{`{"a":"\ud83d\ude00\/\b\f\n\r\t\u00e9"}`, ""},
+		{`{"a":-0.5e+10}`, ""},
+		{`{"":0}`, ""},
+		{``, CodeMalformed},
+		{`[]`, CodeMalformed},
+		{`null`, CodeMalformed},
+		{`{"a":1}x`, CodeMalformed},
+		{`{"a":1,}`, CodeMalformed},
+		{`{"a":1,"a":2}`, CodeMalformed},
+		{`{"a":1,"\u0061":2}`, CodeMalformed},
+		{`{"a":01}`, CodeMalformed},
+		{`{"a":1.}`, CodeMalformed},
+		{`{"a":+1}`, CodeMalformed},
+		{`{"a":"` + "\x01" + `"}`, CodeMalformed},
+		{`{"a":"\ud83d"}`, CodeMalformed},
+		{`{"a":"\ude00"}`, CodeMalformed},
+		{`{"a":"\ud83dA"}`, CodeMalformed},
+		{`{"a":"\x"}`, CodeMalformed},
+		{`{"a":"\u12"}`, CodeMalformed},
+		{"{\"a\":\"\xff\"}", CodeMalformed},
+		{`{"a":tru}`, CodeMalformed},
+		{`{"a" 1}`, CodeMalformed},
+		{`{a:1}`, CodeMalformed},
+		{`{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, CodeMalformed},
+		{`{"bad":1}`, CodeUnknownField},
+		{`{"bad":1,`, CodeMalformed},
+	} {
+		err := ParseObject([]byte(tc.in), func(name string, _ Value) error {
+			if name == "bad" {
+				return UnknownField(name)
+			}
+			return nil
+		})
+		if err == nil && tc.code != "" || err != nil && codeOf(err) != tc.code {
+			t.Errorf("%q: %v, want %q", tc.in, err, tc.code)
+		}
+	}
+}
+
+func FuzzParseObjectAgreesWithEncodingJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":"b","c":[1,"x",true,null]}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud83d"}`, `{"a":1e5}`, `{"a":{"b":{}}}`, "{\"a\":\"\xff\"}", `{"a":1}{`, `{"\u0061":1,"a":2}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want map[string]any
+		wantErr := json.Unmarshal(data, &want)
+		got := map[string]any{}
+		err := ParseObject(bytes.Clone(data), func(name string, v Value) error {
+			if v.Kind == String {
+				got[name] = string(v.Text)
+			}
+			return nil
+		})
+		if err != nil {
+			return // it refuses more: duplicates, surrogates, depth
+		}
+		if wantErr != nil {
+			t.Fatalf("%q was taken; encoding/json: %v", data, wantErr)
+		}
+		for name, v := range got {
+			if v != want[name] {
+				t.Errorf("%q: %q is %q, want %q", data, name, v, want[name])
+			}
+		}
+	})
+}

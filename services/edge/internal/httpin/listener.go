@@ -1,0 +1,206 @@
+package httpin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+var errNoSyscallConn = errors.New("connection without a file descriptor")
+
+const (
+	refusing      = 64          // connections that are being told at a time that there is no room
+	refusalTime   = time.Second // for the telling
+	refusalLinger = 64 << 10    // bytes that are read after it
+)
+
+// listener accepts connections up to the limits of Config.
+type listener struct {
+	net.Listener
+	cfg     *Config
+	buffers sync.Pool // of *[]byte, for connections that have bytes waiting
+
+	mu       sync.Mutex
+	open     int
+	closed   bool
+	bySource map[netip.Addr]int
+	conns    map[*conn]struct{}
+	stopping atomic.Bool
+	closing  sync.Once
+	empty    chan struct{} // closed when the last connection ends after Close
+
+	refusals chan struct{}
+	waiting  sync.WaitGroup
+
+	begin     sync.Once
+	accepting chan struct{} // closed by the first Accept
+}
+
+func newListener(ln net.Listener, s *Server) *listener {
+	return &listener{
+		Listener: ln, cfg: &s.cfg,
+		buffers:  sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
+		bySource: make(map[netip.Addr]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
+		accepting: make(chan struct{}), empty: make(chan struct{}),
+	}
+}
+
+func (l *listener) takeBuffer() *[]byte { return l.buffers.Get().(*[]byte) }
+
+func (l *listener) putBuffer(b *[]byte) {
+	if cap(*b) == connBufferBytes { // conn.unread makes others
+		*b = (*b)[:connBufferBytes]
+		l.buffers.Put(b)
+	}
+}
+
+// Close takes no more connections. The open ones stay open. A second call does nothing.
+func (l *listener) Close() error {
+	var err error
+	l.closing.Do(func() {
+		err = l.Listener.Close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.closed = true
+		l.noteEmpty()
+	})
+	return err
+}
+
+// noteEmpty is called with the lock held, whenever the last connection may have ended.
+func (l *listener) noteEmpty() {
+	if l.closed && l.open == 0 {
+		select {
+		case <-l.empty:
+		default:
+			close(l.empty)
+		}
+	}
+}
+
+// drain closes the listener and waits until no connection is left, for limit at most, or until ctx ends.
+func (l *listener) drain(ctx context.Context, limit time.Duration) {
+	_ = l.Close() // fiber closes it again, and reports
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-l.empty:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Accept returns the next connection that there is room for.
+func (l *listener) Accept() (net.Conn, error) {
+	l.begin.Do(func() { close(l.accepting) })
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		out, err := newConn(c, l, addrOf(c.RemoteAddr()))
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		if l.admit(out) {
+			return out, nil
+		}
+		l.refuse(c)
+	}
+}
+
+func (l *listener) admit(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.cfg.MaxConns {
+		return false
+	}
+	// Many clients come through a proxy.
+	if l.bySource[c.source] >= l.cfg.MaxConnsPerSource && !contains(l.cfg.TrustedProxies, c.peer) {
+		return false
+	}
+	l.open++
+	l.bySource[c.source]++
+	l.conns[c] = struct{}{}
+	return true
+}
+
+func (l *listener) release(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	delete(l.conns, c)
+	if l.bySource[c.source]--; l.bySource[c.source] <= 0 {
+		delete(l.bySource, c.source)
+	}
+	l.noteEmpty()
+}
+
+// stop closes the connections on which no request runs. The others end with their request. fasthttp itself would leave
+// those open that never had a request.
+func (l *listener) stop() {
+	l.stopping.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if c.idle.Load() {
+			c.Conn.Close()
+		}
+	}
+}
+
+// refuse answers 503 and closes. The request is not read.
+func (l *listener) refuse(c net.Conn) {
+	select {
+	case l.refusals <- struct{}{}:
+	default:
+		c.Close()
+		return
+	}
+	l.waiting.Go(func() {
+		defer func() { <-l.refusals }()
+		defer c.Close()
+		deadline := time.Now().Add(refusalTime)
+		if c.SetDeadline(deadline) != nil {
+			return
+		}
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&fasthttp.Request{}, nil, nil)
+		ctx.Response.Header.Set(fiber.HeaderXRequestID, l.cfg.NewRequestID())
+		l.cfg.Fail(&ctx, "", unavailable("Too many connections. Try again.", nil))
+		ctx.SetConnectionClose()
+		if _, err := ctx.Response.WriteTo(c); err == nil {
+			l.linger(c, deadline, refusalLinger)
+		}
+	})
+}
+
+// linger closes the sending half of c and reads on until the client closes too, but not beyond deadline or limit bytes.
+func (l *listener) linger(c net.Conn, deadline time.Time, limit int) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(deadline) != nil {
+		return
+	}
+	b := l.takeBuffer()
+	defer l.putBuffer(b)
+	for total := 0; total < limit; {
+		n, err := c.Read(*b)
+		total += n
+		if err != nil {
+			return
+		}
+	}
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}

@@ -1,0 +1,79 @@
+package httpin
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestClientAddresses(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for _, tc := range []struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		{"203.0.113.9", []string{"1.2.3.4"}, "203.0.113.9"},
+		{"10.0.0.1", nil, "10.0.0.1"},
+		{"10.0.0.1", []string{"1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"6.6.6.6, 1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"6.6.6.6, 1.2.3.4, 10.9.9.9"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"6.6.6.6", "1.2.3.4,10.9.9.9"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"10.2.2.2"}, "10.2.2.2"},
+		{"10.0.0.1", []string{"1.2.3.4, nonsense"}, "10.0.0.1"},
+		{"10.0.0.1", []string{"nonsense, 1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{""}, "10.0.0.1"},
+		{"10.0.0.1", []string{"::ffff:1.2.3.4"}, "1.2.3.4"},
+		{"10.0.0.1", []string{"1.2.3.4:5678"}, "1.2.3.4"},
+		{"fd00::1", []string{"[2001:db8::1]:443"}, "2001:db8::1"},
+		{"fd00::1", []string{"[2001:db8::1]"}, "2001:db8::1"},
+	} {
+		if got := clientAddr(netip.MustParseAddr(tc.peer), tc.forwarded, trusted); got != netip.MustParseAddr(tc.want) {
+			t.Errorf("%s %q: %s, want %s", tc.peer, tc.forwarded, got, tc.want)
+		}
+	}
+	if got := clientAddr(netip.MustParseAddr("10.0.0.1"), []string{"1.2.3.4"}, nil); got.String() != "10.0.0.1" {
+		t.Errorf("without trusted proxies: %s", got)
+	}
+}
+
+func TestASourceIsAnAddressOrASixtyFour(t *testing.T) {
+	for in, want := range map[string]string{
+		"1.2.3.4": "1.2.3.4", "::ffff:1.2.3.4": "1.2.3.4", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::",
+	} {
+		if got := sourceOf(netip.MustParseAddr(in)); got.String() != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestWritesComeFromTheSameOrigin(t *testing.T) {
+	const host, public = "quire.example:8443", "https://paste.example"
+	for _, tc := range []struct {
+		site, origin string
+		taken        bool
+	}{
+		{"", "", true}, // no browser
+		{"same-origin", "", true},
+		{"none", "", true},
+		{"same-origin", "https://anything.example", true}, // a proxy may change the host, but no page this header
+		{"same-site", "", false},
+		{"cross-site", "", false},
+		{"cross-site", public, false},
+		{"", public, true},
+		{"", "https://PASTE.example", true},
+		{"", "http://paste.example", false},
+		{"", "https://quire.example:8443", true},
+		{"", "https://quire.example", false},
+		{"", "https://evil.example", false},
+		{"", "https://paste.example.evil.example", false},
+		{"", "null", false},
+		{"", "file://", false},
+		{"", "chrome-extension://paste.example", false},
+		{"", "https://paste.example@evil.example", false},
+		{"", "%", false},
+	} {
+		if got := sameOrigin(tc.site, tc.origin, host, public); got != tc.taken {
+			t.Errorf("site %q, origin %q: %v", tc.site, tc.origin, got)
+		}
+	}
+}

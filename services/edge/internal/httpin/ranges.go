@@ -1,0 +1,122 @@
+package httpin
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Ranged is a representation that is sent whole or in part.
+type Ranged struct {
+	Size int64
+	ETag string // opaque, without quotes
+	Open func(offset, length int64) (io.ReadCloser, error)
+}
+
+// WriteRange answers with src, or the part of it that Range and If-Range ask for: 200, 206 or 416. Several ranges at
+// once are answered with the whole (RFC 9110, 14.2).
+func WriteRange(c *fiber.Ctx, src *Ranged) error {
+	c.Set(fiber.HeaderAcceptRanges, "bytes")
+	offset, length, status := int64(0), src.Size, fiber.StatusOK
+	if header := c.Get(fiber.HeaderRange); header != "" && c.Method() == fiber.MethodGet && rangeApplies(c, src) {
+		part, valid, satisfiable := parseRange(header, src.Size)
+		switch {
+		case valid && !satisfiable:
+			c.Set(fiber.HeaderContentRange, "bytes */"+strconv.FormatInt(src.Size, 10))
+			return &Error{
+				Status: fiber.StatusRequestedRangeNotSatisfiable, Code: CodeRangeNotSatisfiable,
+				Message: fmt.Sprintf("The range is outside of the %d bytes there are.", src.Size),
+			}
+		case valid:
+			offset, length, status = part.offset, part.length, fiber.StatusPartialContent
+			c.Set(fiber.HeaderContentRange, fmt.Sprintf("bytes %d-%d/%d", offset, offset+length-1, src.Size))
+		}
+	}
+	stream, err := src.Open(offset, length)
+	if err != nil {
+		c.Response().Header.Del(fiber.HeaderContentRange)
+		return err
+	}
+	SetETag(c, src.ETag)
+	c.Status(status)
+	c.Context().Response.SetBodyStream(stream, int(length))
+	return nil
+}
+
+// rangeApplies is If-Range: the range counts only while the client's other parts are of the same bytes. A date can't
+// tell that.
+func rangeApplies(c *fiber.Ctx, src *Ranged) bool {
+	condition := strings.TrimSpace(c.Get(fiber.HeaderIfRange))
+	return condition == "" || condition == quote(src.ETag)
+}
+
+type byteRange struct{ offset, length int64 }
+
+// parseRange reads a Range header of one range. A header that is not valid, not in bytes or of several ranges is
+// ignored.
+func parseRange(header string, size int64) (part byteRange, valid, satisfiable bool) {
+	unit, set, ok := strings.Cut(header, "=")
+	first, last, dash := strings.Cut(strings.TrimSpace(set), "-")
+	if !ok || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || !dash || strings.Contains(set, ",") {
+		return byteRange{}, false, false
+	}
+	if first == "" {
+		n, ok := parsePosition(last)
+		if !ok {
+			return byteRange{}, false, false
+		}
+		n = min(n, size)
+		return byteRange{size - n, n}, true, n > 0
+	}
+	from, ok := parsePosition(first)
+	if !ok {
+		return byteRange{}, false, false
+	}
+	to := size - 1
+	if last != "" {
+		n, ok := parsePosition(last)
+		if !ok || n < from {
+			return byteRange{}, false, false
+		}
+		to = min(to, n)
+	}
+	return byteRange{from, to - from + 1}, true, from < size
+}
+
+// parsePosition reads digits; a number that is too large is the largest.
+func parsePosition(s string) (int64, bool) {
+	if s == "" {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 1<<62 - 1, true
+	}
+	return n, true
+}
+
+// ContentDisposition tells a browser to save a file under the name: in ASCII for old clients, and in UTF-8 beside it
+// where that differs (RFC 6266, appendix D).
+func ContentDisposition(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f || r == '"' || r == '\\' || r == '%' {
+			return '_'
+		}
+		return r
+	}, name)
+	params := map[string]string{"filename": plain}
+	if plain != name {
+		params["filename*"] = "UTF-8''" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	}
+	return mime.FormatMediaType("attachment", params)
+}

@@ -1,0 +1,120 @@
+package web
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// The bounds of a lifetime: docs/api.md, Limits. A year is 365 days.
+const (
+	day             = 24 * time.Hour
+	minLifetime     = time.Minute
+	maxLifetime     = 3650 * day
+	keylessLifetime = 30 * day
+)
+
+// lifetimeField reads expiresIn; 0 is never. longest is shorter than maxLifetime for a keyless caller.
+func lifetimeField(name string, v httpin.Value, longest time.Duration) (time.Duration, error) {
+	d, ok := parseLifetime(v)
+	if !ok {
+		return 0, httpin.InvalidField(name, `must be a whole number of seconds, or a number with one of m, h, d, w, y like "10m", or "never"`)
+	}
+	if d == 0 {
+		if longest < maxLifetime {
+			return 0, httpin.InvalidField(name, "must not be \"never\" without an API key: at most 30 days")
+		}
+		return 0, nil
+	}
+	if d < minLifetime || d > longest {
+		return 0, httpin.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest))
+	}
+	return d, nil
+}
+
+func lifetimeName(d time.Duration) string {
+	if d == maxLifetime {
+		return "10 years (3650 days)"
+	}
+	return strconv.Itoa(int(d/day)) + " days without an API key"
+}
+
+// parseLifetime gives 0 for "never", more than maxLifetime for what is too long to be a time.Duration, and a nanosecond
+// for 0 and less.
+func parseLifetime(v httpin.Value) (time.Duration, bool) {
+	text := string(v.Text)
+	unit := time.Second
+	switch v.Kind {
+	case httpin.Number:
+	case httpin.String, httpin.Query:
+		if text == "never" {
+			return 0, true
+		}
+		if text == "" {
+			return 0, false
+		}
+		last := text[len(text)-1]
+		if u, ok := lifetimeUnit(last); ok {
+			unit, text = u, text[:len(text)-1]
+		} else if v.Kind == httpin.String {
+			return 0, false
+		}
+		if text == "" || text[0] == '+' {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return overlong(text)
+	}
+	switch {
+	case n <= 0:
+		return 1, true
+	case n > int64(maxLifetime/unit):
+		return maxLifetime + 1, true
+	}
+	return time.Duration(n) * unit, true
+}
+
+// overlong is parseLifetime of digits that no int64 holds; false for text that is no whole number.
+func overlong(text string) (time.Duration, bool) {
+	digits := strings.TrimPrefix(text, "-")
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+	}
+	return maxLifetime + 1, digits != ""
+}
+
+func lifetimeUnit(c byte) (time.Duration, bool) {
+	switch c {
+	case 'm':
+		return time.Minute, true
+	case 'h':
+		return time.Hour, true
+	case 'd':
+		return day, true
+	case 'w':
+		return 7 * day, true
+	case 'y':
+		return 365 * day, true
+	}
+	return 0, false
+}
+
+// instantField reads expiresAt. The time until then must be one that expiresIn could have.
+func instantField(name string, v httpin.Value, now time.Time, longest time.Duration) (time.Time, error) {
+	t, err := httpin.TimeField(name, v)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if left := t.Sub(now); left < minLifetime || left > longest {
+		return time.Time{}, httpin.InvalidField(name, "must be between 1 minute and "+lifetimeName(longest)+" from now")
+	}
+	return t, nil
+}
