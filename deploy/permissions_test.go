@@ -388,10 +388,8 @@ func caFile(t *testing.T, w *world) string {
 // TestServicesUseTheirOwnInboxes: the commands must connect with the prefixes that the permissions are for.
 func TestServicesUseTheirOwnInboxes(t *testing.T) {
 	for path, want := range map[string]string{
-		"../services/edge/cmd/edge/main.go":       `rpc.Connect(cfg.natsURL, "edge", `,
-		"../services/billing/cmd/billing/main.go": `rpc.Connect(cfg.natsURL, "billing", `,
-		"../pkg/document/process/process.go":      `rpc.Connect(env.natsURL, p.Name, `,
-		"../pkg/rpc/connect.go":                   fmt.Sprintf("nats.CustomInboxPrefix(%q+service)", natsconf.InboxPrefix("")),
+		"../pkg/host/host.go":   `rpc.Connect(p.NATSURL, p.Program.String(), `,
+		"../pkg/rpc/connect.go": fmt.Sprintf("nats.CustomInboxPrefix(%q+service)", natsconf.InboxPrefix("")),
 	} {
 		if !strings.Contains(read(t, path), want) {
 			t.Errorf("%s does not say %s", path, want)

@@ -1,35 +1,35 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // What the project itself says, read from its sources, so that nothing here has to be kept in step by hand.
 
-// settingName is a setting as the sources name it.
-var settingName = regexp.MustCompile(`"(QUIRE_[A-Z0-9_]+)"`)
+// settingRow is a row of docs/settings.md: a setting, and the programs that read it.
+var settingRow = regexp.MustCompile("(?m)^\\| `(QUIRE_[A-Z0-9_]+)` \\| ([a-z, ]+) \\|")
 
-// Settings gives the settings that each service's command knows.
+// Settings gives the settings that each service reads. A test of pkg/host holds the page to the code.
 func Settings(root string) (map[string]map[string]bool, error) {
-	process := []string{"pkg/document/process"}
-	folders := map[string][]string{
-		"edge": {"services/edge/cmd/edge"}, "billing": {"services/billing/cmd/billing"},
-		"paste": process, "lite": process, "file": process,
+	page, err := os.ReadFile(filepath.Join(root, "docs/settings.md"))
+	if err != nil {
+		return nil, err
 	}
 	settings := map[string]map[string]bool{}
-	for service, dirs := range folders {
+	for _, service := range []string{"edge", "billing", "paste", "lite", "file"} {
 		settings[service] = map[string]bool{}
-		err := sources(root, dirs, func(text string) {
-			for _, match := range settingName.FindAllStringSubmatch(text, -1) {
-				settings[service][match[1]] = true
-			}
-		})
-		if err != nil {
-			return nil, err
+		for _, row := range settingRow.FindAllStringSubmatch(string(page), -1) {
+			readers := strings.Split(row[2], ", ")
+			settings[service][row[1]] = strings.HasPrefix(row[2], "all") || slices.Contains(readers, service)
+		}
+		if len(settings[service]) == 0 {
+			return nil, errors.New("docs/settings.md lists no settings")
 		}
 	}
 	return settings, nil

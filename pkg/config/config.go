@@ -1,9 +1,9 @@
 // Package config reads settings from environment variables and reports everything that is wrong with them at once.
 //
-//	settings := config.New(os.Environ())
-//	listen := settings.Address("QUIRE_LISTEN", "127.0.0.1:8080")
-//	partitions := settings.Int("QUIRE_PARTITIONS", 1, config.Range[int]{Min: 1, Max: 256})
-//	if err := settings.Err(); err != nil { … }
+//	r := config.New(os.Environ())
+//	r.Read("QUIRE_LISTEN", "127.0.0.1:8080", config.Address(&listen))
+//	r.Read("QUIRE_PARTITIONS", "1", config.Int(&partitions, 1, 256))
+//	if err := r.Err(); err != nil { … }
 package config
 
 import (
@@ -13,11 +13,10 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of every setting. A variable that begins so and that nobody reads is taken for a typo.
+// Prefix begins the name of every setting. A variable that begins so and is no setting is taken for a typo.
 const Prefix = "QUIRE_"
 
-// Reader reads settings. Its getters return the default where a setting is unset or empty, and something usable where
-// it is wrong; Err then says so. A Reader is used by one goroutine.
+// Reader reads settings. It is used by one goroutine.
 type Reader struct {
 	values map[string]string
 	known  map[string]bool
@@ -35,19 +34,31 @@ func New(environ []string) *Reader {
 	return r
 }
 
-// Known names settings that this process does not read but others that share its environment do.
-func (r *Reader) Known(names ...string) {
-	for _, name := range names {
-		r.known[name] = true
+// Read sets a value from a setting, or from the fallback where the setting is unset, empty or wrong; an empty fallback
+// leaves the value as it is. It tells whether the setting is set. A wrong one is reported by Err. A fallback that is not
+// allowed panics: it is a mistake in the program.
+func (r *Reader) Read(name, fallback string, value Value) (set bool) {
+	r.Known(name)
+	if fallback != "" && !value.set(fallback) {
+		panic(fmt.Sprintf("default %q of %s: it must be %s", fallback, name, value.Allowed))
 	}
+	// Compose files and manifests pass empty variables on.
+	text := strings.TrimSpace(r.values[name])
+	if text != "" && !value.set(text) {
+		r.fault(name, value.Allowed, value.secret)
+	}
+	return text != ""
 }
 
-// Reject adds a fault that the caller found, such as two settings that exclude each other. Its allowed says what
-// would be right: "only with QUIRE_DEV=1".
-func (r *Reader) Reject(name, allowed string) { r.fault(name, allowed) }
+// Known names a setting that this program does not read but may share its environment with. Its value is not checked.
+func (r *Reader) Known(name string) { r.known[name] = true }
 
-// Err returns all faults in one error, and nil where there are none. It is called after the last getter, since what
-// was not read until then is unknown.
+// Reject adds a fault that the caller found, such as two settings that exclude each other. Its allowed says what
+// would be right: "unset, or QUIRE_DEV=1 beside it".
+func (r *Reader) Reject(name, allowed string) { r.fault(name, allowed, false) }
+
+// Err returns all faults in one error, and nil where there are none. It is called after all settings are read or made
+// known: a variable that was not named until then is reported as a typo.
 func (r *Reader) Err() error {
 	faults := slices.Concat(r.faults, r.unknown())
 	switch len(faults) {
@@ -59,26 +70,19 @@ func (r *Reader) Err() error {
 	return fmt.Errorf("%d settings are wrong:\n%w", len(faults), errors.Join(faults...))
 }
 
-// lookup gives the value of a setting. Empty is unset: Compose files and manifests pass empty variables on.
-func (r *Reader) lookup(name string) (string, bool) {
-	r.known[name] = true
-	value := strings.TrimSpace(r.values[name])
-	return value, value != ""
-}
-
-func (r *Reader) fault(name, allowed string) {
+func (r *Reader) fault(name, allowed string, secret bool) {
 	value := r.values[name]
+	text := fmt.Sprintf("%s=%q", name, Redact(value))
 	switch {
 	case value == "":
-		r.faults = append(r.faults, fmt.Errorf("%s is not set: it must be %s", name, allowed))
-	case IsSecretName(name):
-		r.faults = append(r.faults, fmt.Errorf("%s (not shown): it must be %s", name, allowed))
+		text = name + " is not set"
+	case secret || IsSecretName(name):
+		text = name + " (not shown)"
 	case !strings.Contains(value, "://"):
 		// It may be a URL without its scheme, which Redact does not know.
-		r.faults = append(r.faults, fmt.Errorf("%s=%q: it must be %s", name, hideUser(value), allowed))
-	default:
-		r.faults = append(r.faults, fmt.Errorf("%s=%q: it must be %s", name, Redact(value), allowed))
+		text = fmt.Sprintf("%s=%q", name, hideUser(value))
 	}
+	r.faults = append(r.faults, fmt.Errorf("%s: it must be %s", text, allowed))
 }
 
 func (r *Reader) unknown() []error {
@@ -100,7 +104,7 @@ func (r *Reader) unknown() []error {
 	return faults
 }
 
-// isServiceLink says whether Kubernetes made the variable: for a service "quire-edge" it sets QUIRE_EDGE_SERVICE_HOST,
+// isServiceLink tells whether Kubernetes made the variable: for a service "quire-edge" it sets QUIRE_EDGE_SERVICE_HOST,
 // QUIRE_EDGE_PORT and more in every pod that does not forbid it.
 func (r *Reader) isServiceLink(name string) bool {
 	for _, infix := range []string{"_SERVICE_", "_PORT"} {

@@ -13,58 +13,87 @@ import (
 	"time"
 )
 
-// Range bounds a number, both ends included. The zero Range bounds nothing.
-type Range[T cmp.Ordered] struct{ Min, Max T }
+// Value is a variable of the program together with the texts that may set it.
+type Value struct {
+	Into    any    // pointer to the variable
+	Allowed string // completes "it must be": "a whole number from 1 to 256"
 
-func (b Range[T]) holds(value T) bool {
-	return b == Range[T]{} || b.Min <= value && value <= b.Max
+	set    func(text string) bool // false and no change where the text is not allowed
+	secret bool                   // no fault shows the text
 }
 
-func (b Range[T]) describe(what string) string {
-	if b == (Range[T]{}) {
-		return what
+func value[T any](into *T, allowed string, parse func(string) (T, bool)) Value {
+	return Value{Into: into, Allowed: allowed, set: func(text string) bool {
+		parsed, ok := parse(text)
+		if ok {
+			*into = parsed
+		}
+		return ok
+	}}
+}
+
+// bounded is a value from least to most, both of them allowed.
+func bounded[T cmp.Ordered](into *T, kind, least, most string, parse func(string) (T, bool)) Value {
+	from, ok := parse(least)
+	to, ok2 := parse(most)
+	if !ok || !ok2 {
+		panic(fmt.Sprintf("bounds %q and %q of %s", least, most, kind)) // a mistake in the program
 	}
-	return fmt.Sprintf("%s from %v to %v", what, b.Min, b.Max)
-}
-
-// read parses a setting, and reports a fault where parse refuses it.
-func read[T any](r *Reader, name string, fallback T, allowed string, parse func(string) (T, bool)) T {
-	value, ok := r.lookup(name)
-	if !ok {
-		return fallback
-	}
-	parsed, ok := parse(value)
-	if !ok {
-		r.fault(name, allowed)
-		return fallback
-	}
-	return parsed
-}
-
-// String reads any text.
-func (r *Reader) String(name, fallback string) string {
-	return read(r, name, fallback, "", func(value string) (string, bool) { return value, true })
-}
-
-// Choice reads one of a few words.
-func (r *Reader) Choice(name, fallback string, allowed ...string) string {
-	return read(r, name, fallback, "one of "+strings.Join(allowed, ", "), func(value string) (string, bool) {
-		return value, slices.Contains(allowed, value)
+	return value(into, fmt.Sprintf("%s from %s to %s", kind, least, most), func(text string) (T, bool) {
+		parsed, ok := parse(text)
+		return parsed, ok && from <= parsed && parsed <= to
 	})
 }
 
-// Int reads a whole number.
-func (r *Reader) Int(name string, fallback int, bounds Range[int]) int {
-	return read(r, name, fallback, bounds.describe("a whole number"), func(value string) (int, bool) {
-		number, err := strconv.Atoi(value)
-		return number, err == nil && bounds.holds(number)
+// Text is any text.
+func Text(into *string) Value {
+	return value(into, "any text", func(text string) (string, bool) { return text, true })
+}
+
+// Choice is one of a few words.
+func Choice(into *string, words ...string) Value {
+	return value(into, "one of "+strings.Join(words, ", "), func(text string) (string, bool) {
+		return text, slices.Contains(words, text)
 	})
 }
 
-// Bool reads true or false, or 1 or 0.
-func (r *Reader) Bool(name string, fallback bool) bool {
-	return read(r, name, fallback, "true, false, 1 or 0", func(value string) (bool, bool) {
-		switch value {
+// Int is a whole number from least to most.
+func Int(into *int, least, most int) Value {
+	return bounded(into, "a whole number", strconv.Itoa(least), strconv.Itoa(most), func(text string) (int, bool) {
+		number, err := strconv.Atoi(text)
+		return number, err == nil
+	})
+}
+
+// Ints is a list of whole numbers from 0 to most and of ranges of them, such as "0-7,12". The slice has each number
+// once, in ascending order.
+func Ints(into *[]int, most int) Value {
+	allowed := fmt.Sprintf(`whole numbers from 0 to %d, such as "0-7,12"`, most)
+	return value(into, allowed, func(text string) ([]int, bool) {
+		var numbers []int
+		for field := range strings.SplitSeq(text, ",") {
+			first, last, isRange := strings.Cut(strings.TrimSpace(field), "-")
+			if !isRange {
+				last = first
+			}
+			from, err := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err != nil || err2 != nil || from < 0 || to < from || to > most {
+				return nil, false
+			}
+			for n := from; n <= to; n++ {
+				numbers = append(numbers, n)
+			}
+		}
+		slices.Sort(numbers)
+		return slices.Compact(numbers), true
+	})
+}
+
+// Bool is true or false, or 1 or 0.
+func Bool(into *bool) Value {
+	return value(into, "true, false, 1 or 0", func(text string) (bool, bool) {
+		switch text {
 		case "true", "1":
 			return true, true
 		case "false", "0":
@@ -74,44 +103,36 @@ func (r *Reader) Bool(name string, fallback bool) bool {
 	})
 }
 
+// Duration is a Go duration ("90s", "1h30m") or whole days ("7d"), and so are its bounds.
+func Duration(into *time.Duration, least, most string) Value {
+	return bounded(into, `a duration such as "90s", "1h30m" or "7d"`, least, most, parseDuration)
+}
+
 const (
 	day     = 24 * time.Hour
 	maxDays = int64(math.MaxInt64 / day)
 )
 
-// Duration reads a Go duration ("90s", "1h30m") or whole days ("7d").
-func (r *Reader) Duration(name string, fallback time.Duration, bounds Range[time.Duration]) time.Duration {
-	allowed := bounds.describe(`a duration such as "90s", "1h30m" or "7d"`)
-	return read(r, name, fallback, allowed, func(value string) (time.Duration, bool) {
-		duration, ok := parseDuration(value)
-		return duration, ok && bounds.holds(duration)
-	})
-}
-
-func parseDuration(value string) (time.Duration, bool) {
-	if count, ok := strings.CutSuffix(value, "d"); ok {
+func parseDuration(text string) (time.Duration, bool) {
+	if count, ok := strings.CutSuffix(text, "d"); ok {
 		days, err := strconv.ParseInt(count, 10, 64)
 		return time.Duration(days) * day, err == nil && -maxDays <= days && days <= maxDays
 	}
-	duration, err := time.ParseDuration(value)
+	duration, err := time.ParseDuration(text)
 	return duration, err == nil
 }
 
-// Bytes reads a number of bytes, with a binary unit or none: "4MiB", "4MB" and "4M" are 4·2^20.
-func (r *Reader) Bytes(name string, fallback int64, bounds Range[int64]) int64 {
-	allowed := bounds.describe(`a number of bytes such as "65536", "64KiB", "4MiB" or "1GiB"`)
-	return read(r, name, fallback, allowed, func(value string) (int64, bool) {
-		size, ok := parseBytes(value)
-		return size, ok && bounds.holds(size)
-	})
+// Bytes is a number of bytes, with a binary unit or none: "4MiB", "4MB" and "4M" are 4·2^20. So are its bounds.
+func Bytes(into *int64, least, most string) Value {
+	return bounded(into, `a number of bytes such as "65536", "64KiB", "4MiB" or "1GiB"`, least, most, parseBytes)
 }
 
-func parseBytes(value string) (int64, bool) {
-	digits := strings.TrimRight(value, "KMGTiB ")
+func parseBytes(text string) (int64, bool) {
+	digits := strings.TrimRight(text, "KMGTiB ")
 	shift, ok := map[string]uint{
 		"": 0, "B": 0, "K": 10, "KB": 10, "KiB": 10, "M": 20, "MB": 20, "MiB": 20,
 		"G": 30, "GB": 30, "GiB": 30, "T": 40, "TB": 40, "TiB": 40,
-	}[strings.TrimSpace(value[len(digits):])]
+	}[strings.TrimSpace(text[len(digits):])]
 	size, err := strconv.ParseInt(digits, 10, 64)
 	if !ok || err != nil || size < 0 || size > math.MaxInt64>>shift {
 		return 0, false
@@ -119,25 +140,24 @@ func parseBytes(value string) (int64, bool) {
 	return size << shift, true
 }
 
-// Address reads host:port to listen on or to connect to; the host may be empty, the port 0.
-func (r *Reader) Address(name, fallback string) string {
-	return read(r, name, fallback, `an address such as "127.0.0.1:8080" or ":8080"`, func(value string) (string, bool) {
-		host, port, err := net.SplitHostPort(value)
+// Address is host:port to listen on or to connect to; the host may be empty, the port 0.
+func Address(into *string) Value {
+	return value(into, `an address such as "127.0.0.1:8080" or ":8080"`, func(text string) (string, bool) {
+		host, port, err := net.SplitHostPort(text)
 		if err != nil || strings.ContainsAny(host, " /@") {
 			return "", false
 		}
 		_, err = strconv.ParseUint(port, 10, 16)
-		return value, err == nil
+		return text, err == nil
 	})
 }
 
-// CIDRs reads networks separated by commas, such as "10.0.0.0/8, fd00::/8"; an address alone is the network of only
-// itself.
-func (r *Reader) CIDRs(name string) []netip.Prefix {
+// Networks is a list such as "10.0.0.0/8, fd00::/8"; an address alone is the network of only itself.
+func Networks(into *[]netip.Prefix) Value {
 	allowed := `networks separated by commas, such as "10.0.0.0/8, fd00::/8"`
-	return read(r, name, nil, allowed, func(value string) ([]netip.Prefix, bool) {
+	return value(into, allowed, func(text string) ([]netip.Prefix, bool) {
 		var networks []netip.Prefix
-		for field := range strings.SplitSeq(value, ",") {
+		for field := range strings.SplitSeq(text, ",") {
 			network, ok := parseNetwork(strings.TrimSpace(field))
 			if !ok {
 				return nil, false
@@ -150,7 +170,7 @@ func (r *Reader) CIDRs(name string) []netip.Prefix {
 
 func parseNetwork(text string) (netip.Prefix, bool) {
 	if network, err := netip.ParsePrefix(text); err == nil {
-		// A network written with bits of a host in it means something else than it says.
+		// In "10.0.0.1/8" either the address or the number of bits is a mistake.
 		return network, network == network.Masked()
 	}
 	address, err := netip.ParseAddr(text)
@@ -160,18 +180,18 @@ func parseNetwork(text string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(address, address.BitLen()), true
 }
 
-// URL reads a URL with one of the schemes, or several separated by commas as NATS takes them, and returns it as it was
-// written. MongoDB's lists of hosts are fine too. The fallback may be empty.
-func (r *Reader) URL(name, fallback string, schemes ...string) string {
+// URL is a URL with one of the schemes, or several separated by commas as NATS takes them, and is kept as it was
+// written. MongoDB's lists of hosts are allowed too.
+func URL(into *string, schemes ...string) Value {
 	allowed := "a URL that begins with " + strings.Join(schemes, ":// or ") + "://"
-	return read(r, name, fallback, allowed, func(value string) (string, bool) {
-		scheme, rest, _ := strings.Cut(value, "://")
-		return value, slices.Contains(schemes, scheme) && isAuthority(rest)
+	return value(into, allowed, func(text string) (string, bool) {
+		scheme, rest, _ := strings.Cut(text, "://")
+		return text, slices.Contains(schemes, scheme) && isAuthority(rest)
 	})
 }
 
-// isAuthority looks at what follows "://". url.Parse refuses the lists of hosts that MongoDB and NATS take, so that
-// only a single host is left to it.
+// isAuthority looks at the part after "://". url.Parse refuses the lists of hosts that MongoDB and NATS take, so only a
+// single host is left to it.
 func isAuthority(rest string) bool {
 	authority := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -188,11 +208,11 @@ func isAuthority(rest string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
-// Secret reads a secret of at least minBytes bytes; its value appears in no fault. It is empty where it is unset.
-func (r *Reader) Secret(name string, minBytes int) Secret {
-	value, ok := r.lookup(name)
-	if ok && len(value) < minBytes {
-		r.faults = append(r.faults, fmt.Errorf("%s (not shown): it must be at least %d bytes long", name, minBytes))
-	}
-	return Secret(value)
+// SecretText is a secret of at least minBytes bytes; no fault shows it.
+func SecretText(into *Secret, minBytes int) Value {
+	v := value(into, fmt.Sprintf("at least %d bytes long", minBytes), func(text string) (Secret, bool) {
+		return Secret(text), len(text) >= minBytes
+	})
+	v.secret = true
+	return v
 }

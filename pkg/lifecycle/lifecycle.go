@@ -17,7 +17,7 @@ type Component interface {
 	Run(ctx context.Context) error
 }
 
-// Readier is a Component that others depend on: what comes after it in a Group starts when its channel is closed.
+// Readier is a Component that others depend on: those after it in a Group start when its channel is closed.
 type Readier interface {
 	Ready() <-chan struct{}
 }
@@ -59,8 +59,8 @@ const (
 	DefaultGrace = 10 * time.Second
 )
 
-// Group runs components as one. It is a Component and a Readier itself. The fields and Add are not to be used once
-// Run was called, and Run is called once.
+// Group runs components as one, and is a Component and a Readier itself. Run is called once; the fields and Add are for
+// use before that.
 type Group struct {
 	Start time.Duration // bounds how long each component may take to be ready; DefaultStart where 0
 	Grace time.Duration // bounds how long each component may take to stop; DefaultGrace where 0
@@ -68,17 +68,17 @@ type Group struct {
 	log        *slog.Logger
 	components []*running
 	ready      chan struct{}
-	ended      chan *running // has room for all, so that nobody waits to send
+	ended      chan *running // has room for all, so that no send waits
 }
 
-// running is a component and what has become of it.
+// running is the state of a component.
 type running struct {
 	name      string
 	component Component
 	cancel    context.CancelFunc
 	done      chan struct{} // closed when Run has returned err
 	err       error
-	taken     bool // its end is the failure that stops the group
+	first     bool // its end is the failure that stops the group
 }
 
 // New returns an empty Group.
@@ -148,7 +148,7 @@ func (g *Group) awaitReady(ctx context.Context, c *running) error {
 		return nil
 	case <-ctx.Done():
 		return nil
-	case failed := <-g.ended: // this one, or one that was ready before
+	case failed := <-g.ended: // c or one before it
 		return failed.failure()
 	case <-timer.C:
 		return fmt.Errorf("%s: %w (%s)", c.name, ErrStart, limit)
@@ -167,9 +167,9 @@ func (c *running) run(ctx context.Context, ended chan<- *running) {
 	c.err = c.component.Run(ctx)
 }
 
-// failure is what it means that the component, which is done, ended before it was told to.
+// failure is the error of a component that ended before it was told to.
 func (c *running) failure() error {
-	c.taken = true
+	c.first = true
 	if c.err == nil {
 		return fmt.Errorf("%s: %w", c.name, ErrEnded)
 	}
@@ -181,7 +181,7 @@ func (g *Group) stop(started []*running, failure error) error {
 	for i := len(started) - 1; i >= 0; i-- {
 		c := started[i]
 		err := g.stopOne(c)
-		if err == nil || c.taken {
+		if err == nil || c.first {
 			continue
 		}
 		if failure == nil {

@@ -13,14 +13,25 @@ import (
 // signalledStatus is added to a signal's number to make an exit status, as shells do.
 const signalledStatus = 128
 
-// Main runs what a process does and returns its exit status: 0 after success or an orderly stop, 1 after an error or a
-// panic, which it prints to standard error. SIGINT and SIGTERM end run's context; a second one ends the process at
-// once. It is for a main function only:
+// Main calls run with the context of Signals and returns the exit status of the process: 0 after success or an orderly
+// stop, 1 after an error or a panic, which it prints to standard error. It is for a main function only:
 //
 //	func main() { os.Exit(lifecycle.Main(run)) }
 func Main(run func(ctx context.Context) error) int {
+	ctx, stop := Signals()
+	defer stop()
+	err := guard(ctx, run)
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// Signals returns a context that the first SIGINT or SIGTERM ends. A second one ends the process at once. stop ends
+// both, and leaves later signals to the runtime.
+func Signals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	done := make(chan struct{})
@@ -29,15 +40,12 @@ func Main(run func(ctx context.Context) error) int {
 		defer close(watched)
 		watch(signals, done, cancel)
 	}()
-	err := guard(ctx, run)
-	signal.Stop(signals)
-	close(done)
-	<-watched
-	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return 0
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		<-watched
+		cancel()
 	}
-	fmt.Fprintln(os.Stderr, err)
-	return 1
 }
 
 // watch ends the context at the first signal and the process at the second.

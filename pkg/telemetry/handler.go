@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// readyRetrySeconds is what a client that found the process not ready is told to wait.
+// readyRetrySeconds is the Retry-After of an answer that the process is not ready.
 const readyRetrySeconds = "1"
 
-// answer has the shape of all answers of the HTTP contract.
+// answer has the shape of all answers (docs/api.md, Shape of every answer).
 type answer struct {
 	Success   bool      `json:"success"`
 	Remaining *int      `json:"remaining,omitempty"`

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// Health is what the parts of a process say about their readiness. It may be used concurrently.
+// Health holds the readiness of the parts of a process. It may be used concurrently.
 type Health struct {
 	mu     sync.Mutex
 	checks map[*Check]struct{}
 }
 
-// NewHealth returns a Health without checks, which is ready.
+// NewHealth returns a Health without checks, which is not ready: see Failing.
 func NewHealth() *Health { return &Health{checks: make(map[*Check]struct{})} }
 
 // Failing is a check that is not ready, as /readyz shows it.
@@ -21,11 +21,12 @@ type Failing struct {
 	Reason string `json:"reason"`
 }
 
-// Check is what one part says. A nil *Check ignores what it is told.
+// Check is the readiness of one part. A nil *Check ignores all calls.
 type Check struct {
 	health  *Health
 	failing Failing
 	ready   bool
+	ask     func() error // of a check made by Watch
 }
 
 // Register adds a check, which is not ready until Ready is called. On a nil *Health it returns a nil *Check.
@@ -33,7 +34,16 @@ func (h *Health) Register(name string) *Check {
 	if h == nil {
 		return nil
 	}
-	c := &Check{health: h, failing: Failing{Name: name, Reason: "starting"}}
+	return h.add(&Check{health: h, failing: Failing{Name: name, Reason: "starting"}})
+}
+
+// Watch adds a check that is ready while ask returns nil; its error is the reason, for operators. ask is called whenever
+// readiness is asked for: it must be safe for concurrent use and quick.
+func (h *Health) Watch(name string, ask func() error) {
+	h.add(&Check{health: h, failing: Failing{Name: name}, ask: ask})
+}
+
+func (h *Health) add(c *Check) *Check {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checks[c] = struct{}{}
@@ -46,7 +56,7 @@ func (c *Check) Ready() { c.set(true, "") }
 // Fail says that the part does not work for now, and why, for operators. The reason holds no secret.
 func (c *Check) Fail(reason string) { c.set(false, reason) }
 
-// Remove takes the check away: the part has ended, and nothing waits for it.
+// Remove takes the check away once the part has ended.
 func (c *Check) Remove() {
 	if c == nil {
 		return
@@ -65,21 +75,31 @@ func (c *Check) set(ready bool, reason string) {
 	c.ready, c.failing.Reason = ready, reason
 }
 
-// Failing lists the checks that are not ready, by name; a nil *Health has none. While there is no check, nothing has
-// been started yet or all has ended, and that is not ready either.
+// Failing lists the checks that are not ready, by name; a nil *Health has none. While there is no check, no part has
+// begun or all have ended, and that is not ready either.
 func (h *Health) Failing() []Failing {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.checks) == 0 {
+	none := len(h.checks) == 0
+	var failing []Failing
+	var watched []*Check
+	for c := range h.checks {
+		switch {
+		case c.ask != nil:
+			watched = append(watched, c)
+		case !c.ready:
+			failing = append(failing, c.failing)
+		}
+	}
+	h.mu.Unlock()
+	if none {
 		return []Failing{{Name: "process", Reason: "nothing runs"}}
 	}
-	var failing []Failing
-	for c := range h.checks {
-		if !c.ready {
-			failing = append(failing, c.failing)
+	for _, c := range watched { // without the lock, since ask may take one of its own
+		if err := c.ask(); err != nil {
+			failing = append(failing, Failing{Name: c.failing.Name, Reason: err.Error()})
 		}
 	}
 	slices.SortFunc(failing, func(a, b Failing) int {

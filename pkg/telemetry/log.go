@@ -64,11 +64,11 @@ func NewLogger(w io.Writer, c LogConfig) (*slog.Logger, error) {
 	return log, nil
 }
 
-// Mask is a slog.HandlerOptions.ReplaceAttr. It hides the values of attributes with a secret's name, and of all in a
-// group with one (config.IsSecretName), and the credentials of URLs in texts, errors and messages. What is inside of
-// other values, such as structs, it does not see: secrets there should be of the type config.Secret.
+// Mask is a slog.HandlerOptions.ReplaceAttr. It hides the values of attributes and groups with a secret's name
+// (config.IsSecretName), and the credentials of URLs in texts, errors and messages. It does not look into other values,
+// such as structs: secrets there should be of the type config.Secret.
 func Mask(groups []string, attr slog.Attr) slog.Attr {
-	// A flag about a secret ("password": true) is none.
+	// "password": true says that there is a password, and is no secret.
 	secret := config.IsSecretName(attr.Key) || slices.ContainsFunc(groups, config.IsSecretName)
 	if secret && attr.Value.Kind() != slog.KindBool {
 		return slog.String(attr.Key, config.Hidden)

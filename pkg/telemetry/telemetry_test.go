@@ -126,6 +126,19 @@ func TestReadyzListsTheChecksThatFail(t *testing.T) {
 	want(503, nothing) // all have ended
 }
 
+func TestAWatchedPartIsAskedEachTime(t *testing.T) {
+	health := telemetry.NewHealth()
+	var fault error
+	health.Watch("journal", func() error { return fault })
+	if failing := health.Failing(); len(failing) != 0 {
+		t.Errorf("failing are %v, want none", failing)
+	}
+	fault = errors.New("no leader")
+	if failing := health.Failing(); len(failing) != 1 || failing[0] != (telemetry.Failing{Name: "journal", Reason: "no leader"}) {
+		t.Errorf("failing are %v", failing)
+	}
+}
+
 func TestTwoChecksOfOneNameBothCount(t *testing.T) {
 	health := telemetry.NewHealth()
 	health.Register("journal").Ready()

@@ -28,7 +28,6 @@ import (
 // Config is how one edge runs. Listen, Secret and Partitions must be set.
 type Config struct {
 	Listen         string         // host:port; port 0 is any free one
-	OpsListen      string         // where /livez, /readyz and /metrics are; empty: on Listen
 	PublicURL      string         // empty: http://<listener>
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
 	AdminToken     string         // empty: the admin paths do not exist
@@ -56,9 +55,6 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("listen: %w", err))
 	}
-	if _, _, err := net.SplitHostPort(c.OpsListen); err != nil && c.OpsListen != "" {
-		errs = append(errs, fmt.Errorf("ops listen: %w", err))
-	}
 	if len(c.Secret) < apikey.MinSecretBytes {
 		errs = append(errs, fmt.Errorf("secret of %d bytes: at least %d are needed", len(c.Secret), apikey.MinSecretBytes))
 	}
@@ -71,13 +67,14 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Deps is what an edge works with; it stays the caller's. Metrics, Health and Logger may be nil.
+// Deps is what an edge works with; it stays the caller's. Metrics, Health, Logger and Ops may be nil.
 type Deps struct {
 	NC      *nats.Conn
 	Blobs   blob.Store
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
 	Health  *telemetry.Health
+	Ops     http.Handler // serves /livez, /readyz and /metrics beside the API
 }
 
 // Service is one edge.
@@ -86,13 +83,9 @@ type Service struct {
 	deps  Deps
 	bus   *bus.Bus
 	web   *web.Server
-	ops   http.Handler
 	ready chan struct{}
 	addr  string // set before ready is closed
 }
-
-// opsTimeout bounds one request of an operator.
-const opsTimeout = 10 * time.Second
 
 // New prepares an edge. Nothing is contacted before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
@@ -114,10 +107,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, bus: b, ops: telemetry.Handler(deps.Metrics, deps.Health), ready: make(chan struct{})}
+	s := &Service{cfg: cfg, deps: deps, bus: b, ready: make(chan struct{})}
 	var ops fasthttp.RequestHandler
-	if cfg.OpsListen == "" {
-		ops = fasthttpadaptor.NewFastHTTPHandler(s.ops)
+	if deps.Ops != nil {
+		ops = fasthttpadaptor.NewFastHTTPHandler(deps.Ops)
 	}
 	s.web = web.New(web.Config{
 		PublicURL: cfg.PublicURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions, AdmissionAge: cfg.AdmissionAge,
@@ -147,11 +140,6 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("edge: %w", err)
 	}
 	defer ln.Close()
-	stopOps, err := s.serveOps(ctx)
-	if err != nil {
-		return err
-	}
-	defer stopOps()
 
 	// The bus outlives ctx: requests that still run need it.
 	busCtx, stopBus := context.WithCancel(context.WithoutCancel(ctx))
@@ -206,24 +194,4 @@ func (s *Service) serve(ctx context.Context, ln net.Listener, health *telemetry.
 		busErr = fmt.Errorf("edge: bus: %w", busErr)
 	}
 	return errors.Join(webErr, busErr)
-}
-
-// serveOps serves the paths for operators on a listener of their own, where one is set.
-func (s *Service) serveOps(ctx context.Context) (stop func(), err error) {
-	if s.cfg.OpsListen == "" {
-		return func() {}, nil
-	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.OpsListen)
-	if err != nil {
-		return nil, fmt.Errorf("edge: %w", err)
-	}
-	server := &http.Server{Handler: s.ops, ReadTimeout: opsTimeout, WriteTimeout: opsTimeout, MaxHeaderBytes: 8 << 10}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.deps.Logger.Error("the operators' listener failed", "error", err)
-		}
-	}()
-	return func() { server.Close(); <-done }, nil
 }

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// checkBudget bounds how long the journals' files are read before the server starts; the newest
+	// checkBudget bounds the time for which the journals' files are read before the server starts; the newest
 	// come first.
 	checkBudget      = 2 * time.Minute
 	reconnectWait    = 50 * time.Millisecond
 	reconnectOutside = 500 * time.Millisecond
 )
 
-// startJournal starts the embedded journal server on files that were found whole. With a journal
-// elsewhere there is nothing to do.
+// startJournal starts the embedded journal server on files that were found whole. It does nothing where the settings
+// name a server.
 func (p *process) startJournal(ctx context.Context) error {
 	if p.cfg.NATSURL != "" {
 		return nil
@@ -46,17 +46,18 @@ func (p *process) startJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Quire.journal = server
-	// Only when everything is closed is the stop an orderly one.
-	p.onClose(func() error {
+	p.journal = server
+	// The stop counts as orderly once all that was opened later is closed.
+	p.host.OnClose(func() error {
 		server.Stop()
 		return p.folder.Stopped()
 	})
-	p.group.Add("journal server", lifecycle.Func(server.Run))
+	p.host.Add("journal server", lifecycle.Func(server.Run))
+	p.host.Health.Watch("journal", server.Health)
 	return nil
 }
 
-// checkJournals reads the journals' files before the server could repair them.
+// checkJournals reads the journals' files before the server, which would cut off what it can't read.
 func (p *process) checkJournals(ctx context.Context, clean bool) error {
 	report, err := streamcheck.Check(ctx, p.folder.NATS(), streamcheck.Options{
 		Expected: p.folder.Streams(),
@@ -103,15 +104,15 @@ func (p *process) connect(name string) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
-		// What can't be sent now fails now: whoever sends it knows best whether to send it again.
+		// A message that can't be sent now fails now: its sender knows best whether to send it again.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			p.deps.Logger.Warn("journal connection", "service", name, "error", err)
 		}),
 	}
 	url := p.cfg.NATSURL
-	if p.Quire.journal != nil {
-		options = append(options, nats.InProcessServer(p.Quire.journal), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(0, 0))
+	if p.journal != nil {
+		options = append(options, nats.InProcessServer(p.journal), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(0, 0))
 	} else {
 		options = append(options, nats.ReconnectWait(reconnectOutside))
 	}
@@ -119,14 +120,14 @@ func (p *process) connect(name string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect %s to the journal: %w", name, err)
 	}
-	p.onClose(func() error { nc.Close(); return nil })
+	p.host.OnClose(func() error { nc.Close(); return nil })
 	return nc, nil
 }
 
-// rememberJournals looks, once all services are up, whether the billing journals are complete, and
-// writes down which journals there are.
+// rememberJournals checks, once all services are up, that the billing journals are complete, and
+// writes down which journals there are: the next start misses those that are gone.
 func (p *process) rememberJournals(ctx context.Context) error {
-	if p.Quire.journal == nil {
+	if p.journal == nil {
 		return nil
 	}
 	nc, err := p.connect("standalone")

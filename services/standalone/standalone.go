@@ -1,5 +1,5 @@
-// Package standalone is quire in one process: embedded journal server, read models and blob store, or
-// those that the settings name, and all five services over connections inside the process.
+// Package standalone is Quire in one process: all five services, and embedded stores for those that the settings name no
+// server for.
 package standalone
 
 import (
@@ -10,29 +10,31 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/services/edge"
 	"quire.dev/services/standalone/internal/datafolder"
 	"quire.dev/services/standalone/internal/natsserver"
 )
 
-// Deps is what the process gives to quire.
+// Deps is what a Quire works with.
 type Deps struct {
 	Logger  *slog.Logger // nil: silent
 	Version string
-	// Progress, if set, is told what a long start is at. It runs on one goroutine at a time.
+	// Progress, if set, is told of the steps of a long start. It runs on one goroutine at a time.
 	Progress func(what string, done, total int64)
 
-	// View and Blob, if set, put something between the services and their stores. For tests of
-	// failing stores.
+	// View and Blob, if set, wrap the services' stores, for tests of stores that fail.
 	View func(service string, store views.Store) views.Store
 	Blob func(store blob.Store) blob.Store
 }
 
 // Quire is one process. Run is called once.
 type Quire struct {
-	cfg   Config
+	cfg   host.Settings
 	deps  Deps
 	ready chan struct{}
 
@@ -42,29 +44,25 @@ type Quire struct {
 	url     string
 }
 
-// startTimeout bounds how long one service may take to fold what it has not seen. It is long, since
-// it is the journals' length that decides; progress is reported meanwhile.
-const (
-	startTimeout = 24 * time.Hour
-	stopTimeout  = 30 * time.Second
-)
+// stopTimeout bounds the stop of each part.
+const stopTimeout = 30 * time.Second
 
-// New makes a Quire. Nothing is opened before Run.
-func New(cfg Config, deps Deps) (*Quire, error) {
-	if cfg.ClockOffset != 0 && !cfg.Dev {
-		return nil, errors.New("a clock offset is for development only")
-	}
+// New makes a Quire from the settings of host.Quire. Nothing is opened before Run.
+func New(cfg host.Settings, deps Deps) (*Quire, error) {
 	if cfg.Partitions < 1 {
 		return nil, fmt.Errorf("%d partitions", cfg.Partitions)
 	}
-	deps.Logger = orSilent(deps.Logger)
+	cfg.MongoDatabase = databaseOf(cfg.MongoURL)
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Quire{cfg: cfg, deps: deps, ready: make(chan struct{})}, nil
 }
 
 // Ready is closed once requests are served.
 func (q *Quire) Ready() <-chan struct{} { return q.ready }
 
-// URL is where the process listens, or its public URL. It is for use after Ready.
+// URL is the address of the API. It is for use after Ready.
 func (q *Quire) URL() string { return q.url }
 
 // Folder is the data folder. It is for use after Ready, by one goroutine.
@@ -89,47 +87,49 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, q.folder.Close()) }()
-	p := &process{Quire: q, group: lifecycle.New(q.deps.Logger)}
-	p.group.Start, p.group.Grace = startTimeout, stopTimeout
-	err = p.run(ctx)
-	return errors.Join(err, p.close())
+	p := &process{Quire: q, host: host.New(q.cfg, q.deps.Logger)}
+	p.host.Grace = stopTimeout
+	if err := p.wire(ctx); err != nil {
+		return errors.Join(err, p.host.Close())
+	}
+	return p.host.Run(ctx)
 }
 
-// process is one Run: what it opened, to be closed in reverse.
+// process is one Run.
 type process struct {
 	*Quire
-	group   *lifecycle.Group
-	edge    *edge.Service
-	closers []func() error
+	host *host.Process
+	edge *edge.Service
 }
 
-func (p *process) onClose(f func() error) { p.closers = append(p.closers, f) }
-
-func (p *process) close() error {
-	var errs []error
-	for i := len(p.closers) - 1; i >= 0; i-- {
-		errs = append(errs, p.closers[i]())
-	}
-	return errors.Join(errs...)
-}
-
-func (p *process) run(ctx context.Context) error {
+// wire adds the parts in the order of their start: the journal server, billing, since all services settle with it, the
+// documents, and the edge.
+func (p *process) wire(ctx context.Context) error {
+	started := p.host.Health.Register("start") // or operators would be told of only those services that have begun
 	if err := p.startJournal(ctx); err != nil {
 		return err
 	}
-	stores, err := p.openStores(ctx)
+	blobs, err := p.openBlobs(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.addServices(stores); err != nil {
+	if err := p.addBilling(ctx, blobs); err != nil {
 		return err
 	}
-	p.group.Add("announcement", lifecycle.Func(p.announce))
-	return p.group.Run(ctx)
+	for _, policy := range []fold.Policy{fold.Pastes(), fold.QuickPastes(), fold.Files()} {
+		if err := p.addDocuments(ctx, policy, blobs); err != nil {
+			return err
+		}
+	}
+	if err := p.addEdge(blobs); err != nil {
+		return err
+	}
+	p.host.Add("announcement", lifecycle.Func(func(ctx context.Context) error { return p.announce(ctx, started) }))
+	return nil
 }
 
-// announce is the last to start: everything is ready.
-func (p *process) announce(ctx context.Context) error {
+// announce runs once all other parts are ready.
+func (p *process) announce(ctx context.Context, started *telemetry.Check) error {
 	if err := p.rememberJournals(ctx); err != nil {
 		return err
 	}
@@ -137,6 +137,7 @@ func (p *process) announce(ctx context.Context) error {
 	if err := p.folder.Announce(p.url); err != nil {
 		return err
 	}
+	started.Ready()
 	close(p.ready)
 	<-ctx.Done()
 	return nil

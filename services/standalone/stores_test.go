@@ -14,6 +14,7 @@ import (
 	"quire.dev/cluster/load"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/views"
 	"quire.dev/services/standalone/internal/quiretest"
 )
@@ -66,7 +67,7 @@ func TestAStartThatIsCutShortLeavesNothingOpen(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	for _, after := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
-		q, err := New(Config{
+		q, err := New(host.Settings{
 			Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), Partitions: 1, ContentRetention: 24 * time.Hour,
 		}, Deps{})
 		if err != nil {
@@ -85,7 +86,7 @@ func TestAStartThatIsCutShortLeavesNothingOpen(t *testing.T) {
 func TestAReadModelThatHangsStopsNoOtherService(t *testing.T) {
 	t.Parallel()
 	var lite quiretest.Views
-	q, err := New(Config{
+	q, err := New(host.Settings{
 		Listen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"), AdminToken: config.Secret(testAdminToken), Partitions: 1,
 		ContentRetention: 24 * time.Hour,
 	}, Deps{View: func(service string, s views.Store) views.Store {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/views"
 	"quire.dev/services/standalone"
 	"quire.dev/services/standalone/internal/quiretest"
@@ -31,7 +32,7 @@ func (p *oneProcess) boot(ctx context.Context, settings map[string]string) error
 	for name, value := range settings {
 		environ = append(environ, name+"="+value)
 	}
-	cfg, err := standalone.FromEnvironment(environ)
+	cfg, err := host.ReadSettings(host.Quire, environ)
 	if err != nil {
 		return err
 	}

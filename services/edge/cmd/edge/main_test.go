@@ -4,23 +4,30 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"quire.dev/pkg/host"
+	"quire.dev/services/edge"
 )
 
 func TestSettingsAreReadOrAllRefusedAtOnce(t *testing.T) {
 	good := []string{
 		"QUIRE_NATS_URL=nats://n:4222", "QUIRE_S3_URL=http://k:s@s:9000/quire", "QUIRE_SECRET=" + strings.Repeat("0123456789abcdef", 4),
 	}
-	cfg, err := read(append(slices.Clone(good), "QUIRE_PARTITIONS=32", "QUIRE_LISTEN=:80"))
+	settings, err := host.ReadSettings(host.Edge, append(slices.Clone(good), "QUIRE_PARTITIONS=32", "QUIRE_LISTEN=:80"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.edge.Partitions != 32 || cfg.edge.Listen != ":80" || !cfg.edge.AskPartitions {
-		t.Errorf("%+v", cfg.edge)
+	cfg := configure(settings)
+	if cfg.Partitions != 32 || cfg.Listen != ":80" || !cfg.AskPartitions {
+		t.Errorf("%+v", cfg)
 	}
-	if err := cfg.edge.Validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}
-	_, err = read([]string{"QUIRE_PARTITIONS=0", "QUIRE_CLOCK_OFFSET=1h", "QUIRE_PARTITION=4"})
+	if cfg.MaxConns != edge.DefaultMaxConns || cfg.MaxConnsPerSource != edge.DefaultMaxConnsPerSource || cfg.StopGrace != edge.DefaultStopGrace {
+		t.Errorf("the table of settings has other defaults than the edge: %+v", cfg)
+	}
+	_, err = host.ReadSettings(host.Edge, []string{"QUIRE_PARTITIONS=0", "QUIRE_CLOCK_OFFSET=1h", "QUIRE_PARTITION=4"})
 	if err == nil {
 		t.Fatal("taken")
 	}

@@ -4,22 +4,8 @@ package main
 import (
 	"os"
 
-	"quire.dev/pkg/document"
-	"quire.dev/pkg/document/process"
-	"quire.dev/pkg/lifecycle"
-	"quire.dev/services/file"
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/host"
 )
 
-func main() {
-	program := process.Program{
-		Name:        "file",
-		Collections: file.Collections(),
-		New: func(settings process.Settings, deps document.Deps) (process.Service, error) {
-			return file.New(file.Config{
-				PartitionCount: settings.PartitionCount, Assigned: settings.Assigned, Served: settings.Served,
-				Offset: settings.Offset, Bounds: settings.Bounds,
-			}, deps)
-		},
-	}
-	os.Exit(lifecycle.Main(program.Run))
-}
+func main() { os.Exit(host.Main(host.File, host.Documents(fold.Files()))) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/admin"
+	"quire.dev/pkg/host"
 	"quire.dev/services/standalone"
 )
 
@@ -118,7 +119,7 @@ func (c *command) explain(ctx context.Context, args []string) error {
 var errNotRunning = errors.New("no quire is running")
 
 // running finds the running quire: on the data folder, else where the settings say.
-func (c *command) running(cfg standalone.Config) (admin.Client, error) {
+func (c *command) running(cfg host.Settings) (admin.Client, error) {
 	base, token, err := standalone.FindRunning(cfg)
 	if err != nil {
 		return admin.Client{}, err

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
+
+	"quire.dev/pkg/host"
+	"quire.dev/pkg/lifecycle"
 )
 
 // version is set by the linker.
@@ -28,14 +29,10 @@ func main() {
 	c := command{
 		args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
 	}
-	os.Exit(c.run(signals()))
-}
-
-// signals gives a context that ends at the first SIGINT or SIGTERM; the second one ends the process.
-func signals() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx
+	ctx, stop := lifecycle.Signals()
+	status := c.run(ctx)
+	stop()
+	os.Exit(status)
 }
 
 // command is one run of the program.
@@ -45,7 +42,7 @@ type command struct {
 	stdout, stderr io.Writer
 }
 
-// usageError is an error for which the exit status is exitUsage.
+// usageError is an error with the exit status exitUsage.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -65,7 +62,7 @@ func subcommands() []subcommand {
 		{"audit", "", "fold the billing journals again and compare", (*command).audit},
 		{"explain", "<request-id>", "show how a request was charged", (*command).explain},
 		{"version", "", "print the version", (*command).version},
-		{"help", "", "print this", (*command).help},
+		{"help", "[settings]", "print this, or all settings", (*command).help},
 	}
 }
 
@@ -100,7 +97,7 @@ func (c *command) dispatch(ctx context.Context) error {
 	return usage("there is no command %q; quire help lists them", name)
 }
 
-// parse reads a subcommand's flags, and lets nothing else through than want positional arguments.
+// parse reads a subcommand's flags and returns its positional arguments, of which there must be want.
 func (c *command) parse(flags *flag.FlagSet, args []string, want int) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(args); err != nil {
@@ -124,9 +121,15 @@ func (c *command) version(_ context.Context, args []string) error {
 	return nil
 }
 
-func (c *command) help(context.Context, []string) error {
-	c.printHelp()
-	return nil
+func (c *command) help(_ context.Context, args []string) error {
+	switch {
+	case len(args) == 0:
+		c.printHelp()
+		return nil
+	case len(args) == 1 && args[0] == "settings":
+		return host.ShowSettings(c.stdout)
+	}
+	return usage("help takes no arguments, or settings")
 }
 
 func (c *command) printHelp() {
@@ -136,10 +139,7 @@ func (c *command) printHelp() {
 		fmt.Fprintf(c.stdout, "  %-50s %s\n", strings.TrimSpace(s.name+" "+s.arguments), s.about)
 	}
 	fmt.Fprint(c.stdout, `
-Settings are environment variables: QUIRE_LISTEN (127.0.0.1:8080), QUIRE_PUBLIC_URL, QUIRE_DATA (./data),
-QUIRE_ADMIN_TOKEN, QUIRE_SECRET, QUIRE_ANON_LIMIT (10), QUIRE_TRUSTED_PROXIES, QUIRE_PARTITIONS (1), QUIRE_NATS_URL,
-QUIRE_MONGO_URL, QUIRE_S3_URL, QUIRE_CONTENT_RETENTION (7d), QUIRE_LOG_LEVEL (warn), QUIRE_LOG_FORMAT (text),
-QUIRE_DEV and, with it, QUIRE_CLOCK_OFFSET.
+Settings are environment variables: quire help settings shows all of them, their defaults and their meaning.
 
 The other commands speak to the quire that runs on QUIRE_DATA, else to QUIRE_PUBLIC_URL or QUIRE_LISTEN, with the
 admin token of QUIRE_ADMIN_TOKEN or of the data folder. Where none runs, audit and explain start one on the data

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/admin"
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/standalone"
 )
@@ -55,12 +56,12 @@ func (c *command) up(ctx context.Context, args []string) error {
 }
 
 // settings reads the environment and makes the logger.
-func (c *command) settings() (standalone.Config, *slog.Logger, error) {
-	cfg, err := standalone.FromEnvironment(c.environ)
+func (c *command) settings() (host.Settings, *slog.Logger, error) {
+	cfg, err := host.ReadSettings(host.Quire, c.environ)
 	if err != nil {
 		return cfg, nil, usageError{err}
 	}
-	log, err := telemetry.NewLogger(c.stderr, cfg.LogConfig())
+	log, err := telemetry.NewLogger(c.stderr, cfg.LogConfig(host.Quire))
 	if err != nil {
 		return cfg, nil, usageError{err}
 	}

@@ -1,0 +1,217 @@
+// Package host runs services as a process: settings, connections to the stores, the operators' listener, health,
+// membership, and an orderly start and stop. The binaries of the services use Main; the process with all services in it
+// embeds its stores and uses New.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/s3"
+	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/members"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/views/mongo"
+)
+
+// Process is one process and its parts. It is set up by one goroutine, and Run is called once.
+type Process struct {
+	Settings
+	Log     *slog.Logger
+	Metrics *telemetry.Metrics
+	Health  *telemetry.Health
+	// Grace bounds the time that each part may take to stop. A part that takes longer is left behind with an error.
+	Grace time.Duration
+
+	// Set by Main only.
+	Program Program
+	NC      *nats.Conn
+	Blobs   blob.Store
+
+	group   *lifecycle.Group
+	closers []func() error
+}
+
+// startTimeout bounds the time until one part is ready. It is long, since a service first folds the whole of its
+// journals that no snapshot or checkpoint covers.
+const startTimeout = 24 * time.Hour
+
+// New returns a process without services. Its first part is the operators' listener, where the settings ask for one.
+func New(settings Settings, log *slog.Logger) *Process {
+	p := &Process{
+		Settings: settings, Log: log, Metrics: telemetry.NewMetrics(), Health: telemetry.NewHealth(),
+		Grace: lifecycle.DefaultGrace, group: lifecycle.New(log),
+	}
+	p.group.Start = startTimeout
+	if p.OpsListen != "" {
+		p.Add("operators' listener", lifecycle.Func(p.serveOperators))
+	}
+	return p
+}
+
+// Main is the main function of a service's binary; its result is the exit status. It reads the settings and connects to
+// the journal server and the bucket, has wire add the service, and runs until a signal.
+func Main(program Program, wire func(context.Context, *Process) error) int {
+	return lifecycle.Main(func(ctx context.Context) error { return run(ctx, program, wire) })
+}
+
+func run(ctx context.Context, program Program, wire func(context.Context, *Process) error) error {
+	settings, err := ReadSettings(program, os.Environ())
+	if err != nil {
+		return err
+	}
+	log, err := telemetry.NewLogger(os.Stderr, settings.LogConfig(program))
+	if err != nil {
+		return err
+	}
+	p := New(settings, log)
+	p.Program = program
+	if err := p.connect(ctx); err != nil {
+		return errors.Join(err, p.Close())
+	}
+	if err := wire(ctx, p); err != nil {
+		return errors.Join(err, p.Close())
+	}
+	return p.Run(ctx)
+}
+
+// connect connects to the journal server, which may come later, and to the bucket, which must be there.
+func (p *Process) connect(ctx context.Context) (err error) {
+	if p.NC, err = rpc.Connect(p.NATSURL, p.Program.String(), p.Log); err != nil {
+		return err
+	}
+	p.OnClose(func() error { p.NC.Close(); return nil })
+	p.Blobs, err = s3.Open(ctx, s3.Config{URL: p.S3URL})
+	return err
+}
+
+// OpenViews opens the read model of a service in MongoDB, which must be there, and makes it a part of the process.
+func (p *Process) OpenViews(ctx context.Context, service string, collections []views.Collection) (views.Store, error) {
+	store, err := mongo.Open(ctx, mongo.Config{URI: p.MongoURL, Database: p.MongoDatabase, Collections: collections, Logger: p.Log})
+	if err != nil {
+		return nil, fmt.Errorf("open the read model of %s: %w", service, err)
+	}
+	p.OnClose(store.Close)
+	p.Add("read model of "+service, store)
+	return store, nil
+}
+
+// Join makes the process a member of its service: the members share the partitions. Service, Partitions, BucketReplicas and
+// Logger of cfg come from the process. The membership begins when the service that AddShared is given runs.
+func (p *Process) Join(cfg members.Config) *members.Membership {
+	cfg.Service, cfg.Partitions, cfg.BucketReplicas, cfg.Logger = p.Program.String(), p.Partitions, p.Replicas, p.Log
+	membership := members.NewMembership(p.NC, cfg)
+	p.Grace += membership.StopTime()
+	return membership
+}
+
+// Service is a part that others wait for.
+type Service interface {
+	lifecycle.Component
+	lifecycle.Readier
+}
+
+// Add adds a part. The parts start in the order in which they were added, each once those before it are ready, and
+// stop in reverse. One with a method Serving is ready for operators while that is true.
+func (p *Process) Add(name string, part lifecycle.Component) {
+	p.watch(name, part)
+	p.group.Add(name, part)
+}
+
+// AddShared adds a service that works on the partitions that its membership assigns, and hands them over before it
+// stops.
+func (p *Process) AddShared(name string, service Service, membership *members.Membership) {
+	p.watch(name, service)
+	p.group.Add(name, shared{service, membership})
+}
+
+type shared struct {
+	Service
+	membership *members.Membership
+}
+
+// Run implements lifecycle.Component.
+func (s shared) Run(ctx context.Context) error { return s.membership.Host(ctx, s.Service.Run) }
+
+var errCatchingUp = errors.New("a partition is catching up with its journal")
+
+func (p *Process) watch(name string, part any) {
+	if service, ok := part.(interface{ Serving() bool }); ok {
+		p.Health.Watch(name, func() error {
+			if service.Serving() {
+				return nil
+			}
+			return errCatchingUp
+		})
+	}
+}
+
+// OnClose has close called when the process ends, after all that was opened later is closed.
+func (p *Process) OnClose(close func() error) { p.closers = append(p.closers, close) }
+
+// Close closes everything that was opened. Only a process that does not come to Run needs it.
+func (p *Process) Close() error {
+	var err error
+	for _, close := range slices.Backward(p.closers) {
+		err = errors.Join(err, close())
+	}
+	return err
+}
+
+// Run works until ctx ends or a part fails, stops all parts and closes everything. It returns nil after an orderly stop.
+func (p *Process) Run(ctx context.Context) error {
+	p.group.Grace = p.Grace
+	return errors.Join(p.group.Run(ctx), p.Close())
+}
+
+// OpsOnAPI serves operators on the API's listener. It is nil where they have a listener of their own.
+func (p *Process) OpsOnAPI() http.Handler {
+	if p.OpsListen != "" {
+		return nil
+	}
+	return telemetry.Handler(p.Metrics, p.Health)
+}
+
+const (
+	opsTimeout = 10 * time.Second // for one request of an operator
+	opsGrace   = time.Second      // for those under way at a stop
+)
+
+// serveOperators serves liveness, readiness and metrics.
+func (p *Process) serveOperators(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.OpsListen)
+	if err != nil {
+		return fmt.Errorf("listen for operators: %w", err)
+	}
+	p.Log.Info("listening for operators", "address", listener.Addr().String())
+	server := &http.Server{
+		Handler: telemetry.Handler(p.Metrics, p.Health), ReadTimeout: opsTimeout, WriteTimeout: opsTimeout,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve operators: %w", err)
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), opsGrace)
+	defer cancel()
+	if server.Shutdown(stopping) != nil {
+		server.Close()
+	}
+	<-failed //nolint:errcheck // it is http.ErrServerClosed
+	return nil
+}
