@@ -122,6 +122,7 @@ vuln: tools/bin/govulncheck ## look for known vulnerabilities (GOVULNDB=https://
 generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the generated code again
 	$(call need,protoc,protobuf-compiler)
 	@sh pkg/event/generate.sh
+	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
 	@cp docs/openapi.yaml services/edge/internal/web/openapi.yaml
 
 .PHONY: tidy

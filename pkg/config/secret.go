@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Hidden stands where a secret is not shown.
+// Hidden is shown in place of a secret.
 const Hidden = "***"
 
 // Secret is a text that formatting, logging and encoding don't show. Only Reveal does.
@@ -33,9 +33,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText implements encoding.TextMarshaler, for JSON among others.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Redact hides the credentials of all URLs in a text: what stands between "://" and the last "@" before the next space,
-// and the values of query parameters with a secret's name. It rather hides too much, as where a secret has an
-// unescaped "/" or "@".
+// Redact hides the credentials of all URLs in a text: everything between "://" and the last "@" before the next space,
+// since a password may hold an unescaped "/" or "@", and the values of query parameters with a secret's name.
 func Redact(text string) string {
 	parts := strings.Split(text, "://")
 	for i, part := range parts[1:] {
@@ -69,7 +68,7 @@ func redactQuery(part string) string {
 	return path + "?" + strings.Join(fields, "&")
 }
 
-// IsSecretName says whether a field, header, parameter or setting of this name holds a secret: "password",
+// IsSecretName tells whether a field, header, parameter or setting of this name holds a secret: "password",
 // "adminToken", "x-api-key", "QUIRE_SECRET". A "quotaKey" or a "keyPrefix" does not.
 func IsSecretName(name string) bool {
 	words := splitWords(name)
@@ -95,7 +94,8 @@ func isKeyKind(word string) bool {
 	return false
 }
 
-// splitWords cuts a name into lower-case words, at capitals after small letters and at all that is no letter or digit.
+// splitWords cuts a name into lower-case words: before capitals that follow small letters, and at characters that are no
+// letters or digits.
 func splitWords(name string) []string {
 	var spaced strings.Builder
 	var before rune

@@ -124,7 +124,7 @@ type Service interface {
 }
 
 // Add adds a part. The parts start in the order in which they were added, each once those before it are ready, and
-// stop in reverse. One with a method Serving is ready for operators while that is true.
+// stop in reverse. A part with a method Serving is ready for operators while it returns true.
 func (p *Process) Add(name string, part lifecycle.Component) {
 	p.watch(name, part)
 	p.group.Add(name, part)

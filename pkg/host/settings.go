@@ -83,7 +83,7 @@ type setting struct {
 
 const maxPartitions = 256
 
-// table is all settings there are. docs/settings.md is made from it: after a change run `go test ./pkg/host -update`.
+// table lists all settings. docs/settings.md is made from it: after a change run `go test ./pkg/host -update`.
 func (s *Settings) table() []setting {
 	const (
 		alone  = "a service of its own has nothing embedded"

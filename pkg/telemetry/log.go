@@ -12,45 +12,27 @@ import (
 	"quire.dev/pkg/config"
 )
 
-// LogConfig says what is logged and how. The zero values but for Service's are good.
+// LogConfig says what is logged and how. Its zero value is good.
 type LogConfig struct {
 	Service string // the value of the attribute "service"; left out where empty
 	Level   string // debug, info, warn or error; info where empty
 	Format  string // json or text; json where empty
 }
 
-// Validate reports all that is wrong with the settings.
-func (c LogConfig) Validate() error {
+// NewLogger returns a logger that writes to w and masks secrets (see Mask), or an error with all that is wrong with c.
+func NewLogger(w io.Writer, c LogConfig) (*slog.Logger, error) {
+	level, ok := map[string]slog.Level{
+		"": slog.LevelInfo, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}[c.Level]
 	var errs []error
-	if _, err := c.level(); err != nil {
-		errs = append(errs, err)
+	if !ok {
+		errs = append(errs, fmt.Errorf("log level %q is none of debug, info, warn, error", c.Level))
 	}
 	if c.Format != "" && c.Format != "json" && c.Format != "text" {
 		errs = append(errs, fmt.Errorf("log format %q is neither json nor text", c.Format))
 	}
-	return errors.Join(errs...)
-}
-
-func (c LogConfig) level() (slog.Level, error) {
-	switch c.Level {
-	case "":
-		return slog.LevelInfo, nil
-	case "debug", "info", "warn", "error":
-		var level slog.Level
-		err := level.UnmarshalText([]byte(c.Level))
-		return level, err
-	}
-	return 0, fmt.Errorf("log level %q is none of debug, info, warn, error", c.Level)
-}
-
-// NewLogger returns a logger that writes to w and masks secrets (see Mask).
-func NewLogger(w io.Writer, c LogConfig) (*slog.Logger, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	level, err := c.level()
-	if err != nil {
-		return nil, err
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: Mask}
 	var handler slog.Handler = slog.NewJSONHandler(w, options)

@@ -118,7 +118,7 @@ func (c *command) explain(ctx context.Context, args []string) error {
 // errNotRunning says that there is no server to speak to.
 var errNotRunning = errors.New("no quire is running")
 
-// running finds the running quire: on the data folder, else where the settings say.
+// running finds the running quire by the data folder, else by QUIRE_PUBLIC_URL or QUIRE_LISTEN.
 func (c *command) running(cfg host.Settings) (admin.Client, error) {
 	base, token, err := standalone.FindRunning(cfg)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *command) isSet(name string) bool {
 	return slices.ContainsFunc(c.environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && len(v) > len(name)+1 })
 }
 
-// listenURL is how to reach what listens on an address.
+// listenURL is a URL of the server that listens on an address.
 func listenURL(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 		if !isRefused(err) {
 			return err
 		}
-		// Nothing listens there: look into the data folder instead.
+		// No server listens there: start one on the data folder instead.
 	case !errors.Is(err, errNotRunning):
 		return err
 	}
@@ -186,7 +186,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 	})
 }
 
-// isRefused tells that nothing listens at all.
+// isRefused tells whether the server could not be connected to at all.
 func isRefused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

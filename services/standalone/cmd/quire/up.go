@@ -15,15 +15,15 @@ import (
 	"quire.dev/services/standalone"
 )
 
-// The process stays below 400 MB, also under load: what the Go runtime does not count (SQLite's caches,
-// the binary) takes up to 150 MB beside this limit. As long as it is far from that, collecting garbage
-// half as often costs nothing but memory that is there anyway.
+// The process stays below 400 MB, also under load: memory that the Go runtime does not count (SQLite's caches, the
+// binary) takes up to 150 MB beside this limit. Until the limit is near, garbage is collected half as often, which costs
+// only memory.
 const (
 	memoryLimitBytes = 224 << 20
 	garbagePercent   = 200
 )
 
-// boundMemory sets both, unless the runtime's own variables did.
+// boundMemory sets both, unless the runtime's own variables are set.
 func boundMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimitBytes)
@@ -116,7 +116,7 @@ func (c *command) greet(ctx context.Context, q *standalone.Quire) error {
 	return folder.Welcome()
 }
 
-// progress prints what takes longer than a second, at most once a second.
+// progress prints the state of steps that take longer than a second, at most once a second.
 func (c *command) progress() func(what string, done, total int64) {
 	const patience = time.Second
 	var current string
