@@ -21,6 +21,8 @@ func read(r *config.Reader, kind, name string) any {
 		return as(r, name, "default", config.Text)
 	case "choice":
 		return as(r, name, "json", func(v *string) config.Value { return config.Choice(v, "json", "text") })
+	case "level":
+		return as(r, name, "info", config.Level)
 	case "int":
 		return as(r, name, "3", func(v *int) config.Value { return config.Int(v, 1, 16) })
 	case "any int":
@@ -58,6 +60,8 @@ func TestASettingIsReadAsWritten(t *testing.T) {
 	}{
 		{"text", "any text", "any text"},
 		{"choice", "text", "text"},
+		{"level", "debug", slog.LevelDebug},
+		{"level", "error", slog.LevelError},
 		{"int", "16", 16},
 		{"int", " 1 ", 1},
 		{"any int", "-5", -5},
@@ -96,7 +100,7 @@ func TestASettingIsReadAsWritten(t *testing.T) {
 
 func TestASettingThatIsUnsetOrEmptyHasItsDefault(t *testing.T) {
 	want := map[string]any{
-		"text": "default", "choice": "json", "int": 3, "any int": 3, "ints": "[3]", "bool": true, "duration": time.Second,
+		"text": "default", "choice": "json", "level": slog.LevelInfo, "int": 3, "any int": 3, "ints": "[3]", "bool": true, "duration": time.Second,
 		"bytes": int64(7), "address": "127.0.0.1:8080", "networks": "[]", "url": "", "secret": "",
 	}
 	for _, environ := range [][]string{nil, {"QUIRE_X="}, {"QUIRE_X= "}} {
@@ -115,6 +119,8 @@ func TestASettingThatIsUnsetOrEmptyHasItsDefault(t *testing.T) {
 func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	tests := []struct{ kind, value, allowed string }{
 		{"choice", "xml", "one of json, text"},
+		{"level", "loud", "one of debug, info, warn, error"},
+		{"level", "INFO", "one of debug, info, warn, error"},
 		{"int", "17", "a whole number from 1 to 16"},
 		{"int", "0", "a whole number from 1 to 16"},
 		{"int", "four", "a whole number from 1 to 16"},

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/netip"
@@ -54,6 +55,15 @@ func Text(into *string) Value {
 func Choice(into *string, words ...string) Value {
 	return value(into, "one of "+strings.Join(words, ", "), func(text string) (string, bool) {
 		return text, slices.Contains(words, text)
+	})
+}
+
+// Level is the least level of a log.
+func Level(into *slog.Level) Value {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	return value(into, "one of debug, info, warn, error", func(text string) (slog.Level, bool) {
+		level, ok := levels[text]
+		return level, ok
 	})
 }
 

@@ -72,11 +72,7 @@ func run(ctx context.Context, program Program, wire func(context.Context, *Proce
 	if err != nil {
 		return err
 	}
-	log, err := telemetry.NewLogger(os.Stderr, settings.LogConfig(program))
-	if err != nil {
-		return err
-	}
-	p := New(settings, log)
+	p := New(settings, settings.Logger(program, os.Stderr))
 	p.Program = program
 	if err := p.connect(ctx); err != nil {
 		return errors.Join(err, p.Close())

@@ -2,6 +2,8 @@ package host
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -62,7 +64,7 @@ type Settings struct {
 	MongoDatabase string
 	S3URL         string
 
-	LogLevel    string
+	LogLevel    slog.Level
 	LogFormat   string
 	Dev         bool
 	ClockOffset time.Duration
@@ -193,7 +195,7 @@ func (s *Settings) table() []setting {
 			meaning: "Bucket of the blobs: `https://key:secret@host/bucket?region=…`. quire has a folder.",
 		},
 		{
-			name: "QUIRE_LOG_LEVEL", value: config.Choice(&s.LogLevel, "debug", "info", "warn", "error"), readers: everything, fallback: "info",
+			name: "QUIRE_LOG_LEVEL", value: config.Level(&s.LogLevel), readers: everything, fallback: "info",
 			except:  map[Program]string{Quire: "warn"},
 			meaning: "The least level that is logged.",
 		},
@@ -247,7 +249,7 @@ func ReadSettings(program Program, environ []string) (Settings, error) {
 	return s, r.Err()
 }
 
-// LogConfig is the log that the settings want for a program.
-func (s Settings) LogConfig(program Program) telemetry.LogConfig {
-	return telemetry.LogConfig{Service: program.String(), Level: s.LogLevel, Format: s.LogFormat}
+// Logger makes a program's log.
+func (s Settings) Logger(program Program, w io.Writer) *slog.Logger {
+	return telemetry.NewLogger(w, telemetry.LogConfig{Service: program.String(), Level: s.LogLevel, Text: s.LogFormat == "text"})
 }

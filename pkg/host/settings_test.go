@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -129,7 +130,7 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 	}
 	if quire.Listen != "127.0.0.1:8080" || quire.OpsListen != "" || quire.Data != "./data" || quire.AnonymousLimit != 10 ||
 		quire.Partitions != 1 || quire.ContentRetention != 7*24*time.Hour || quire.ClockOffset != 0 || len(quire.TrustedProxies) != 0 ||
-		quire.LogLevel != "warn" || quire.LogFormat != "text" || quire.CacheBytes != 0 {
+		quire.LogLevel != slog.LevelWarn || quire.LogFormat != "text" || quire.CacheBytes != 0 {
 		t.Errorf("%+v", quire)
 	}
 	// Each service has a database of its own: its user may not touch another's.

@@ -62,8 +62,8 @@ const (
 // Group runs components as one, and is a Component and a Readier itself. Run is called once; the fields and Add are for
 // use before that.
 type Group struct {
-	Start time.Duration // bounds how long each component may take to be ready; DefaultStart where 0
-	Grace time.Duration // bounds how long each component may take to stop; DefaultGrace where 0
+	Start time.Duration // bounds the time until each component is ready; DefaultStart
+	Grace time.Duration // bounds the time that each component takes to stop; DefaultGrace
 
 	log        *slog.Logger
 	components []*running
@@ -83,7 +83,7 @@ type running struct {
 
 // New returns an empty Group.
 func New(log *slog.Logger) *Group {
-	return &Group{log: log, ready: make(chan struct{})}
+	return &Group{Start: DefaultStart, Grace: DefaultGrace, log: log, ready: make(chan struct{})}
 }
 
 // Add puts a component at the end of the order in which they start.
@@ -140,8 +140,7 @@ func (g *Group) awaitReady(ctx context.Context, c *running) error {
 	if !ok {
 		return nil
 	}
-	limit := orDefault(g.Start, DefaultStart)
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(g.Start)
 	defer timer.Stop()
 	select {
 	case <-readier.Ready():
@@ -151,7 +150,7 @@ func (g *Group) awaitReady(ctx context.Context, c *running) error {
 	case failed := <-g.ended: // c or one before it
 		return failed.failure()
 	case <-timer.C:
-		return fmt.Errorf("%s: %w (%s)", c.name, ErrStart, limit)
+		return fmt.Errorf("%s: %w (%s)", c.name, ErrStart, g.Start)
 	}
 }
 
@@ -195,8 +194,7 @@ func (g *Group) stop(started []*running, failure error) error {
 
 func (g *Group) stopOne(c *running) error {
 	c.cancel()
-	grace := orDefault(g.Grace, DefaultGrace)
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(g.Grace)
 	defer timer.Stop()
 	select {
 	case <-c.done:
@@ -206,13 +204,6 @@ func (g *Group) stopOne(c *running) error {
 		}
 		return fmt.Errorf("%s: %w", c.name, c.err)
 	case <-timer.C:
-		return fmt.Errorf("%s: %w (%s)", c.name, ErrGrace, grace)
+		return fmt.Errorf("%s: %w (%s)", c.name, ErrGrace, g.Grace)
 	}
-}
-
-func orDefault(d, fallback time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return fallback
 }

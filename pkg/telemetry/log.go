@@ -2,7 +2,6 @@
 package telemetry
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,38 +11,25 @@ import (
 	"quire.dev/pkg/config"
 )
 
-// LogConfig says what is logged and how. Its zero value is good.
+// LogConfig says what is logged and how. The zero value logs JSON from level info on.
 type LogConfig struct {
 	Service string // the value of the attribute "service"; left out where empty
-	Level   string // debug, info, warn or error; info where empty
-	Format  string // json or text; json where empty
+	Level   slog.Level
+	Text    bool // key=value lines, for people
 }
 
-// NewLogger returns a logger that writes to w and masks secrets (see Mask), or an error with all that is wrong with c.
-func NewLogger(w io.Writer, c LogConfig) (*slog.Logger, error) {
-	level, ok := map[string]slog.Level{
-		"": slog.LevelInfo, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	}[c.Level]
-	var errs []error
-	if !ok {
-		errs = append(errs, fmt.Errorf("log level %q is none of debug, info, warn, error", c.Level))
-	}
-	if c.Format != "" && c.Format != "json" && c.Format != "text" {
-		errs = append(errs, fmt.Errorf("log format %q is neither json nor text", c.Format))
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: Mask}
+// NewLogger returns a logger that writes to w and masks secrets (see Mask).
+func NewLogger(w io.Writer, c LogConfig) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.Level, ReplaceAttr: Mask}
 	var handler slog.Handler = slog.NewJSONHandler(w, options)
-	if c.Format == "text" {
+	if c.Text {
 		handler = slog.NewTextHandler(w, options)
 	}
 	log := slog.New(handler)
 	if c.Service != "" {
 		log = log.With("service", c.Service)
 	}
-	return log, nil
+	return log
 }
 
 // Mask is a slog.HandlerOptions.ReplaceAttr. It hides the values of attributes and groups with a secret's name

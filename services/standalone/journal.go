@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,8 +63,8 @@ func (p *process) checkJournals(ctx context.Context, clean bool) error {
 	report, err := streamcheck.Check(ctx, p.folder.NATS(), streamcheck.Options{
 		Expected: p.folder.Streams(),
 		Clean:    clean,
-		Forever:  isBilling,
-		Gapless:  func(stream string) bool { return isBilling(stream) || isDocuments(stream) },
+		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
+		Gapless:  func(stream string) bool { return isOf(stream, append(event.Documents(), event.Billing)...) },
 		Budget:   checkBudget,
 		Progress: func(done, total int64) { p.progress("checking the journals' files, in bytes", done, total) },
 	})
@@ -80,17 +81,11 @@ func (p *process) checkJournals(ctx context.Context, clean bool) error {
 	return err
 }
 
-func isBilling(stream string) bool {
-	return strings.HasPrefix(stream, strings.TrimSuffix(event.Billing.Stream(0), "0"))
-}
-
-func isDocuments(stream string) bool {
-	for _, d := range event.Documents() {
-		if strings.HasPrefix(stream, strings.TrimSuffix(d.Stream(0), "0")) {
-			return true
-		}
-	}
-	return false
+// isOf tells whether a stream is one of the domains' journals.
+func isOf(stream string, domains ...event.Domain) bool {
+	return slices.ContainsFunc(domains, func(d event.Domain) bool {
+		return strings.HasPrefix(stream, strings.TrimSuffix(d.Stream(0), "0"))
+	})
 }
 
 func (p *process) progress(what string, done, total int64) {

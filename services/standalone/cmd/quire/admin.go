@@ -34,8 +34,9 @@ type audit struct {
 const auditTimeout = 6 * time.Hour // it reads everything from the first event
 
 func (c *command) account(ctx context.Context, args []string) error {
+	wrong := usage("usage: quire account create --email <address> --tier free|pro|max|admin")
 	if len(args) == 0 || args[0] != "create" {
-		return usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+		return wrong
 	}
 	flags := flag.NewFlagSet("account create", flag.ContinueOnError)
 	email := flags.String("email", "", "address")
@@ -44,7 +45,7 @@ func (c *command) account(ctx context.Context, args []string) error {
 		return err
 	}
 	if *email == "" || !slices.Contains([]string{"free", "pro", "max", "admin"}, *tier) {
-		return usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+		return wrong
 	}
 	cfg, _, err := c.settings()
 	if err != nil {

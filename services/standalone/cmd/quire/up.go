@@ -11,7 +11,6 @@ import (
 
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/host"
-	"quire.dev/pkg/telemetry"
 	"quire.dev/services/standalone"
 )
 
@@ -61,11 +60,7 @@ func (c *command) settings() (host.Settings, *slog.Logger, error) {
 	if err != nil {
 		return cfg, nil, usageError{err}
 	}
-	log, err := telemetry.NewLogger(c.stderr, cfg.LogConfig(host.Quire))
-	if err != nil {
-		return cfg, nil, usageError{err}
-	}
-	return cfg, log, nil
+	return cfg, cfg.Logger(host.Quire, c.stderr), nil
 }
 
 // whileRunning runs q, calls use once it is ready, and stops q when use has returned or failed.
