@@ -162,21 +162,3 @@ func TestProductionListsTheSecretsItExpects(t *testing.T) {
 		}
 	}
 }
-
-func TestDocumentedSettingsAreThoseOfTheServices(t *testing.T) {
-	page, err := os.ReadFile(root + "/docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := check.Settings(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for service, names := range settings {
-		for name := range names {
-			if !strings.Contains(string(page), "`"+name+"`") {
-				t.Errorf("docs/operations.md does not say what %s of %s is", name, service)
-			}
-		}
-	}
-}
