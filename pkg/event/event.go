@@ -9,7 +9,7 @@ import (
 // MaxEmailBytes is the longest email address of an account: RFC 5321, 4.5.3.1.3, without the angle brackets.
 const MaxEmailBytes = 254
 
-// Message is what the codec takes: every generated message of this package.
+// Message is any generated message of this package.
 type Message interface {
 	MarshalVT() ([]byte, error)
 	UnmarshalVT([]byte) error
@@ -33,7 +33,7 @@ func Decode(data []byte, m Message) error {
 	return nil
 }
 
-// Visibility says who may read a document.
+// Visibility decides which callers may read a document.
 type Visibility uint32
 
 // The visibilities, by their number on the bus. Unlisted is the default of the API.
@@ -70,16 +70,16 @@ func ParseVisibility(s string) (Visibility, bool) {
 	return VisibilityUnspecified, false
 }
 
-// positionBits is how much of a list position tells documents of one millisecond apart: the low bits
-// of their order in the journal, 12 for the place in a message and 8 for the message.
+// positionBits is the number of bits of a list position that tell documents of one millisecond apart:
+// the low bits of their order in the journal, 12 for the place in a message and 8 for the message.
 const positionBits = 20
 
-// ListPosition is what lists are sorted by before the id: when the document was created and, within
-// a millisecond, its order in its partition's journal. It fits until the year 2248. More than 256
-// messages of one partition in one millisecond would be listed in another, still stable, order.
+// ListPosition is the first key by which lists are sorted; the second one is the id. It is the time of
+// the creation and, within a millisecond, the order in the partition's journal. It fits until the year
+// 2248. Beyond 256 messages of one partition in one millisecond the order is another one, but stable.
 func (d *Document) ListPosition() int64 {
 	return d.GetCreatedMs()<<positionBits | d.GetCreatedOrder()&(1<<positionBits-1)
 }
 
-// InlineContentBytes is the most content an event carries; larger content is a blob (architecture.md, Streams).
+// InlineContentBytes is the largest content that an event carries. Larger content is a blob.
 const InlineContentBytes = 64 << 10

@@ -6,8 +6,8 @@
 
 // Every event, verdict, request and answer that travels between the services.
 //
-// Fields are only ever added; numbers are never used again. The encoded examples under
-// testdata/v1 are read by every later version. Times are Unix milliseconds UTC, money is
+// Fields are added or reserved, and numbers are never used again. Every later version reads the
+// encoded examples under testdata/v1. Times are Unix milliseconds UTC, money is
 // integer micro-credits, sizes are bytes. Request and idempotency ids are 16 bytes.
 
 package event
@@ -482,11 +482,11 @@ func (UserStatus) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
-// UsageBatch is one message on billing.<p>.usage: what one source had waiting.
+// UsageBatch is one message on billing.<p>.usage: all that waited at one source.
 type UsageBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                      // an edge instance, a domain stream's name, or "tick"
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // edges: grows by one a batch, the fold skips what is not above the source's mark; 0 elsewhere
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // of an edge: grows by one a batch, and the fold skips a number that is not above the source's mark; 0 elsewhere
 	StampMs       int64                  `protobuf:"varint,3,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`    // the source's clock
 	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development
 	Admissions    []*Admission           `protobuf:"bytes,5,rep,name=admissions,proto3" json:"admissions,omitempty"`
@@ -576,7 +576,7 @@ type Admission struct {
 	Anonymous      bool                   `protobuf:"varint,4,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
 	KeyVersion     uint32                 `protobuf:"varint,5,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,6,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
-	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service; unsettled it is voided. A read unsettled is served
+	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service. Unsettled, a write becomes void and a read served
 	IdempotencyId  []byte                 `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty without Idempotency-Key
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -676,8 +676,8 @@ type Settlement struct {
 	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`
 	QuotaKey      uint32                 `protobuf:"varint,4,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Anonymous     bool                   `protobuf:"varint,5,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Failed        bool                   `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`                                   // with VOID: the call failed in step 5, and counts towards too_many_failures
-	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`                               // domain journal sequence it comes from; 0 from an edge
+	Failed        bool                   `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`                                   // with VOID: the call failed in its execution, and counts towards too_many_failures
+	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`                               // of the request in its domain's journal; 0 from an edge
 	StorageDelta  int64                  `protobuf:"zigzag64,8,opt,name=storage_delta,json=storageDelta,proto3" json:"storage_delta,omitempty"` // bytes
 	StorageAtMs   int64                  `protobuf:"varint,9,opt,name=storage_at_ms,json=storageAtMs,proto3" json:"storage_at_ms,omitempty"`    // from when the change counts; 0: the fold's time
 	unknownFields protoimpl.UnknownFields
@@ -783,7 +783,7 @@ type VerdictBatch struct {
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`           // journal sequence of the UsageBatch
-	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time: decides the month and Retry-After
+	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time, on which the month and Retry-After depend
 	Verdicts      []*Verdict             `protobuf:"bytes,5,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -864,9 +864,9 @@ type Verdict struct {
 	BalanceMicros     uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`                // available after this request; set when charge is CREDITS
 	Tier              uint32                 `protobuf:"varint,7,opt,name=tier,proto3" json:"tier,omitempty"`                                                       // plan.Tier
 	RetryAfterSeconds uint32                 `protobuf:"varint,8,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3" json:"retry_after_seconds,omitempty"`  // 0: waiting does not help
-	Final             bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`                                                     // a refusal no open hold could turn: may be remembered for a second
-	ResetSeconds      uint32                 `protobuf:"varint,10,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"`                  // until the counter starts again (month end; anonymous: the oldest leaves the window)
-	CurrentKeyVersion uint32                 `protobuf:"varint,11,opt,name=current_key_version,json=currentKeyVersion,proto3" json:"current_key_version,omitempty"` // with INVALID_KEY: older versions never come back
+	Final             bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`                                                     // a refusal that the settlement of open holds can't change: an edge may remember it for a second
+	ResetSeconds      uint32                 `protobuf:"varint,10,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"`                  // until the month ends; of an anonymous caller, until the oldest request leaves the window
+	CurrentKeyVersion uint32                 `protobuf:"varint,11,opt,name=current_key_version,json=currentKeyVersion,proto3" json:"current_key_version,omitempty"` // with INVALID_KEY: older versions are never current again
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1060,7 +1060,7 @@ type Command struct {
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
 	IdempotencyId []byte                 `protobuf:"bytes,3,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty: none. Kept 24 h of journal time
-	BodyHash      uint64                 `protobuf:"fixed64,4,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`              // of what the idempotency id stands for
+	BodyHash      uint64                 `protobuf:"fixed64,4,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`              // of the request that the idempotency id stands for
 	// Types that are valid to be assigned to Action:
 	//
 	//	*Command_Create
@@ -1572,7 +1572,7 @@ func (x *CommandOutcome) GetTimeMs() int64 {
 	return 0
 }
 
-// PriceBook is one message on billing.<p>.prices; later decisions use it.
+// PriceBook is one message on billing.<p>.prices. The decisions after it use it.
 type PriceBook struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	StampMs                int64                  `protobuf:"varint,1,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
@@ -1866,7 +1866,7 @@ type Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Item          string                 `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`                                // the :ref or :id
-	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`                        // who asks; 0 for a keyless caller
+	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`                        // of the caller; 0: keyless
 	DeadlineMs    int64                  `protobuf:"varint,4,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // refused when folded past it
 	IdempotencyId []byte                 `protobuf:"bytes,5,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
 	BodyHash      uint64                 `protobuf:"fixed64,6,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
@@ -2048,13 +2048,13 @@ func (*Request_Burn) isRequest_Action() {}
 
 func (*Request_Expire) isRequest_Action() {}
 
-// Charge is the admission behind a request: what to settle, and what the first answer said.
+// Charge is the admission of a request, which is to be settled.
 type Charge struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"` // billing account, or the pseudo-account of the network
 	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
 	Anonymous     bool                   `protobuf:"varint,3,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Remaining     int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Remaining     int64                  `protobuf:"zigzag64,4,opt,name=remaining,proto3" json:"remaining,omitempty"` // in the first answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2119,8 +2119,8 @@ func (x *Charge) GetRemaining() int64 {
 
 type Create struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Document      *Document              `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`                             // id, owner, content and so on; version, created and updated are the fold's
-	ExpiresInMs   int64                  `protobuf:"varint,2,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"` // counts from the fold's time; 0: expires_ms of the document as given
+	Document      *Document              `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`                             // whole but for its version and times, which the fold sets
+	ExpiresInMs   int64                  `protobuf:"varint,2,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"` // counts from the fold's time; 0: expires_ms of the document counts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2169,7 +2169,8 @@ func (x *Create) GetExpiresInMs() int64 {
 	return 0
 }
 
-// Update merges: a field that is not set stays. Reset is done by setting the default.
+// Update is a draft of a document: it is merged into the defaults to create one, and into the current
+// version to update it. A field that is not set stays; a reset sets the default.
 type Update struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Content         *Content               `protobuf:"bytes,1,opt,name=content,proto3,oneof" json:"content,omitempty"`
@@ -2182,7 +2183,7 @@ type Update struct {
 	ExpiresMs       *int64                 `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`               // 0: never
 	ExpiresInMs     *int64                 `protobuf:"varint,9,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"`       // counts from the fold's time
 	IfMatch         []uint64               `protobuf:"varint,10,rep,packed,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`                   // versions of If-Match; empty: any
-	ManageTokenHash []byte                 `protobuf:"bytes,11,opt,name=manage_token_hash,json=manageTokenHash,proto3" json:"manage_token_hash,omitempty"` // keyless caller
+	ManageTokenHash []byte                 `protobuf:"bytes,11,opt,name=manage_token_hash,json=manageTokenHash,proto3" json:"manage_token_hash,omitempty"` // of a keyless caller
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2393,7 +2394,7 @@ func (x *Delete) GetManageTokenHash() []byte {
 // Burn is the last read of a burn-after-read document by someone other than its owner.
 type Burn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // the version whose password was checked; another version by then: NOT_FOUND is wrong, the fold answers VERSION_MISMATCH and the edge reads again
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // whose password was checked. Where there is another by now, the fold answers VERSION_MISMATCH and the edge reads again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2435,7 +2436,7 @@ func (x *Burn) GetVersion() uint64 {
 	return 0
 }
 
-// Expire removes a document whose time is over. Published by the sweeper.
+// Expire deletes an expired document. The sweeper publishes it.
 type Expire struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2560,7 +2561,7 @@ type Document struct {
 	Content          *Content               `protobuf:"bytes,14,opt,name=content,proto3" json:"content,omitempty"`
 	ContentType      string                 `protobuf:"bytes,15,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"` // files
 	FirstVersionKept uint64                 `protobuf:"varint,16,opt,name=first_version_kept,json=firstVersionKept,proto3" json:"first_version_kept,omitempty"`
-	CreatedOrder     int64                  `protobuf:"varint,17,opt,name=created_order,json=createdOrder,proto3" json:"created_order,omitempty"` // tie-break within a millisecond: position in the journal
+	CreatedOrder     int64                  `protobuf:"varint,17,opt,name=created_order,json=createdOrder,proto3" json:"created_order,omitempty"` // position in the journal, which orders documents of one millisecond
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2719,7 +2720,7 @@ type OutcomeBatch struct {
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Outcomes      []*Outcome             `protobuf:"bytes,4,rep,name=outcomes,proto3" json:"outcomes,omitempty"` // of those requests that are decided and safe to answer
+	Outcomes      []*Outcome             `protobuf:"bytes,4,rep,name=outcomes,proto3" json:"outcomes,omitempty"` // of the requests that may be answered by now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2793,11 +2794,11 @@ type Outcome struct {
 	UpdatedMs     int64                  `protobuf:"varint,7,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
 	ExpiresMs     int64                  `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	Remaining     int64                  `protobuf:"zigzag64,9,opt,name=remaining,proto3" json:"remaining,omitempty"`                 // of the first answer
-	Document      *Document              `protobuf:"bytes,10,opt,name=document,proto3" json:"document,omitempty"`                     // Burn: what was read for the last time. Create of a file: for rendering a replay
-	BodyHash      uint64                 `protobuf:"fixed64,11,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`   // of the request, to tell a mismatch
+	Document      *Document              `protobuf:"bytes,10,opt,name=document,proto3" json:"document,omitempty"`                     // of a burn: the document that was read for the last time; of the create of a file: for the answer of a replay
+	BodyHash      uint64                 `protobuf:"fixed64,11,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`   // of the request, to detect a mismatch
 	RequestId     []byte                 `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`  // of the request that made it
 	Owner         uint64                 `protobuf:"fixed64,13,opt,name=owner,proto3" json:"owner,omitempty"`                         // 0: keyless
-	DecidedMs     int64                  `protobuf:"varint,14,opt,name=decided_ms,json=decidedMs,proto3" json:"decided_ms,omitempty"` // fold time; a kept outcome counts for 24 h from it
+	DecidedMs     int64                  `protobuf:"varint,14,opt,name=decided_ms,json=decidedMs,proto3" json:"decided_ms,omitempty"` // fold time, from which a kept outcome counts for 24 h
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2930,7 +2931,7 @@ func (x *Outcome) GetDecidedMs() int64 {
 	return 0
 }
 
-// DomainState is what a document domain's fold knows beside its documents, kept with every commit.
+// DomainState is the state of a document domain's fold beside its documents. It is kept with every commit.
 type DomainState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -2991,8 +2992,8 @@ func (x *DomainState) GetSources() []*DomainSource {
 	return nil
 }
 
-// DomainRedo is a part of what one message changes, as versions before views took batches of any size
-// kept it. Nothing writes it any more; it is read where such a version left it half applied.
+// DomainRedo is a part of the changes of one message, from a time when a commit could be too small for
+// them. No code writes it any more. It is read where an earlier version left the changes half written.
 type DomainRedo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writes        []*DomainWrite         `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
@@ -3122,7 +3123,7 @@ func (x *DomainWrite) GetDelete() bool {
 	return false
 }
 
-// DomainSource is how far the batches of one source are folded. Idle for an hour it is forgotten.
+// DomainSource is how far the batches of one source are folded. It is forgotten after an hour without one.
 type DomainSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -3186,9 +3187,9 @@ func (x *DomainSource) GetSeenMs() int64 {
 // ReadBatch is a request on <domain>.<p>.read.
 type ReadBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	NowMs         int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"` // the edge's clock: what is expired by it is not there
+	NowMs         int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"` // of the edge's clock, by which documents expire
 	Reads         []*Read                `protobuf:"bytes,2,rep,name=reads,proto3" json:"reads,omitempty"`
-	AfterSequence uint64                 `protobuf:"varint,3,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"` // the answer knows at least what this journal sequence did; 0: what it knows
+	AfterSequence uint64                 `protobuf:"varint,3,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"` // the answer follows the fold of this journal sequence; 0: it need not wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3248,8 +3249,8 @@ type Read struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Item           string                 `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
 	Requester      uint64                 `protobuf:"fixed64,2,opt,name=requester,proto3" json:"requester,omitempty"`                            // 0: keyless
-	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`                                 // 0: current. An earlier one is the owner's alone
-	IdempotencyId  []byte                 `protobuf:"bytes,4,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // set: asks for the outcome kept under it, item and version are ignored
+	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`                                 // 0: current. Earlier ones are for the owner only
+	IdempotencyId  []byte                 `protobuf:"bytes,4,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // set: asks for the outcome that is kept under it; item and version are ignored
 	WithoutContent bool                   `protobuf:"varint,5,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3370,7 +3371,7 @@ type ReadAnswer struct {
 	Status        OutcomeStatus          `protobuf:"varint,2,opt,name=status,proto3,enum=quire.event.v1.OutcomeStatus" json:"status,omitempty"` // OK or NOT_FOUND
 	Document      *Document              `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
 	Outcome       *Outcome               `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Unavailable   bool                   `protobuf:"varint,5,opt,name=unavailable,proto3" json:"unavailable,omitempty"` // the read model did not answer: neither found nor not found
+	Unavailable   bool                   `protobuf:"varint,5,opt,name=unavailable,proto3" json:"unavailable,omitempty"` // the read model did not answer, so that it is not known whether the document exists
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3561,7 +3562,7 @@ type ListAnswer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Documents       []*Document            `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`                                     // without content bytes
 	More            bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`                                              // there is more after scanned_position, scanned_id
-	ScannedPosition int64                  `protobuf:"varint,3,opt,name=scanned_position,json=scannedPosition,proto3" json:"scanned_position,omitempty"` // how far the scan came
+	ScannedPosition int64                  `protobuf:"varint,3,opt,name=scanned_position,json=scannedPosition,proto3" json:"scanned_position,omitempty"` // end of the scan
 	ScannedId       string                 `protobuf:"bytes,4,opt,name=scanned_id,json=scannedId,proto3" json:"scanned_id,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -3625,7 +3626,7 @@ func (x *ListAnswer) GetScannedId() string {
 	return ""
 }
 
-// Announcement says which accounts changed, on billing.announce: an edge forgets refusals it remembers of them.
+// Announcement names the accounts that changed, on billing.announce. An edge forgets the refusals that it remembers of them.
 type Announcement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accounts      []uint64               `protobuf:"fixed64,1,rep,packed,name=accounts,proto3" json:"accounts,omitempty"`
@@ -3670,8 +3671,8 @@ func (x *Announcement) GetAccounts() []uint64 {
 	return nil
 }
 
-// Query is a request on billing.<p>.query, answered with a QueryAnswer after everything
-// acknowledged before it is folded.
+// Query is a request on billing.<p>.query. The QueryAnswer follows the fold of everything that was
+// acknowledged before the query.
 type Query struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	NowMs   int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
@@ -3977,7 +3978,7 @@ func (x *StatementQuery) GetPeriod() string {
 type ExplainQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	AnyAccount    bool                   `protobuf:"varint,2,opt,name=any_account,json=anyAccount,proto3" json:"any_account,omitempty"` // admin: this partition is searched whatever the account
+	AnyAccount    bool                   `protobuf:"varint,2,opt,name=any_account,json=anyAccount,proto3" json:"any_account,omitempty"` // of an admin: requests of all accounts of the partition are searched
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4716,7 +4717,7 @@ func (x *StatementAnswer) GetTier() uint32 {
 	return 0
 }
 
-// ExplainAnswer is how a request was decided, found by folding the journal again up to it.
+// ExplainAnswer is the decision about a request, found by folding the journal again up to it.
 type ExplainAnswer struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	RequestId          []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -5166,8 +5167,8 @@ func (*UserRequest_CloseSession) isUserRequest_Action() {}
 
 type RegisterUser struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                   // as given; unique without regard to case
-	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                             // proposed; the answer says the one that counts
+	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                   // as written by the user; unique without regard to case
+	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                             // proposed; the answer has the one that counts
 	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"` // argon2id, PHC string; empty: made by an admin, can't log in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5544,7 +5545,7 @@ func (x *User) GetCreatedMs() int64 {
 	return 0
 }
 
-// BillingState is a snapshot of one partition's fold, in an order that is always the same.
+// BillingState is a snapshot of one partition's fold. Equal states have equal bytes.
 type BillingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -5556,8 +5557,8 @@ type BillingState struct {
 	Networks      []*NetworkState        `protobuf:"bytes,7,rep,name=networks,proto3" json:"networks,omitempty"`
 	Commands      []*CommandKept         `protobuf:"bytes,8,rep,name=commands,proto3" json:"commands,omitempty"`
 	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`                         // admissions, settlements and commands folded
-	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book and from when, oldest first; the last is book
-	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence: a journal that holds another one there is not the one that was folded
+	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
+	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5984,7 +5985,7 @@ type MonthState struct {
 	ByteMsHigh    uint64                 `protobuf:"varint,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // storage integral, 128 bits
 	ByteMsLow     uint64                 `protobuf:"varint,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
 	SpentMicros   uint64                 `protobuf:"varint,5,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
-	Tier          uint32                 `protobuf:"varint,6,opt,name=tier,proto3" json:"tier,omitempty"` // plan.Tier at the month's end; of the current month: now
+	Tier          uint32                 `protobuf:"varint,6,opt,name=tier,proto3" json:"tier,omitempty"` // plan.Tier at the month's end; of the current month, at present
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6160,7 +6161,7 @@ type HoldState struct {
 	ClosedMs      int64                  `protobuf:"varint,11,opt,name=closed_ms,json=closedMs,proto3" json:"closed_ms,omitempty"`
 	Sequence      uint64                 `protobuf:"varint,12,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Index         uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                       // position in its batch
-	TimedOut      bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // closed by time-out: a settlement that comes later still counts
+	TimedOut      bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // closed by time-out; a later settlement still counts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -16,7 +16,7 @@ import (
 
 var write = flag.Bool("write-golden", false, "write examples that are not there yet; existing ones are never changed")
 
-// journaled are the messages that journals and kept states hold: what was written once must be readable for ever.
+// journaled are the messages that journals and kept states hold. Later versions must read them for ever.
 func journaled() map[string]event.Message {
 	return map[string]event.Message{
 		"usage_batch":           &event.UsageBatch{},
@@ -36,7 +36,7 @@ func journaled() map[string]event.Message {
 	}
 }
 
-// reserved is the part of an example that is of fields which are reserved by now.
+// reserved returns the bytes of an example that belong to fields which are reserved now.
 func reserved() map[string][]byte {
 	return map[string][]byte{"domain_state": {0x20, 11}} // redo_chunks
 }

@@ -15,7 +15,7 @@ import (
 // ErrBadID is returned for text that is no id of the kind that was asked for.
 var ErrBadID = errors.New("bad id")
 
-// AccountID names an account, or as a pseudo-account the network of a keyless caller. Zero is nobody.
+// AccountID names an account, or, as a pseudo-account, the network of a keyless caller. Zero names none.
 type AccountID uint64
 
 // RequestID names one HTTP request: a UUIDv7, so that its time is in it.
@@ -35,7 +35,7 @@ func NewAccountID() AccountID {
 	}
 }
 
-// String is the id in 11 base62 characters, "" for nobody.
+// String is the id in 11 base62 characters, "" for zero.
 func (a AccountID) String() string {
 	if a == 0 {
 		return ""
@@ -43,10 +43,10 @@ func (a AccountID) String() string {
 	return string(AppendBase62(nil, uint64(a), accountDigits))
 }
 
-// Bytes is the id in 8 big-endian bytes, the form that partitions go by.
+// Bytes is the id in 8 big-endian bytes, from which its partition is derived.
 func (a AccountID) Bytes() []byte { return binary.BigEndian.AppendUint64(nil, uint64(a)) }
 
-// ParseAccountID reads what String wrote.
+// ParseAccountID is the inverse of String, for ids other than zero.
 func ParseAccountID(s string) (AccountID, error) {
 	v, ok := ParseBase62(s, accountDigits)
 	if !ok || v == 0 {
@@ -55,8 +55,8 @@ func ParseAccountID(s string) (AccountID, error) {
 	return AccountID(v), nil
 }
 
-// NewRequestID makes an id of now: 48 bits of milliseconds, 74 random bits (RFC 9562, version 7).
-// A UUID library would bring context and database/sql into every fold.
+// NewRequestID makes an id with the present time: 48 bits of milliseconds, 74 random bits (RFC 9562,
+// version 7). A UUID library would bring context and database/sql into every fold.
 func NewRequestID() RequestID {
 	var id RequestID
 	rand.Read(id[6:])
@@ -88,7 +88,7 @@ func (r RequestID) UnixMilli() int64 {
 	return int64(binary.BigEndian.Uint64(r[:8]) >> 16)
 }
 
-// ParseRequestID reads what String wrote.
+// ParseRequestID is the inverse of String.
 func ParseRequestID(s string) (RequestID, error) {
 	var id RequestID
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
@@ -101,7 +101,7 @@ func ParseRequestID(s string) (RequestID, error) {
 	return RequestID{}, fmt.Errorf("request id %q: %w", s, ErrBadID)
 }
 
-// RequestIDFrom takes the 16 bytes of a message.
+// RequestIDFrom converts the bytes of a message's field. ErrBadID: there are not 16 of them.
 func RequestIDFrom(b []byte) (RequestID, error) {
 	if len(b) != 16 {
 		return RequestID{}, fmt.Errorf("request id of %d bytes: %w", len(b), ErrBadID)
@@ -117,7 +117,7 @@ func NewIdempotencyID(scope []byte, method, path, key string) IdempotencyID {
 	return IdempotencyID(h.Sum(nil)[:16])
 }
 
-// BodyHash is what an Idempotency-Key's request is compared by.
+// BodyHash is the hash by which two requests under one Idempotency-Key are compared.
 func BodyHash(parts ...[]byte) uint64 {
 	h := sha256.New()
 	var n [8]byte
@@ -139,7 +139,7 @@ func NewItemID() string {
 	for len(out) < ItemIDLength {
 		rand.Read(buf[:])
 		for _, b := range buf {
-			// 248 is the largest multiple of 62 in a byte: above it the digits would not be equally likely.
+			// 248 is the largest multiple of 62 in a byte. With larger values the digits would not be equally likely.
 			if b < 248 && len(out) < ItemIDLength {
 				out = append(out, base62[b%62])
 			}

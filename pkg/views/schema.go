@@ -11,15 +11,15 @@ import (
 
 const maxNameBytes = 48
 
-// Schema is a checked set of collections. Stores build one when they open, and
-// check every request against it. It does not change once built.
+// Schema is a checked set of collections. A store builds one when it is opened
+// and checks every request against it. It never changes.
 type Schema struct {
 	collections map[string]Collection
 	keys        map[string][]string
 }
 
-// NewSchema checks the declarations and reports every fault at once. Names are
-// told apart without regard to case, since SQLite does so.
+// NewSchema checks the declarations and reports all faults at once. Names that
+// differ only in case count as the same, since they do for SQLite.
 func NewSchema(collections []Collection) (Schema, error) {
 	s := Schema{collections: map[string]Collection{}, keys: map[string][]string{}}
 	var faults []error
@@ -225,10 +225,11 @@ func checkSeq(seq uint64) error {
 	return nil
 }
 
-// Bounds of what BSON, the larger of the encodings, adds to the contents.
+// Upper bounds of the bytes that BSON, the larger of the two encodings, adds to
+// the contents.
 const (
-	changeOverheadBytes = 160 // field names and types, with the collection's name
-	keyOverheadBytes    = 16
+	changeOverheadBytes = 160 // a change: names and types of the fields, name of the collection
+	keyOverheadBytes    = 16  // a key of it
 )
 
 // SizeBytes returns an upper bound of the encoded size of the batch, which
@@ -244,8 +245,8 @@ func (b Batch) SizeBytes() int {
 	return size
 }
 
-// SizeBytes returns what a put of the document adds to Batch.SizeBytes. A
-// Delete adds as much as a document with nothing but its id.
+// SizeBytes returns how much a put of the document adds to Batch.SizeBytes. A
+// Delete adds as much as a document that has only an id.
 func (d Doc) SizeBytes() int {
 	size := changeOverheadBytes + len(d.ID) + len(d.Head) + len(d.Body)
 	for key, v := range d.Keys {

@@ -20,14 +20,8 @@ func String(s string) Value { return Value{text: s} }
 // Int makes a Value of an integer.
 func Int(n int64) Value { return Value{number: n, isInt: true} }
 
-// IsInt tells which of the two it is.
-func (v Value) IsInt() bool { return v.isInt }
-
 // Int64 returns the integer, 0 for a string.
 func (v Value) Int64() int64 { return v.number }
-
-// Text returns the string, "" for an integer.
-func (v Value) Text() string { return v.text }
 
 // Any returns the string or the int64.
 func (v Value) Any() any {

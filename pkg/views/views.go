@@ -1,13 +1,13 @@
-// Package views is the contract of the read models: documents that a service
-// projects from its journal, loaded by id and listed by index.
+// Package views defines the read models: documents that a service projects from
+// its journal, loaded by id and listed by index.
 //
 // Two stores implement it, [quire.dev/pkg/views/sqlite] inside the process and
 // [quire.dev/pkg/views/mongo] for a deployment; quire.dev/pkg/views/viewstest
 // holds both to the same guarantees.
 //
-// Everything here is safe for concurrent use. What a store returns belongs to
-// the caller. What the caller passes in stays as it is from then on, since a
-// store may go on with a write after the caller's deadline has passed.
+// Everything here is safe for concurrent use. The caller owns the results of a
+// call. It must not change the arguments later, since a store may go on with a
+// write after the caller's deadline has passed.
 package views
 
 import (
@@ -16,8 +16,8 @@ import (
 	"fmt"
 )
 
-// Bounds of the contract. Both stores enforce all of them, so that what works
-// embedded also works deployed.
+// Bounds that both stores enforce, so that a service that works with one works
+// with the other.
 const (
 	// MaxList is the largest Query.Limit.
 	MaxList = 1000
@@ -40,17 +40,17 @@ var (
 	// ErrExists says that Insert found the id taken.
 	ErrExists = errors.New("views: document exists")
 	// ErrConflict says that the checkpoint of the stream is not Batch.From:
-	// somebody else projects this stream, or this very commit already happened
-	// (its outcome was unknown before). Nothing was changed. Read the
-	// checkpoint and go on from there.
+	// another process projects this stream, or an earlier attempt at the same
+	// commit, whose outcome was unknown, has succeeded. Nothing was changed.
+	// Read the checkpoint and go on from there.
 	ErrConflict = errors.New("views: checkpoint has moved")
-	// ErrUnavailable is wrapped by every error of a store that fails, hangs or
-	// runs out of time, together with the cause. After a write that returned
-	// it, the outcome is unknown: all of it happened, or nothing did.
+	// ErrUnavailable is wrapped, together with the cause, by every error of a
+	// store that fails, hangs or runs out of time. The outcome of a write that
+	// returns it is unknown: all of it happened, or nothing did.
 	ErrUnavailable = errors.New("views: store unavailable")
-	// ErrInvalid is wrapped by errors about a request that no store would
-	// take, such as an unknown collection: a mistake of the caller, not worth
-	// a retry. Nothing was changed.
+	// ErrInvalid is wrapped by errors about a request that every store
+	// refuses, such as an unknown collection: a mistake of the caller, not
+	// worth a retry. Nothing was changed.
 	ErrInvalid = errors.New("views: invalid request")
 	// ErrTooLarge is wrapped by the error for a document above MaxDocBytes or
 	// a batch above MaxBatchBytes. Nothing was changed.
@@ -80,18 +80,18 @@ type Index struct {
 type Doc struct {
 	ID string // not empty, valid UTF-8
 	// Seq is the journal sequence of the last event that touched the document.
-	// A write with a smaller Seq than the stored one is ignored, an equal one
-	// rewrites. A deletion counts as newer than a Put of the same Seq, so that
-	// work done twice can't bring a deleted document back. Where no journal is
-	// behind the document, 0 will do.
+	// A write with a smaller Seq than the stored one is ignored, one with an
+	// equal Seq rewrites the document. A deletion counts as newer than a Put of
+	// the same Seq, so that a repeated Put can't bring a deleted document back.
+	// Documents that no journal is behind may all have 0.
 	Seq uint64
 	// Keys are the index values, by key name; only keys of declared indexes
 	// are allowed. Within a collection, one key is always a string or always
 	// an integer. Where a key is absent, the document is not in the indexes
 	// that need it.
 	Keys map[string]Value
-	Head []byte // what lists return; nil and empty are the same
-	Body []byte // the heavy part, loaded only on request; nil and empty are the same
+	Head []byte // returned by lists too; nil and empty are the same
+	Body []byte // the heavy part, returned on request; nil and empty are the same
 }
 
 // Parts says how much of a document Load returns.
@@ -107,8 +107,8 @@ const (
 // Query asks for a page of one index.
 //
 // The documents whose first index keys equal Equal are sorted by the remaining
-// keys, then by id, all in the same direction; strings by their bytes.
-// There is no upper bound: a caller that needs one stops reading.
+// keys, then by id, all in the same direction; strings by their bytes. A query
+// has no end of its range: a caller that needs one stops reading.
 type Query struct {
 	Index string
 	Equal []Value // values of the first keys of the index; may be empty
@@ -169,9 +169,9 @@ type Store interface {
 	// Commit applies the batch, all or nothing, also across a crash. It
 	// returns ErrConflict or an error wrapping ErrTooLarge.
 	//
-	// With the MongoDB store a concurrent reader may see part of a batch, and
-	// what a crash left half done is completed by the next Checkpoint or
-	// Commit of its stream, from whichever process. A service that reads
+	// With the MongoDB store a concurrent reader may see part of a batch. A
+	// batch that a crash left half written is completed by the next Checkpoint
+	// or Commit of its stream, in any process, so that a service that reads
 	// Checkpoint before it serves sees whole batches only.
 	Commit(ctx context.Context, b Batch) error
 	// Insert adds a document unless its id is taken, in which case it returns
@@ -180,16 +180,16 @@ type Store interface {
 	Insert(ctx context.Context, collection string, d Doc) error
 	// Checkpoint returns the position of a stream, 0 for an unknown one.
 	//
-	// With the MongoDB store it may, like all reads, be from before the last
-	// commits for a moment after an election. What is read after a checkpoint
-	// is no older than it, but for an election in between.
+	// With the MongoDB store it may, like all reads, miss the last commits for
+	// a moment after an election. Without an election in between, later reads
+	// are no older than the checkpoint.
 	Checkpoint(ctx context.Context, stream string) (uint64, error)
-	// Close releases what the store holds. Calls under way are finished or
+	// Close releases the store's connections. Calls under way are finished or
 	// fail; later ones fail.
 	Close() error
 }
 
-// Unavailable wraps the cause with ErrUnavailable and what was attempted.
+// Unavailable wraps the cause with ErrUnavailable and the name of the attempt.
 func Unavailable(attempt string, cause error) error {
 	return fmt.Errorf("%s: %w: %w", attempt, ErrUnavailable, cause)
 }

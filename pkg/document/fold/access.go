@@ -2,15 +2,16 @@ package fold
 
 import "quire.dev/pkg/event"
 
-// Reader is who reads, when, and which version.
+// Reader is the caller of a read, the version asked for, and the time.
 type Reader struct {
 	Account uint64 // 0: keyless
 	Version uint64 // 0: the current one
 	NowMS   int64
 }
 
-// MayRead tells whether d, nil where there is none, is there for the reader: public and unlisted
-// documents for anyone, private ones and all earlier versions for the owner, expired ones for nobody.
+// MayRead tells whether the reader may read d, which is nil where there is no document. Anyone may
+// read public and unlisted documents, only the owner private ones and earlier versions, and nobody
+// expired ones.
 func MayRead(d *event.Document, r Reader) bool {
 	if d == nil || Expired(d, r.NowMS) || r.Version > d.Version {
 		return false
@@ -25,12 +26,12 @@ func MayRead(d *event.Document, r Reader) bool {
 	return v == event.Public || v == event.Unlisted
 }
 
-// Expired tells whether d is over at nowMS.
+// Expired tells whether d has expired at nowMS.
 func Expired(d *event.Document, nowMS int64) bool { return d.ExpiresMs != 0 && d.ExpiresMs <= nowMS }
 
-// Burns tells whether a read of d by the account is its last: one of burn-after-read by someone other
-// than its owner.
+// Burns tells whether a read by the account is the last one of d: d is to be burned after reading, and
+// the account is not its owner.
 func Burns(d *event.Document, account uint64) bool { return d.BurnAfterRead && !owns(d, account) }
 
-// owns tells whether d is the account's. Nobody's documents are not a keyless caller's.
+// owns tells whether d is the account's. A keyless caller, account 0, owns nothing.
 func owns(d *event.Document, account uint64) bool { return account != 0 && d.Owner == account }

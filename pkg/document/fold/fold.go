@@ -1,9 +1,8 @@
 // Package fold decides what a request does to a document: a paste, a quick paste or a file.
 //
-// It is pure: what it answers depends on the document, the kept outcome, the request and the fold's
-// time, which all come from the journal, and on nothing else. Two that fold the same journal decide
-// the same. Documents and outcomes are never changed in place: what is handed in may be shared, and
-// so may what is handed out.
+// It is pure: a decision depends on the document, the kept outcome, the request and the fold's time,
+// which all come from the journal, and on nothing else. Two replicas that fold the same journal decide
+// the same. Documents and outcomes are never changed in place: arguments and results may be shared.
 package fold
 
 import (
@@ -12,20 +11,20 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// KeepOutcomeMillis is for how long an outcome answers for its idempotency id (contract, Shape of every answer).
+// KeepOutcomeMillis is for how long an outcome answers for its idempotency id (docs/api.md, Idempotency).
 const KeepOutcomeMillis = 24 * 60 * 60 * 1000
 
 // Policy is how the rules of one domain differ from another's.
 type Policy struct {
 	Domain event.Domain
-	// Updates says that documents can be updated, each update making a version.
+	// Updates: documents can be updated, and each update makes a version.
 	Updates bool
-	// ManageTokens says that a document without an owner is changed by whoever has its manage token.
+	// ManageTokens: a document without an owner can be changed by a caller that has its manage token.
 	ManageTokens bool
-	// CountsStorage says that the content counts towards the owner's storage.
+	// CountsStorage: the content counts towards the owner's storage.
 	CountsStorage bool
-	// OutcomeDocument says that the outcome of a create carries the document, without content: what
-	// a first answer shows of it is not all in the outcome.
+	// OutcomeDocument: the outcome of a create carries the document without its content, since a
+	// replayed answer shows more of it than an outcome has fields for.
 	OutcomeDocument bool
 }
 
@@ -45,16 +44,16 @@ type Position struct {
 	Sequence uint64
 	Index    uint32
 	NowMS    int64
-	// StoredMS is when the journal took the message, with the offset of its source. Deadlines are held
-	// to it: a message that was long on its way has an early stamp, and the fold's time may have been
-	// carried ahead of everybody's clock.
+	// StoredMS is when the journal stored the message, plus the clock offset of its source. Deadlines are
+	// compared with it, since the two other times may be wrong: the stamp of a message that was delayed is
+	// too early, and the fold's time may be ahead of every clock.
 	StoredMS int64
 }
 
-// order of documents that were created in the same millisecond.
+// order tells documents apart that were created in the same millisecond.
 func (p Position) order() int64 { return int64(p.Sequence<<12 | uint64(p.Index&0xfff)) }
 
-// Change is what a request does beside its outcome. The zero Change: nothing.
+// Change is the effect of a request beside its outcome. The zero Change has none.
 type Change struct {
 	// Put is the document's new state.
 	Put *event.Document
@@ -63,16 +62,16 @@ type Change struct {
 	// Delete removes the document, Blob and the versions FirstVersion to LastVersion with their blobs.
 	Delete       bool
 	FirstVersion uint64
-	LastVersion  uint64 // below FirstVersion: there are none
+	LastVersion  uint64 // below FirstVersion where there are no earlier versions
 	// Blob holds the content of the document that is deleted; empty where that was inline.
 	Blob string
-	// Burned says that whoever asked still has to read Blob.
+	// Burned: the caller of the burn still has to read Blob, which must outlive the answer.
 	Burned bool
-	// Storage is what the owner's storage changes by.
+	// Storage is the change of the owner's storage.
 	Storage Storage
 }
 
-// Storage is a change of what an account stores.
+// Storage is a change of the bytes that an account stores.
 type Storage struct {
 	Account    uint64
 	DeltaBytes int64
@@ -106,8 +105,8 @@ func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Reque
 	return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
 }
 
-// IsKept tells whether the request's outcome, where it is a decision, is to be found again under the
-// request's idempotency id. A burn's is not: it holds the content that was read for the last time.
+// IsKept tells whether outcomes of the request are kept under its idempotency id. A burn's is not: it
+// holds the content that was read for the last time.
 func IsKept(r *event.Request) bool {
 	switch r.Action.(type) {
 	case *event.Request_Create, *event.Request_Update, *event.Request_Delete:
@@ -116,7 +115,7 @@ func IsKept(r *event.Request) bool {
 	return false
 }
 
-// Keeps tells whether this outcome of r is the one to be kept: the first decision on what was asked.
+// Keeps tells whether o is the outcome to be kept of r: the first decision about it.
 func Keeps(r *event.Request, o *event.Outcome) bool {
 	switch o.Status {
 	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_IDEMPOTENCY_MISMATCH:
@@ -150,17 +149,19 @@ func done(r *event.Request, at Position, d *event.Document) *event.Outcome {
 	return o
 }
 
-// A new document has these unless its draft says otherwise, and an update resets to them.
+// Defaults of a new paste, to which an update can reset a field.
 const (
 	DefaultLanguage   = "plaintext"
 	DefaultVisibility = event.Unlisted
 )
 
-// Create makes the event of a new paste: the defaults, merged with its draft as an update is. It takes
-// over made, which has what no draft can say: the id, the owner and the manage token.
+// Create makes the event of a new paste: the defaults, into which the draft is merged just as an update
+// is. It takes over made, which has the fields that are not the client's to say: the id, the owner and
+// the manage token.
 //
-// The event carries the whole document, not the draft. During a roll-out an instance of the version
-// before may fold it, and has to come to the same document as one of this version.
+// The event carries the whole document instead of the draft. During a roll-out an instance of an
+// earlier version may fold it, and must come to the same document; and later defaults must not change
+// what is in a journal.
 func Create(made *event.Document, draft *event.Update) *event.Create {
 	made.Language, made.Visibility = DefaultLanguage, uint32(DefaultVisibility)
 	merge(made, draft)
@@ -184,7 +185,7 @@ func create(p Policy, state *event.Document, r *event.Request, c *event.Create, 
 	return Change{Put: d, Storage: stored(p, d, 1, 0)}, o
 }
 
-// stored is the change of storage that comes with times the content of d.
+// stored is the change of storage by times the size of d: 1 adds it, -1 gives it back.
 func stored(p Policy, d *event.Document, times, atMS int64) Storage {
 	size := int64(d.GetContent().GetSizeBytes())
 	if !p.CountsStorage || d.Owner == 0 || size == 0 {
@@ -211,14 +212,15 @@ func update(p Policy, state *event.Document, r *event.Request, u *event.Update, 
 	return Change{Put: d, Version: state}, done(r, at, d)
 }
 
-// expireIn lets d expire after lifetimeMS from the fold's time; 0: when it says itself.
+// expireIn sets the expiry of d to lifetimeMS after the fold's time. A lifetime of 0 leaves it as it is.
 func expireIn(d *event.Document, lifetimeMS int64, at Position) {
 	if lifetimeMS > 0 {
 		d.ExpiresMs = at.NowMS + lifetimeMS
 	}
 }
 
-// merge writes into d the fields that u sets, but for a lifetime, which only the fold can turn into a time.
+// merge writes the fields that u sets into d. A lifetime is left to expireIn, since it counts from the
+// fold's time.
 func merge(d *event.Document, u *event.Update) {
 	if u.Content != nil {
 		d.Content = u.Content
@@ -271,16 +273,16 @@ func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, 
 	return gone(p, state, 0), done(r, at, state)
 }
 
-// gone is the change that leaves nothing of d. atMS is from when it is not stored any more.
+// gone is the change that deletes d with all its versions. Its storage ends at atMS, 0: when it is folded.
 func gone(p Policy, d *event.Document, atMS int64) Change {
 	return Change{
-		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: d.Version - 1,
+		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: max(d.Version, 1) - 1,
 		Blob: d.GetContent().GetBlob(), Storage: stored(p, d, -1, atMS),
 	}
 }
 
-// burn lets exactly one read be the last. A version other than the one whose password was checked may
-// have another password, so the edge has to look again.
+// burn makes exactly one read the last. The edge checked the password of one version; another version
+// may have another password, so that the edge has to read again.
 func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at Position) (Change, *event.Outcome) {
 	if !MayRead(state, Reader{Account: r.Account, NowMS: at.NowMS}) {
 		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
@@ -298,7 +300,7 @@ func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at P
 	return c, o
 }
 
-// expire removes what is over, and counts its storage up to its expiry, however late it is swept.
+// expire deletes an expired document. Its storage counts up to its expiry, however late the sweep is.
 func expire(p Policy, state *event.Document, r *event.Request, at Position) (Change, *event.Outcome) {
 	if state == nil || !Expired(state, at.NowMS) {
 		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
@@ -306,13 +308,13 @@ func expire(p Policy, state *event.Document, r *event.Request, at Position) (Cha
 	return gone(p, state, state.ExpiresMs), done(r, at, state)
 }
 
-// mayChange tells with OK whether who asks may update and delete d, and else how they are refused.
+// mayChange returns OK where the caller may update and delete d, and otherwise the refusal.
 func mayChange(p Policy, d *event.Document, account uint64, tokenHash []byte, nowMS int64) event.OutcomeStatus {
 	if !MayRead(d, Reader{Account: account, NowMS: nowMS}) {
 		return event.OutcomeStatus_NOT_FOUND
 	}
 	if account != 0 {
-		// With a key, ownership is the account's alone: what was made without one is nobody's.
+		// A caller with a key needs to be the owner: a manage token counts for keyless callers only.
 		if owns(d, account) {
 			return event.OutcomeStatus_OK
 		}

@@ -406,8 +406,19 @@ func TestEarlierVersionHasTheDocumentsPasswordAndExpiry(t *testing.T) {
 	}
 }
 
-// TestCopiesAreWhole: what a head, an earlier version and a replayed outcome are copied from loses no
-// field of the schema.
+// TestDeletionOfADocumentWithoutAVersionNamesNoVersions: a range that wrapped round would never end.
+func TestDeletionOfADocumentWithoutAVersionNamesNoVersions(t *testing.T) {
+	for version, last := range map[uint64]uint64{0: 0, 1: 0, 2: 1} {
+		d := stored(func(d *event.Document) { d.Version = version })
+		change, _ := fold.Decide(fold.Pastes(), d, nil, request(owner, &event.Delete{}), at)
+		if !change.Delete || change.FirstVersion != 1 || change.LastVersion != last {
+			t.Errorf("at version %d: %+v, want the versions 1 to %d", version, change, last)
+		}
+	}
+}
+
+// TestCopiesAreWhole: a head, an earlier version and a replayed outcome are copies that lack no field
+// of the schema.
 func TestCopiesAreWhole(t *testing.T) {
 	d := &event.Document{}
 	o := &event.Outcome{}
@@ -429,8 +440,8 @@ func TestCopiesAreWhole(t *testing.T) {
 	}
 }
 
-// TestDraftIsMergedWhole holds the merge to the schema: every field of a draft comes to be in the new
-// document and in the updated one, under its own name.
+// TestDraftIsMergedWhole holds the merge to the schema: the new document and the updated one have every
+// field of a draft, under its own name.
 func TestDraftIsMergedWhole(t *testing.T) {
 	draft := &event.Update{}
 	fillFields(draft.ProtoReflect())

@@ -12,7 +12,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// naive is what a person would say of one quick paste: every version ever, in full.
+// naive is a quick paste as a person would describe it: every version ever, in full.
 type naive struct {
 	exists   bool
 	owner    uint64
@@ -21,17 +21,17 @@ type naive struct {
 	expires  int64
 }
 
-// naiveVersion is what a draft can say.
+// naiveVersion has the fields of a draft.
 type naiveVersion struct {
 	title, content, language, password, tags string
 	visibility                               event.Visibility
 	burns                                    bool
 }
 
-// plain is a paste of which nothing is said.
+// plain is a new paste with an empty draft.
 func plain() naiveVersion { return naiveVersion{language: "plaintext", visibility: event.Unlisted} }
 
-// with is the version with what u says.
+// with is the version after u.
 func (v naiveVersion) with(u *event.Update) naiveVersion {
 	said := func(to, from *string) {
 		if from != nil {
@@ -68,8 +68,8 @@ func (n *naive) expire(u *event.Update, nowMS int64) {
 	}
 }
 
-// decide says in the order of checks what happens, knowing nothing of how the fold keeps its state.
-// draft is what a creation was made of.
+// decide returns the status that the rules give, in the order of checks (docs/api.md), and applies the
+// request. draft is the draft of a creation.
 func (n *naive) decide(r *event.Request, draft *event.Update, nowMS int64) event.OutcomeStatus {
 	there := n.exists && (n.expires == 0 || n.expires > nowMS)
 	mine := r.Account != 0 && r.Account == n.owner
@@ -133,7 +133,7 @@ func (n *naive) refuse(visible, mine bool, account uint64, token string, ifMatch
 	return event.OutcomeStatus_OK
 }
 
-// drawDraft says some of all that a draft can say.
+// drawDraft sets some of the fields that a draft has.
 func drawDraft(t *rapid.T, keyless bool, serial int, nowMS int64) *event.Update {
 	u := &event.Update{}
 	say := func(what string) bool { return rapid.IntRange(0, 2).Draw(t, what) == 0 }
@@ -170,7 +170,7 @@ func drawDraft(t *rapid.T, keyless bool, serial int, nowMS int64) *event.Update 
 	return u
 }
 
-// drawRequest makes a request that has a fair chance to do something, and of a creation the draft.
+// drawRequest makes a request that has a fair chance to be carried out, and the draft of a creation.
 func drawRequest(t *rapid.T, versions, serial int, nowMS int64) (r *event.Request, draft *event.Update) {
 	account := rapid.SampledFrom([]uint64{0, owner, other}).Draw(t, "account")
 	token := []byte(rapid.SampledFrom([]string{"token", "wrong"}).Draw(t, "token"))
@@ -210,7 +210,7 @@ func drawRequest(t *rapid.T, versions, serial int, nowMS int64) (r *event.Reques
 	return r, draft
 }
 
-// kept is the part of an engine that a fold needs: what it keeps between requests.
+// kept stands for the engine: the state that it keeps between requests.
 type kept struct {
 	state    *event.Document
 	versions map[uint64]*event.Document

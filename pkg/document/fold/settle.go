@@ -2,8 +2,9 @@ package fold
 
 import "quire.dev/pkg/event"
 
-// Settlements tells billing what became of a request: its admission is served or given back, and the
-// owner's storage changes. None for a request that was not metered and changed no storage.
+// Settlements are the events that tell billing how a request ended: its admission is served or void,
+// and the owner's storage has changed. There are none for a request that was not metered and changed
+// no storage.
 func Settlements(r *event.Request, o *event.Outcome, c Change, sequence uint64) []*event.Settlement {
 	var settled *event.Settlement
 	var all []*event.Settlement
@@ -29,11 +30,12 @@ func Settlements(r *event.Request, o *event.Outcome, c Change, sequence uint64) 
 	return all
 }
 
-// Served tells whether the request is paid for: it was carried out, and now, not at an earlier time.
+// Served tells whether the request is paid for: it was carried out, and o is not the replay of an
+// earlier outcome.
 func Served(o *event.Outcome) bool { return o.Status == event.OutcomeStatus_OK && !o.Replayed }
 
-// failed tells what counts towards too_many_failures: not a success shown again, nor what was refused
-// for coming too late, which is not the caller's doing.
+// failed tells whether the request counts towards too_many_failures. A replayed success does not, nor
+// does a missed deadline, which is not the caller's fault.
 func failed(o *event.Outcome) bool {
 	return o.Status != event.OutcomeStatus_OK && o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED
 }

@@ -7,15 +7,16 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// MaxAheadMillis is how far a stamp may be ahead of when its message was stored (DESIGN: one bad
-// clock can't carry everybody into next month).
+// MaxAheadMillis is how far a stamp may be ahead of the time at which its message was stored, so that
+// one wrong clock can't move the fold's time, and with it every lifetime, into next month.
 const MaxAheadMillis = 5_000
 
-// SourceIdleMillis is after how long without a batch a source's mark is forgotten. A source lives as
-// long as its process, and nobody repeats a batch for an hour.
+// SourceIdleMillis is after how long without a batch a source's mark is forgotten. A process draws a
+// new source at each start, and repeats a batch for much less than an hour.
 const SourceIdleMillis = 60 * 60 * 1000
 
-// State is what a partition's fold knows beside its documents. Not for concurrent use.
+// State is the state of a partition's fold beside its documents: its time and the marks of its sources.
+// Not for concurrent use.
 type State struct {
 	sequence uint64
 	timeMS   int64
@@ -27,7 +28,7 @@ type source struct {
 	seenMS int64
 }
 
-// NewState reads what Encode wrote; nil: the state before the first message.
+// NewState makes the state of a Snapshot. Nil is the state before the first message.
 func NewState(kept *event.DomainState) *State {
 	s := &State{sequence: kept.GetSequence(), timeMS: kept.GetTimeMs(), sources: map[string]source{}}
 	for _, k := range kept.GetSources() {
@@ -36,15 +37,15 @@ func NewState(kept *event.DomainState) *State {
 	return s
 }
 
-// Message is the part of a message that the state depends on.
+// Message is the part of a journal message that the state depends on.
 type Message struct {
 	Sequence uint64
-	StoredMS int64 // when the journal took it
+	StoredMS int64 // when the journal stored it
 	Batch    *event.RequestBatch
 }
 
-// Enter moves the fold to a message. It returns the fold's time there, and whether the batch is a
-// repeat of one that is already folded, which must not be folded again.
+// Enter moves the fold to a message. It returns the fold's time there, and whether the batch repeats
+// one that is already folded, so that it must be passed over.
 func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
 	b := m.Batch
 	s.sequence = m.Sequence
@@ -63,7 +64,7 @@ func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
 // TimeMS is the fold's time.
 func (s *State) TimeMS() int64 { return s.timeMS }
 
-// Snapshot is the state as it is kept, and forgets idle sources.
+// Snapshot returns the state in the form in which it is kept. Idle sources are forgotten.
 func (s *State) Snapshot() *event.DomainState {
 	kept := &event.DomainState{Sequence: s.sequence, TimeMs: s.timeMS}
 	for name, known := range s.sources {

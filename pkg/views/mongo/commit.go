@@ -15,12 +15,12 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// bulkLimit bounds the documents of one command; some servers of this protocol
-// lock up on more than 50.
+// bulkLimit bounds the documents of one command: FerretDB locks up on more than
+// 50.
 const bulkLimit = 32
 
-// checkpointDocument is the position of a stream, and the batch that brought
-// it there until that is written.
+// checkpointDocument is the position of a stream, and until its documents are
+// written also the batch that moved it there.
 type checkpointDocument struct {
 	Stream  string `bson:"_id"`
 	Seq     int64  `bson:"seq"`
@@ -29,7 +29,8 @@ type checkpointDocument struct {
 	Large   string `bson:"large,omitempty"` // instead of Redo: names a largeDocument
 }
 
-// looseDocument is a batch without a stream, there until it is written.
+// looseDocument is a batch without a stream. It is deleted once its documents
+// are written.
 type looseDocument struct {
 	ID   string    `bson:"_id"`
 	At   time.Time `bson:"at"`
@@ -39,9 +40,9 @@ type looseDocument struct {
 // Commit implements views.Store.
 //
 // A batch without a stream that names several documents is completed after a
-// crash by the next Open or Sweep. Its documents should have sequences that
-// grow, or else that late completion takes back a write of the same sequence
-// that came after it.
+// crash by the next Open or Sweep. Writes of the same documents should have
+// growing sequences. Otherwise the late completion undoes a later write of the
+// same sequence.
 func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 	if err := s.schema.CheckBatch(b); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument
 		return err
 	}
 	if !moved {
-		// Perhaps only since the batch before this one is not written yet.
+		// Perhaps the batch before this one is not written yet.
 		at, err := s.settled(ctx, b.Stream)
 		if err != nil {
 			return err
@@ -116,8 +117,8 @@ func (s *Store) at(reached stage) error {
 
 func (s *Store) checkpoints() *mongo.Collection { return s.db.Collection(checkpointCollection) }
 
-// advance moves the checkpoint, unless it is elsewhere or its batch is still
-// to be written.
+// advance moves the checkpoint. It returns false where the checkpoint is not at
+// from, or its batch is not written yet.
 func (s *Store) advance(ctx context.Context, from int64, next checkpointDocument) (bool, error) {
 	if from == 0 {
 		_, err := s.checkpoints().InsertOne(ctx, next)
@@ -143,8 +144,8 @@ func (s *Store) checkpoint(ctx context.Context, stream string) (found checkpoint
 	return found, err
 }
 
-// settled returns the checkpoint of a stream after writing what it still
-// carries.
+// settled returns the checkpoint of a stream, after it has written the batch
+// that the checkpoint may still carry.
 func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 	found, err := s.checkpoint(ctx, stream)
 	if err != nil || found.Applied {
@@ -153,8 +154,8 @@ func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 	if found.Large != "" {
 		there, err := s.completeLarge(ctx, found.Large)
 		if err == nil && !there {
-			// Somebody has just completed it, or this answer is from before an
-			// election. The next look at the checkpoint tells.
+			// Another call has just completed it, or one of the two answers is
+			// from before an election: the next attempt will see.
 			err = errors.New("the batch of the checkpoint is not there any more")
 		}
 		return found.Seq, err
@@ -167,7 +168,7 @@ func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 }
 
 // complete writes the batch of a checkpoint and notes that it is written.
-// Others may do the same at the same time.
+// Several processes may do so at the same time.
 func (s *Store) complete(ctx context.Context, stream string, seq int64, changes []change) error {
 	if err := s.apply(ctx, changes); err != nil {
 		return err
@@ -193,8 +194,8 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	return uint64(at), nil
 }
 
-// apply writes the changes that are not older than what is stored, a chunk of
-// one collection at a time, in their order.
+// apply writes the changes in their order, by commands for one collection each.
+// Changes that are older than the stored document are left out.
 func (s *Store) apply(ctx context.Context, changes []change) error {
 	for len(changes) > 0 {
 		collection := changes[0].Collection
@@ -203,7 +204,7 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 			n = len(changes)
 		}
 		n = min(n, bulkLimit)
-		if err := s.applyChunk(ctx, collection, changes[:n]); err != nil {
+		if err := s.applyPart(ctx, collection, changes[:n]); err != nil {
 			return fmt.Errorf("write to %s: %w", collection, err)
 		}
 		if changes = changes[n:]; len(changes) > 0 {
@@ -215,12 +216,13 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// applyChunk writes what the server does not refuse. Where a guard does not
-// match, the upsert tries to add a second document of that id: a duplicate key
-// then means that a newer one is stored, or that somebody added one at this
-// moment. The first is left out, the second is worth another try; writing again
-// what was written already does no harm.
-func (s *Store) applyChunk(ctx context.Context, collection string, changes []change) error {
+// applyPart writes the changes that one command can take. Where a guard does not
+// match, the upsert tries to add a second document of that id, and the server
+// refuses the duplicate key: a newer document is stored, or another process
+// added one at this moment. In the first case the change is left out. In the
+// second it is tried again, with all others: writing a document twice does no
+// harm.
+func (s *Store) applyPart(ctx context.Context, collection string, changes []change) error {
 	for tries := 0; len(changes) > 0; {
 		models := make([]mongo.WriteModel, 0, len(changes))
 		for _, c := range changes {
@@ -248,7 +250,7 @@ func (s *Store) applyChunk(ctx context.Context, collection string, changes []cha
 	return nil
 }
 
-// notOlder returns the changes that may replace what is stored.
+// notOlder returns the changes that may replace the stored documents.
 func (s *Store) notOlder(ctx context.Context, collection string, changes []change) ([]change, error) {
 	ids := make([]string, 0, len(changes))
 	for _, c := range changes {
@@ -294,9 +296,9 @@ func (s *Store) commitLoose(ctx context.Context, changes []change) error {
 	return err
 }
 
-// completeLoose writes the batches recorded until then.
+// completeLoose completes the loose batches that were recorded before then.
 func (s *Store) completeLoose(ctx context.Context, until time.Time) error {
-	// They are few: one for every crash, or for every Commit under way.
+	// There are few: one for each crash and each Commit under way.
 	filter := bson.D{{Key: "at", Value: bson.D{{Key: "$lte", Value: until.UTC()}}}}
 	for {
 		var found looseDocument

@@ -3,6 +3,7 @@ package mongo
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,8 +11,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// document is how a views.Doc is stored. One with gone, the time of its
-// deletion, is a tombstone: no keys, no contents, not found by anybody.
+// document is a views.Doc as it is stored. One with gone, the time of its
+// deletion, is a tombstone: it has no keys and no contents, and no read finds it.
 type document struct {
 	ID   string     `bson:"_id"`
 	Seq  int64      `bson:"seq"`
@@ -28,15 +29,11 @@ func newDocument(d views.Doc) document {
 	for key, v := range d.Keys {
 		stored.Keys = append(stored.Keys, bson.E{Key: key, Value: v.Any()})
 	}
-	slices.SortFunc(stored.Keys, func(a, b bson.E) int { return compareStrings(a.Key, b.Key) })
+	slices.SortFunc(stored.Keys, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
 	return stored
 }
 
-func compareStrings(a, b string) int {
-	return views.String(a).Compare(views.String(b))
-}
-
-// doc leaves out keys that are not declared any more.
+// doc returns the document without the keys that are not declared any more.
 func (d document) doc(declared []string) (views.Doc, error) {
 	out := views.Doc{ID: d.ID, Seq: uint64(d.Seq), Head: d.Head, Body: d.Body}
 	for _, e := range d.Keys {
@@ -62,7 +59,7 @@ func (d document) doc(declared []string) (views.Doc, error) {
 type change struct {
 	Collection string   `bson:"c"`
 	Document   document `bson:"d"`
-	size       int      // bounds what it takes encoded
+	size       int      // an upper bound of its encoded bytes
 }
 
 // redo is a batch, or a chunk of a large one, as it is recorded until it is written.
@@ -75,8 +72,8 @@ func encodeRedo(changes []change) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode batch: %w", err)
 	}
-	// SizeBytes is an upper bound of this, so it is a mistake of ours if the
-	// server's limit of 16 MB comes near.
+	// Callers keep SizeBytes, an upper bound of this, to MaxDocBytes. A result
+	// near the server's limit of 16 MB is therefore a mistake in that bound.
 	if len(data) > views.MaxDocBytes+views.MaxDocBytes/8 {
 		return nil, fmt.Errorf("%w: batch of %d bytes encoded", views.ErrTooLarge, len(data))
 	}
@@ -92,8 +89,8 @@ func decodeRedo(data []byte) ([]change, error) {
 }
 
 // changesOf returns one change for each document that the batch names, the one
-// that counts, in the order of the batch: a chunk of them can then be written
-// in one command.
+// that counts, in the order of the batch. No two concern the same document, so
+// that one command can write several.
 func changesOf(b views.Batch, now time.Time) []change {
 	type name struct{ collection, id string }
 	at := map[name]int{}
@@ -134,7 +131,7 @@ func (d document) guard() bson.D {
 	}})
 }
 
-// replaces says of a stored document what guard matches.
+// replaces tells whether guard matches the stored document.
 func (d document) replaces(stored document) bool {
 	if stored.Seq != d.Seq {
 		return stored.Seq < d.Seq
@@ -142,10 +139,10 @@ func (d document) replaces(stored document) bool {
 	return d.Gone != nil || stored.Gone == nil
 }
 
-// listFilter asks for one contiguous range of the index. Remaining keys are
-// asked to be of a type that keys have, which leaves out documents without
-// them and, unlike $exists, bounds the scan of the index: those would
-// otherwise be read one by one.
+// listFilter asks for one contiguous range of the index. The remaining keys must
+// be of a type that keys have, which leaves out documents without them. Unlike
+// $exists it also bounds the scan of the index, which would otherwise read those
+// documents one by one.
 func listFilter(index views.Index, q views.Query) bson.D {
 	filter := bson.D{}
 	for i, v := range q.Equal {
@@ -160,7 +157,7 @@ func listFilter(index views.Index, q views.Query) bson.D {
 	for i, key := range rest {
 		condition := bson.D{{Key: "$type", Value: bson.A{"long", "string"}}}
 		if positioned && i == 0 {
-			// Says nothing that $or does not, but lets the scan start there.
+			// It adds nothing to $or, but lets the scan start there.
 			condition = bson.D{{Key: from, Value: q.After[0].Any()}}
 		}
 		filter = append(filter, bson.E{Key: keyField(key), Value: condition})
@@ -194,7 +191,7 @@ func listSort(index views.Index, q views.Query) bson.D {
 	return append(sort, bson.E{Key: "_id", Value: direction})
 }
 
-// chunksOfIDs returns the ids without repetitions, in parts that fit a find.
+// chunksOfIDs returns the ids without repetitions, in parts of one find each.
 func chunksOfIDs(ids []string) [][]string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	return slices.Collect(slices.Chunk(ids, loadChunk))

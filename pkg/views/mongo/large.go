@@ -14,10 +14,10 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// largeDocument is the record of a batch that one document can't carry. Its
-// changes are in chunks, stored before the batch is decided: with a stream by
-// the checkpoint that names it, without one by Decided. It is there until the
-// chunks are written and deleted.
+// largeDocument is the record of a batch that is too large for one document. Its
+// changes are in chunks, which are stored before the batch is decided. A batch
+// with a stream is decided when the checkpoint names this record, one without a
+// stream by Decided. The record is deleted last, after its chunks.
 type largeDocument struct {
 	ID      string    `bson:"_id"`
 	At      time.Time `bson:"at"`
@@ -26,10 +26,10 @@ type largeDocument struct {
 	To      int64     `bson:"to,omitempty"`
 	Decided bool      `bson:"decided"`
 	Chunks  int       `bson:"chunks"`
-	Written int       `bson:"written"` // chunks, the first ones
+	Written int       `bson:"written"` // the first so many chunks
 }
 
-// chunkDocument is a part of a large batch, which is written at once.
+// chunkDocument is a part of a large batch.
 type chunkDocument struct {
 	ID    string `bson:"_id"`
 	Batch string `bson:"batch"`
@@ -66,7 +66,8 @@ func (s *Store) commitLarge(ctx context.Context, b views.Batch, changes []change
 	return err
 }
 
-// recordLarge stores the record first, so that the chunks of a crash are found.
+// recordLarge stores the record and then the chunks, so that Sweep finds the
+// chunks that a crash leaves behind.
 func (s *Store) recordLarge(ctx context.Context, b views.Batch, changes []change) (largeDocument, error) {
 	parts := chunksOf(changes, s.recordBytes)
 	l := largeDocument{ID: uuid.NewString(), At: s.now().UTC(), Stream: b.Stream, From: int64(b.From), To: int64(b.To), Chunks: len(parts)}
@@ -90,7 +91,7 @@ func (s *Store) recordLarge(ctx context.Context, b views.Batch, changes []change
 	return l, nil
 }
 
-// chunksOf splits the changes into runs of at most maxBytes encoded, or of one change.
+// chunksOf splits the changes into runs of at most maxBytes, or of one change.
 func chunksOf(changes []change, maxBytes int) [][]change {
 	var parts [][]change
 	first, size := 0, 0
@@ -103,8 +104,7 @@ func chunksOf(changes []change, maxBytes int) [][]change {
 	return append(parts, changes[first:])
 }
 
-// decideLarge decides a batch without a stream, unless it took so long that
-// Sweep has given it up.
+// decideLarge decides a batch without a stream, unless Sweep has given it up.
 func (s *Store) decideLarge(ctx context.Context, l largeDocument) error {
 	decided, err := s.replaceLarge(ctx, l, func(next *largeDocument) { next.Decided = true })
 	if err == nil && !decided {
@@ -124,10 +124,10 @@ func (s *Store) replaceLarge(ctx context.Context, l largeDocument, change func(n
 	return result.MatchedCount == 1, nil
 }
 
-// completeLarge writes a decided batch from the first chunk that is not noted
-// as written, so that every attempt at a batch of many gets further. It returns
-// false where there is no such record: another call has completed it. Several
-// may be at it at the same time.
+// completeLarge writes a decided batch. It starts at the first chunk that is not
+// noted as written, so that each attempt at a batch of many chunks gets further.
+// It returns false where the record is gone, since another call has completed
+// the batch. Several calls may do so at the same time.
 func (s *Store) completeLarge(ctx context.Context, id string) (bool, error) {
 	for missed := -1; ; {
 		var l largeDocument
@@ -143,7 +143,7 @@ func (s *Store) completeLarge(ctx context.Context, id string) (bool, error) {
 		var chunk chunkDocument
 		err := s.chunks().FindOne(ctx, byID(chunkID(id, l.Written))).Decode(&chunk)
 		if errors.Is(err, mongo.ErrNoDocuments) && missed != l.Written {
-			missed = l.Written // another call may have come further meanwhile
+			missed = l.Written // another call may be further by now
 			continue
 		}
 		if err != nil {
@@ -172,8 +172,8 @@ func (s *Store) writeChunk(ctx context.Context, l largeDocument, chunk chunkDocu
 	return s.at(stageNoted)
 }
 
-// finishLarge notes in the checkpoint that the batch is written. The record
-// goes last, since it is what a crash in between is completed by.
+// finishLarge notes in the checkpoint that the batch is written. It deletes the
+// record last, since after a crash in between the record is needed to go on.
 func (s *Store) finishLarge(ctx context.Context, l largeDocument) error {
 	if err := s.at(stageWritten); err != nil {
 		return err
@@ -202,7 +202,8 @@ func (s *Store) dropChunks(ctx context.Context, l largeDocument) error {
 	return err
 }
 
-// dropLarge deletes a batch that can't be decided any more.
+// dropLarge deletes a batch that can't be decided any more. If it fails, Sweep
+// does it later.
 func (s *Store) dropLarge(ctx context.Context, l largeDocument) error {
 	if err := s.dropChunks(ctx, l); err != nil {
 		return err
@@ -211,14 +212,14 @@ func (s *Store) dropLarge(ctx context.Context, l largeDocument) error {
 	return err
 }
 
-// sweepLarge completes the large batches that were recorded until then and are
-// decided, and drops those that an hour has not decided.
+// sweepLarge completes the large batches that were recorded before then and are
+// decided. It drops those that were not decided within an hour.
 func (s *Store) sweepLarge(ctx context.Context, until time.Time) error {
 	cursor, err := s.large().Find(ctx, bson.D{{Key: "at", Value: bson.D{{Key: "$lte", Value: until.UTC()}}}})
 	if err != nil {
 		return err
 	}
-	var found []largeDocument // few: one for every crash, or for every Commit under way
+	var found []largeDocument // few: one for each crash and each Commit under way
 	if err := cursor.All(ctx, &found); err != nil {
 		return err
 	}
@@ -243,9 +244,9 @@ func (s *Store) sweepOne(ctx context.Context, l largeDocument) error {
 		_, err := s.completeLarge(ctx, l.ID)
 		return err
 	case l.At.After(s.now().Add(-tombstoneAge)):
-		return nil // it may be under way
+		return nil // its Commit may be under way
 	case l.Stream == "":
-		// Nothing is left to write of it, and it can't be decided from now on.
+		// This change of the record keeps its Commit from deciding it later.
 		abandoned, err := s.replaceLarge(ctx, l, func(next *largeDocument) { next.Decided, next.Written = true, next.Chunks })
 		if err != nil || !abandoned {
 			return err

@@ -1,13 +1,14 @@
 // Package mongo keeps read models in MongoDB.
 //
-// It asks little of the server: documents are replaced by _id, read by _id or
-// by indexed equality with a sort and a limit. No transactions, change streams,
-// TTL or partial indexes. A batch is atomic because its checkpoint, one
-// document, carries it, or where it is too large for that names documents that
-// do: moving the checkpoint records what is to be written, and every reader of a
-// checkpoint whose batch may not be written yet writes it first. Doing so twice,
-// or late, does no harm, since a document is never replaced by one of a smaller
-// sequence.
+// It asks little of the server: documents are replaced by _id, and read by _id
+// or by indexed equality with a sort and a limit. It uses no transactions, change
+// streams, TTL or partial indexes.
+//
+// A batch is atomic because its checkpoint, one document, carries it, or names
+// the documents that carry a batch too large for one. So the move of the
+// checkpoint records the changes, and a process that reads a checkpoint whose
+// batch may not be written yet writes it first. Writing it twice or late does no
+// harm, since a document is never replaced by one of a smaller sequence.
 package mongo
 
 import (
@@ -30,26 +31,27 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// tombstoneAge is how long a deletion is remembered. It has to outlast any
-	// writer that still has the document in hand.
+	// tombstoneAge is how long a deletion is remembered: longer than any commit
+	// that still puts an older state of the document is under way.
 	tombstoneAge  = time.Hour
 	sweepInterval = 5 * time.Minute
 	// loadChunk bounds the ids of one find.
 	loadChunk = 1000
-	// Collections of ours; names of views.Collection begin with a letter.
+	// The store's own collections. Names of a views.Collection begin with a
+	// letter.
 	checkpointCollection = "_checkpoints"
 	looseCollection      = "_batches"
 	largeCollection      = "_large"
 	chunkCollection      = "_chunks"
 )
 
-// Config says where the server is and what the database holds.
+// Config is the address of the server and the schema of the database.
 type Config struct {
 	URI         string
 	Database    string
 	Collections []views.Collection
 	Timeout     time.Duration    // of a call whose context has no deadline; 0 is 10 s
-	Logger      *slog.Logger     // what Run has to report; nil discards it
+	Logger      *slog.Logger     // of the failures of Run; nil discards them
 	Now         func() time.Time // ages deletions; nil is time.Now
 }
 
@@ -62,31 +64,31 @@ type Store struct {
 	logger *slog.Logger
 	now    func() time.Time
 	close  func() error
-	// recordBytes bounds the changes that one document records: MaxDocBytes,
-	// but less in tests.
+	// recordBytes bounds the changes that one document records. It is
+	// MaxDocBytes, and less in tests.
 	recordBytes int
-	// crash lets a test end a Commit half way; nil otherwise.
+	// crash lets a test end a call half way; nil outside tests.
 	crash func(stage) error
 }
 
-// stage is a place in a Commit where a crash leaves something to complete.
+// stage is a place in a commit where a crash leaves work for a later call.
 type stage string
 
 const (
-	stageStored   stage = "stored"   // a chunk of a large batch is recorded, the next is not
-	stageRecorded stage = "recorded" // the checkpoint has moved, nothing is written
-	stagePart     stage = "part"     // a part is written
-	stageNoted    stage = "noted"    // a chunk is written, and its record says so
-	stageWritten  stage = "written"  // all is written, the checkpoint does not say so
+	stageStored   stage = "stored"   // a chunk of a large batch is recorded, the next one is not
+	stageRecorded stage = "recorded" // the checkpoint has moved, no document is written
+	stagePart     stage = "part"     // a part of the documents is written
+	stageNoted    stage = "noted"    // a chunk is written, and the record of the large batch says so
+	stageWritten  stage = "written"  // all documents are written, the checkpoint does not say so
 	stageDropped  stage = "dropped"  // likewise, and the chunks are deleted
-	stageApplied  stage = "applied"  // the checkpoint says so, the record of the large batch is still there
+	stageApplied  stage = "applied"  // the checkpoint says so, the record of the large batch is not deleted
 )
 
 var _ views.Store = (*Store)(nil)
 
 // Open connects, makes the indexes that the database lacks, and completes
-// batches without a stream that a crash left half done. Indexes no longer
-// declared stay, since instances of an older version may still use them.
+// batches without a stream that a crash left half written. Indexes that are no
+// longer declared stay, since instances of an older version may still use them.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	schema, err := views.NewSchema(config.Collections)
 	if err != nil {
@@ -129,8 +131,8 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// createIndexes names an index after its keys too, so that a change of keys
-// under the same name makes another index.
+// createIndexes puts the keys of an index into its name, so that a change of
+// keys under the same name makes another index.
 func (s *Store) createIndexes(ctx context.Context) error {
 	for _, c := range s.schema.Collections() {
 		models := []mongo.IndexModel{{
@@ -148,7 +150,7 @@ func (s *Store) createIndexes(ctx context.Context) error {
 				Options: options.Index().SetName(name),
 			})
 		}
-		// One at a time: FerretDB trips over several that exist.
+		// One at a time: FerretDB fails on several that exist already.
 		for _, model := range models {
 			if _, err := s.db.Collection(c.Name).Indexes().CreateOne(ctx, model); err != nil {
 				return fmt.Errorf("collection %s: %w", c.Name, err)
@@ -158,7 +160,7 @@ func (s *Store) createIndexes(ctx context.Context) error {
 	return nil
 }
 
-// failure wraps what the driver returned.
+// failure wraps an error of the driver.
 func failure(ctx context.Context, what string, err error) error {
 	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(cause, err)
@@ -257,8 +259,8 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 		return views.Unavailable(what, err)
 	}
 	stored := newDocument(d)
-	// A tombstone may be swept between the two steps, once; a second round
-	// then finds the id free.
+	// A tombstone may be swept between the two steps. The next round then finds
+	// the id free.
 	for range 3 {
 		_, err := s.db.Collection(collection).InsertOne(ctx, stored)
 		if err == nil {
@@ -283,11 +285,11 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 			return fmt.Errorf("insert %q: %w", d.ID, views.ErrExists)
 		}
 	}
-	return views.Unavailable(what, errors.New("the document comes and goes"))
+	return views.Unavailable(what, errors.New("the document is inserted and deleted again and again"))
 }
 
-// headers returns sequence and deletion of those documents that are stored,
-// deleted ones included.
+// headers returns the sequences and deletion times of the stored documents,
+// including tombstones.
 func (s *Store) headers(ctx context.Context, collection string, ids []string) (map[string]document, error) {
 	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 	cursor, err := s.db.Collection(collection).Find(ctx, filter, options.Find().

@@ -8,11 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// looseAge is when a batch without a stream counts as left behind.
+// looseAge is the age at which a recorded batch counts as left behind.
 const looseAge = time.Minute
 
-// Run sweeps until ctx ends, and then returns nil. One instance of a service
-// doing so is enough, several do no harm.
+// Run sweeps until ctx ends, and then returns nil. It is enough that one
+// instance of a service does so; several do no harm.
 func (s *Store) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -29,9 +29,9 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep forgets deletions that are an hour old, and completes batches that
-// have been under way for a minute. What a crash left of a large batch before it
-// was decided is deleted after an hour.
+// Sweep forgets deletions that are an hour old, and completes batches that were
+// recorded more than a minute ago. It deletes large batches that were not
+// decided within an hour.
 func (s *Store) Sweep(ctx context.Context) error {
 	now := s.now()
 	if err := s.completeLeft(ctx, now.Add(-looseAge)); err != nil {
@@ -46,7 +46,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// completeLeft completes the batches recorded until then.
+// completeLeft completes the batches that were recorded before then.
 func (s *Store) completeLeft(ctx context.Context, until time.Time) error {
 	if err := s.completeLoose(ctx, until); err != nil {
 		return err

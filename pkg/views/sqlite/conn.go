@@ -14,12 +14,12 @@ import (
 )
 
 // conn is a connection and its prepared statements, owned by one goroutine.
-// It goes below database/sql, whose pool would hide which connection serves
-// whom, and would prepare every statement once for each of them.
+// It uses the driver without database/sql, whose pool would choose a connection
+// for each call and prepare the statement on each of them.
 type conn struct {
 	driver.Conn
 	statements map[string]statement
-	args       []driver.NamedValue // reused; the driver copies what it binds
+	args       []driver.NamedValue // reused; the driver copies the values
 }
 
 type statement interface {
@@ -28,7 +28,7 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-const busyTimeout = "PRAGMA busy_timeout = 10000" // milliseconds; matters to a second process only
+const busyTimeout = "PRAGMA busy_timeout = 10000" // milliseconds; it only matters beside a second process
 
 func writerPragmas(synchronous string) []string {
 	return []string{
@@ -38,7 +38,7 @@ func writerPragmas(synchronous string) []string {
 		"PRAGMA cache_size = -16384",           // KiB
 		"PRAGMA journal_size_limit = 67108864", // bytes
 		"PRAGMA wal_autocheckpoint = 4000",     // pages
-		"PRAGMA cell_size_check = ON",          // damage shows early
+		"PRAGMA cell_size_check = ON",          // finds damage early
 		"PRAGMA temp_store = MEMORY",           // no files elsewhere
 	}
 }
@@ -76,8 +76,8 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.Close())...)
 }
 
-// prepare returns the statement for the text. Texts are few: they depend on
-// the schema and the shape of a query, never on values.
+// prepare returns the statement for the text. There are few texts: they depend
+// on the schema and the form of a query, never on values.
 func (c *conn) prepare(text string) (statement, error) {
 	if s, ok := c.statements[text]; ok {
 		return s, nil
@@ -105,8 +105,8 @@ func (c *conn) bind(args []any) []driver.NamedValue {
 	return c.args
 }
 
-// exec runs a statement and returns how many rows it changed. It has no
-// context: the driver would start a goroutine for each.
+// exec runs a statement and returns how many rows it changed. It takes no
+// context, for which the driver would start a goroutine.
 func (c *conn) exec(text string, args ...any) (int64, error) {
 	s, err := c.prepare(text)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *conn) exec(text string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// query calls each with every row.
+// query calls each for every row.
 func (c *conn) query(ctx context.Context, text string, args []any, each func(row) error) (err error) {
 	s, err := c.prepare(text)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *conn) query(ctx context.Context, text string, args []any, each func(row
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	values := make(row, len(rows.Columns()))
 	for {
-		// The statement watches ctx only while it starts.
+		// The driver looks at ctx only when the statement starts.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (c *conn) query(ctx context.Context, text string, args []any, each func(row
 	}
 }
 
-// row holds the columns of one row, which the receiver may keep.
+// row is the columns of one row. The values may be kept, the slice is reused.
 type row []driver.Value
 
 func (r row) integer(i int) (int64, error) {

@@ -21,15 +21,15 @@ const (
 )
 
 var (
-	// ErrDamaged says that the file can't be read back as it was written.
+	// ErrDamaged says that the file's contents are not as they were written.
 	ErrDamaged = errors.New("the database file is damaged; nothing was changed: stop the process, keep a copy of the file and its -wal, then restore a backup, or move them away to have the views projected again from the journal as far as it reaches back")
 	// ErrNewer says that the file was written by a later version of this code.
 	ErrNewer = errors.New("the database file was written by a newer version; nothing was changed: run that version, or restore a backup made before the upgrade")
-	// ErrForeign says that the file is a SQLite database of something else.
+	// ErrForeign says that the file is another application's SQLite database.
 	ErrForeign = errors.New("the database file belongs to another application; nothing was changed: choose another path")
 )
 
-// describe adds what to do to an error that means a damaged file.
+// describe adds instructions to an error that means a damaged file.
 func describe(what, path string, err error) error {
 	var failure *moderncsqlite.Error
 	if errors.As(err, &failure) {
@@ -41,8 +41,8 @@ func describe(what, path string, err error) error {
 	return views.Unavailable(what, err)
 }
 
-// inspect looks at an existing file through a connection that can't change it:
-// an ordinary one would already move the write-ahead log into the file.
+// inspect checks an existing file through a connection that can't change it. An
+// ordinary connection would move the write-ahead log into the file.
 func inspect(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -51,7 +51,7 @@ func inspect(ctx context.Context, path string) error {
 	if err != nil {
 		return views.Unavailable("open "+path, err)
 	}
-	// The last connection to close removes the log.
+	// A clean close removes the log.
 	_, err = os.Stat(path + "-wal")
 	unclean := err == nil
 
@@ -82,7 +82,7 @@ func check(ctx context.Context, c *conn, thoroughly bool) error {
 	if err != nil {
 		return err
 	}
-	// A crash can leave a new file without anything in it.
+	// A crash can leave a new file empty.
 	empty := application == 0 && found == 0 && objects == 0
 	if application != applicationID && !empty {
 		return ErrForeign
@@ -115,15 +115,15 @@ func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {
 	return n, err
 }
 
-// migrate brings the file to the schema, in one transaction, and changes
-// nothing where it is already there.
+// migrate changes the file to the schema, in one transaction. It changes nothing
+// in a file that has the schema.
 func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*table, err error) {
 	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			_, _ = c.exec("ROLLBACK") // the error that led here is the one to report
+			_, _ = c.exec("ROLLBACK") // err is the one to report
 		}
 	}()
 	existing, err := readObjects(ctx, c)
@@ -169,7 +169,7 @@ func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*t
 	return tables, err
 }
 
-// object is a table or an index with the text that makes it.
+// object is a table or an index, with the statement that makes it.
 type object struct{ name, text string }
 
 func objects(collection views.Collection, keys []string) []object {
@@ -189,8 +189,8 @@ func objects(collection views.Collection, keys []string) []object {
 	return list
 }
 
-// createTable gives key columns no type, so that SQLite keeps integers and
-// strings as they come.
+// createTable gives key columns no type, so that SQLite does not convert integers
+// or strings.
 func createTable(name string, keys []string) string {
 	var b strings.Builder
 	b.WriteString("CREATE TABLE " + quote(name) + " (id TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL, gone INTEGER")
@@ -201,8 +201,8 @@ func createTable(name string, keys []string) string {
 	return b.String()
 }
 
-// rebuild copies a table to add key columns in front of its contents. ALTER
-// TABLE would add them behind, where reading them means reading every body.
+// rebuild copies a table to add key columns before head and body. ALTER TABLE
+// would add them after the body, where a read of them reads every body.
 func rebuild(c *conn, collection string, old, keys []string) error {
 	name, copied := tableName(collection), "new."+collection
 	columns := "id, seq, gone"
@@ -242,8 +242,8 @@ func create(c *conn, existing map[string]string, wanted []object) error {
 	return nil
 }
 
-// dropIndexes drops what known collections no longer declare. Other
-// collections in the file are let alone.
+// dropIndexes drops the indexes that declared collections no longer have.
+// Collections that are not declared keep theirs.
 func dropIndexes(c *conn, existing map[string]string, wanted []object, schema views.Schema) error {
 	keep := map[string]bool{}
 	for _, o := range wanted {
@@ -291,8 +291,7 @@ func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
 	return found, err
 }
 
-// readKeys returns the key columns that the table has, none if it does not
-// exist.
+// readKeys returns the key columns of the table, none if it does not exist.
 func readKeys(ctx context.Context, c *conn, collection string) ([]string, error) {
 	var keys []string
 	err := c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{tableName(collection)}, func(r row) error {

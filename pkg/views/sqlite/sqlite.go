@@ -1,8 +1,8 @@
 // Package sqlite keeps read models in one SQLite file, inside the process.
 //
-// One goroutine owns the writing connection and puts the writes that wait for
-// it into one transaction, a few others own a reading connection each. Callers
-// only wait, so a disk that hangs costs them their deadline and no more.
+// One goroutine owns the writing connection and puts all writes that wait for it
+// into one transaction. A few others own a reading connection each. A caller only
+// waits for them, until its deadline, even while the disk hangs.
 package sqlite
 
 import (
@@ -18,11 +18,12 @@ import (
 
 // Values of Config.Synchronous.
 const (
-	// Normal loses nothing when the process dies. When the machine does, the
-	// last commits may be gone, whole ones and in order: for what can be
-	// projected again from a journal.
+	// Normal loses nothing when the process dies. When the machine dies, the
+	// last commits may be lost, as a whole and from the end. It is for documents
+	// that can be projected again from a journal.
 	Normal = "normal"
-	// Full syncs every commit to the disk: for what exists nowhere else.
+	// Full syncs every commit to the disk. It is for documents that are stored
+	// nowhere else.
 	Full = "full"
 )
 
@@ -36,7 +37,7 @@ const (
 	sweepLimit    = 500
 )
 
-// Config says where the file is and what it holds.
+// Config is the path and the schema of the file.
 type Config struct {
 	Path        string // of the database file; the folder must exist
 	Collections []views.Collection
@@ -61,12 +62,12 @@ var _ views.Store = (*Store)(nil)
 var errClosed = errors.New("store is closed")
 
 // Open opens the file, makes it where it does not exist, and adds collections
-// and indexes that it lacks. Indexes no longer declared are dropped, documents
-// never.
+// and indexes that it lacks. Indexes that are no longer declared are dropped,
+// documents never.
 //
-// When the file was not closed cleanly it is checked first, which reads all of
-// it. A file that is damaged (ErrDamaged), of a newer version (ErrNewer) or not
-// ours (ErrForeign) is left as it is.
+// A file that was not closed cleanly is checked first, which reads all of it. A
+// file that is damaged (ErrDamaged), of a newer version (ErrNewer) or of another
+// application (ErrForeign) is left as it is.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Synchronous == "" {
 		config.Synchronous = Full
@@ -127,8 +128,8 @@ func (s *Store) start(pool []*conn, writer *conn) {
 	})
 }
 
-// closeAll closes the writer last: the last connection to go moves the
-// write-ahead log into the file and removes it, which marks a clean close.
+// closeAll closes the writer last, since the last connection moves the
+// write-ahead log into the file. A file without a log was closed cleanly.
 func closeAll(pool []*conn, writer *conn) error {
 	var errs []error
 	for _, c := range pool {

@@ -11,10 +11,10 @@ import (
 
 // table holds the statements of one collection.
 //
-// A document is a row: id, seq, gone, a column for every key, head, body. The
-// body comes last, so that its overflow pages are not read unless asked for. A
-// deleted document is a row with gone, the Unix second of its deletion, and
-// neither keys nor contents.
+// A document is a row: id, seq, gone, a column for each key, head, body. The body
+// comes last, so that its overflow pages are read only on request. A deleted
+// document is a row with gone, the Unix second of its deletion, and neither keys
+// nor contents.
 type table struct {
 	name    string
 	indexes map[string]string // quoted names
@@ -36,8 +36,8 @@ func goneIndex(collection string) string { return "gone." + collection }
 
 func indexName(collection, index string) string { return "ix." + collection + "." + index }
 
-// newTable prepares the statements. Columns of retired keys, which no index
-// declares any more, are emptied as documents are written.
+// newTable makes the statements. They empty the columns of retired keys, which
+// no index declares any more, in each document that they write.
 func newTable(collection views.Collection, keys, retired []string) *table {
 	t := &table{name: quote(tableName(collection.Name)), keys: keys, indexes: map[string]string{}}
 	for _, index := range collection.Indexes {
@@ -110,7 +110,7 @@ func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
 	return err
 }
 
-// loadChunk bounds the ids of one statement; shorter ones are filled up to a
+// loadChunk bounds the ids of one statement. Shorter lists are filled up to a
 // power of two, so that there are few statements.
 const loadChunk = 64
 
@@ -159,7 +159,7 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 			args = append(args, q.Equal[i].Any())
 			continue
 		}
-		// Lets SQLite see that the partial index holds all that is asked for.
+		// It shows SQLite that the partial index has all rows of the query.
 		where = append(where, column+" IS NOT NULL")
 		position = append(position, column)
 		order = append(order, column+direction)
@@ -185,7 +185,7 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 	return docs, err
 }
 
-// doc reads a row of t.columns, head and maybe body.
+// doc reads a row of t.columns, head and, where it was selected, body.
 func (t *table) doc(r row) (d views.Doc, err error) {
 	if d.ID, err = r.text(0); err != nil {
 		return d, err

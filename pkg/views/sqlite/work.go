@@ -44,8 +44,9 @@ func (s *Store) write(ctx context.Context, what string, run func(*conn) error) e
 	return views.Unavailable(what, err)
 }
 
-// hand gives the job to a worker and waits for it. The channel has no buffer,
-// so that a job that was taken is always finished.
+// hand gives the job to a worker and waits for it. The channel has no buffer: a
+// worker finishes each job that it receives, and no job is left in the channel
+// when the workers end.
 func hand[J any](ctx context.Context, quit <-chan struct{}, jobs chan<- J, job J, done <-chan error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (w *writerLoop) run() {
 	}
 }
 
-// gather adds the writes that wait already.
+// gather adds the writes that are waiting.
 func (w *writerLoop) gather(group []writeJob) []writeJob {
 	for len(group) < groupLimit {
 		select {
@@ -119,8 +120,8 @@ func (w *writerLoop) gather(group []writeJob) []writeJob {
 	return group
 }
 
-// commit runs the jobs in one transaction. Where that fails each gets its own,
-// so that one impossible write does not take its neighbours along.
+// commit runs the jobs in one transaction. If that fails, each job gets a
+// transaction of its own, so that one failing write does not fail the others.
 func (w *writerLoop) commit(group []writeJob) {
 	results, err := w.transact(group)
 	if err != nil && len(group) > 1 {
@@ -138,7 +139,7 @@ func (w *writerLoop) commit(group []writeJob) {
 	}
 }
 
-// transact returns a result for each job, or why none of them happened.
+// transact returns a result for each job, or an error if none was carried out.
 func (w *writerLoop) transact(group []writeJob) (results []error, err error) {
 	if err := w.begin(); err != nil {
 		return nil, err
@@ -164,7 +165,8 @@ func (w *writerLoop) transact(group []writeJob) (results []error, err error) {
 	return results, nil
 }
 
-// begin also ends a transaction that an earlier failure left open.
+// begin begins a transaction, after rolling back one that an earlier failure may
+// have left open.
 func (w *writerLoop) begin() error {
 	_, err := w.conn.exec("BEGIN IMMEDIATE")
 	if err != nil {
@@ -174,13 +176,13 @@ func (w *writerLoop) begin() error {
 	return err
 }
 
-// rollback has no error to report: SQLite has often rolled back by itself, and
-// if it could not, the next begin fails.
+// rollback returns no error: SQLite has often rolled back by itself already, and
+// if the transaction is still open, the next begin fails.
 func (w *writerLoop) rollback() { _, _ = w.conn.exec("ROLLBACK") }
 
-// sweep forgets old deletions, some at a time. It rides behind writes, since
-// without writes there is nothing to forget. What fails here fails the next
-// write too, which has somebody to report to.
+// sweep forgets old deletions, some at a time. It runs after a write, since
+// without writes there are no deletions. Its errors are not reported: whatever
+// fails here fails the next write too, and that has a caller.
 func (w *writerLoop) sweep() {
 	now := w.store.now()
 	if now.Before(w.nextSweep) {

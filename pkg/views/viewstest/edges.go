@@ -142,7 +142,7 @@ func testTooLarge(t *testing.T, s views.Store) {
 	}
 }
 
-// calls is every call of a store that waits for something.
+// calls has every call of a store that may have to wait.
 func calls(s views.Store) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"load": func(ctx context.Context) error {

@@ -14,7 +14,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// model is the contract as plainly as it can be said.
+// model is the simplest thing that behaves like a store.
 type model struct {
 	docs        map[string]views.Doc
 	gone        map[string]uint64 // sequence of the deletion
@@ -125,8 +125,8 @@ func testModel(t *testing.T, open Open) {
 	store, reopen := open(t)
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// Every run starts from no documents, as its model does, also after
-		// one that failed.
+		// Each run starts without documents, as its model does, even after a
+		// run that failed.
 		old := make([]string, 0, len(modelIDs()))
 		for _, id := range modelIDs() {
 			old = append(old, fmt.Sprintf("run%d/%s", runs, id))

@@ -193,8 +193,8 @@ func testListStable(t *testing.T, open Open) {
 				}
 				last := page[len(page)-1]
 				q = q.NextAfter(ownerIndex(), last)
-				// The document behind the position goes, and others come on
-				// both sides of it.
+				// The document at the position is deleted, and others are added
+				// on both sides of it.
 				remove(t, s, 2, last.ID)
 				put(
 					t, s,

@@ -1,5 +1,5 @@
-// Package viewstest is the conformance suite of the read-model stores: what a
-// service may rely on, whichever store is behind it.
+// Package viewstest is the conformance suite of the read-model stores: the
+// guarantees that a service may rely on with each of them.
 package viewstest
 
 import (
@@ -14,9 +14,9 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Open returns an empty store that holds Collections(), and a function that
-// closes it and opens it again over the same data. The test that calls it
-// closes nothing: Open registers that with t.Cleanup.
+// Open returns an empty store of Collections(), and a function that closes it and
+// opens it again with the same data. Open closes the store by t.Cleanup; its
+// callers don't.
 type Open func(t *testing.T) (store views.Store, reopen func() views.Store)
 
 // Names of the collections and indexes that the suite uses.
@@ -32,7 +32,7 @@ const (
 	end     = "end"
 )
 
-// Collections returns what the store under test has to be opened with.
+// Collections returns the collections of the store under test.
 func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: items, Indexes: []views.Index{
@@ -48,7 +48,7 @@ func ownerIndex() views.Index {
 	return views.Index{Name: byOwner, Keys: []string{owner, created}}
 }
 
-// Run holds the store to every guarantee of the contract.
+// Run tests every guarantee of package views.
 func Run(t *testing.T, open Open) {
 	for _, guarantee := range []struct {
 		name string
@@ -90,8 +90,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// deadline bounds one call: a store that hangs should fail the test, not the
-// run.
+// deadline bounds one call, so that a store that hangs fails one test instead of
+// the whole run.
 const deadline = time.Minute
 
 type fataler interface {
@@ -188,7 +188,7 @@ func checkpoint(t fataler, s views.Store, stream string) uint64 {
 	return seq
 }
 
-// same fails unless the documents are equal, whatever their order.
+// same fails unless the documents are equal, in any order.
 func same(t fataler, got []views.Doc, want ...views.Doc) {
 	t.Helper()
 	byID := func(a, b views.Doc) int { return strings.Compare(a.ID, b.ID) }
@@ -227,7 +227,7 @@ func idsOf(docs []views.Doc) []string {
 	return ids
 }
 
-// doc makes a document of an owner that says in its contents which it is.
+// doc makes a document of an owner, with its id and sequence in its contents.
 func doc(id string, seq uint64, of string, at int64) views.Doc {
 	return views.Doc{
 		ID: id, Seq: seq,
