@@ -41,7 +41,7 @@ func certificates(files map[string][]byte) error {
 		Subject:      pkix.Name{CommonName: "nats"},
 		NotBefore:    from,
 		NotAfter:     from.Add(validity),
-		DNSNames:     append([]string{"nats", "localhost"}, natsHosts...),
+		DNSNames:     append([]string{"nats", "localhost"}, natsHosts()...),
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		// Servers are each other's clients.

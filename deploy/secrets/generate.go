@@ -11,16 +11,14 @@ import (
 	"quire.dev/deploy/natsconf"
 )
 
-// natsHosts, mongoHosts and bucketURL are the same names in Compose and in a namespace of Kubernetes.
-var (
-	natsHosts  = []string{"nats-0.nats", "nats-1.nats", "nats-2.nats"}
-	mongoHosts = []string{"mongodb-0.mongodb", "mongodb-1.mongodb", "mongodb-2.mongodb"}
-)
-
+// The stores have the same names in Compose and in a namespace of Kubernetes.
 const (
+	mongoHosts = "mongodb-0.mongodb,mongodb-1.mongodb,mongodb-2.mongodb"
 	bucketHost = "minio:9000"
 	bucket     = "quire"
 )
+
+func natsHosts() []string { return []string{"nats-0.nats", "nats-1.nats", "nats-2.nats"} }
 
 // password is letters and digits only, so that it stands in a URL as it is.
 func password() string {
@@ -71,7 +69,7 @@ func generate() (map[string][]byte, error) {
 			pass := password()
 			mongo += fmt.Sprintf("MONGO_%s_PASSWORD=%s\n", strings.ToUpper(service), pass)
 			fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/?replicaSet=quire&authSource=admin\n",
-				service, pass, strings.Join(mongoHosts, ","))
+				service, pass, mongoHosts)
 		}
 		put(service+".env", "%s", env.String())
 	}
@@ -80,9 +78,9 @@ func generate() (map[string][]byte, error) {
 }
 
 func natsURL(user, pass string) string {
-	urls := make([]string, len(natsHosts))
-	for i, host := range natsHosts {
-		urls[i] = fmt.Sprintf("tls://%s:%s@%s:4222", user, pass, host)
+	var urls []string
+	for _, host := range natsHosts() {
+		urls = append(urls, fmt.Sprintf("tls://%s:%s@%s:4222", user, pass, host))
 	}
 	return strings.Join(urls, ",")
 }

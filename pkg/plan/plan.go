@@ -3,6 +3,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"quire.dev/pkg/credit"
 )
@@ -22,31 +23,31 @@ const (
 // Tiers lists the tiers.
 func Tiers() []Tier { return []Tier{Free, Pro, Max, Admin} }
 
-var (
-	tierNames  = [...]string{Free: "free", Pro: "pro", Max: "max", Admin: "admin"}
-	tierTitles = [...]string{Free: "Free", Pro: "Pro", Max: "Max", Admin: "Admin"}
-)
-
 // String is the tier's name in the API.
 func (t Tier) String() string {
-	if t >= Free && t <= Admin {
-		return tierNames[t]
+	switch t {
+	case Free:
+		return "free"
+	case Pro:
+		return "pro"
+	case Max:
+		return "max"
+	case Admin:
+		return "admin"
 	}
 	return fmt.Sprintf("tier(%d)", uint32(t))
 }
 
 // Title is the tier's name in a sentence.
 func (t Tier) Title() string {
-	if t >= Free && t <= Admin {
-		return tierTitles[t]
-	}
-	return t.String()
+	name := t.String()
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // ParseTier reads a tier's name in the API.
 func ParseTier(s string) (Tier, bool) {
 	for _, t := range Tiers() {
-		if tierNames[t] == s {
+		if t.String() == s {
 			return t, true
 		}
 	}
@@ -78,6 +79,7 @@ const (
 // KeyCount is one more than the largest quota key's number: the size of an array indexed by key.
 const KeyCount = int(keyEnd)
 
+//nolint:gochecknoglobals // a table that each request looks into; nothing writes to it
 var keyNames = [...]string{
 	PastesCreate: "pastes.create", PastesGet: "pastes.get", PastesUpdate: "pastes.update", PastesDelete: "pastes.delete",
 	FilesUpload: "files.upload", FilesGet: "files.get", FilesDelete: "files.delete",
@@ -145,7 +147,23 @@ func Published(anonymousLimit int) *Book {
 		FreeStorageBytes:       10 * GB,
 		StorageCentsPerGBMonth: 3,
 	}
-	for _, row := range published {
+	for _, row := range []struct {
+		key                QuotaKey
+		free, pro, max     int64
+		proPrice, maxPrice string
+	}{
+		{PastesCreate, 0, 500, 10_000, "0.002", "0.001"},
+		{PastesGet, 0, 3_000, 50_000, "0.0005", "0.0003"},
+		{PastesUpdate, 0, 500, 10_000, "0.001", "0.0005"},
+		{PastesDelete, 10, 500, 5_000, "0.0005", "0.0003"},
+		{FilesUpload, 0, 100, 1_000, "0.005", "0.003"},
+		{FilesGet, 0, 500, 5_000, "0.001", "0.0005"},
+		{FilesDelete, 0, 200, 2_000, "0.0005", "0.0003"},
+		{LiteCreate, 100, 5_000, 20_000, "0.0005", "0.0002"},
+		{LiteGet, 500, 10_000, 100_000, "0.0002", "0.0001"},
+		{LiteUpdate, 50, 2_000, 10_000, "0.0002", "0.0001"},
+		{LiteDelete, 50, 2_000, 10_000, "0.0002", "0.0001"},
+	} {
 		b.Terms[Free][row.key] = Term{Limit: row.free}
 		b.Terms[Pro][row.key] = Term{Limit: row.pro, Price: credit.MustParse(row.proPrice), Overage: true}
 		b.Terms[Max][row.key] = Term{Limit: row.max, Price: credit.MustParse(row.maxPrice), Overage: true}
@@ -157,23 +175,4 @@ func Published(anonymousLimit int) *Book {
 		}
 	}
 	return b
-}
-
-// published is the table "Tiers and prices" of the HTTP contract.
-var published = []struct {
-	key                QuotaKey
-	free, pro, max     int64
-	proPrice, maxPrice string
-}{
-	{PastesCreate, 0, 500, 10_000, "0.002", "0.001"},
-	{PastesGet, 0, 3_000, 50_000, "0.0005", "0.0003"},
-	{PastesUpdate, 0, 500, 10_000, "0.001", "0.0005"},
-	{PastesDelete, 10, 500, 5_000, "0.0005", "0.0003"},
-	{FilesUpload, 0, 100, 1_000, "0.005", "0.003"},
-	{FilesGet, 0, 500, 5_000, "0.001", "0.0005"},
-	{FilesDelete, 0, 200, 2_000, "0.0005", "0.0003"},
-	{LiteCreate, 100, 5_000, 20_000, "0.0005", "0.0002"},
-	{LiteGet, 500, 10_000, 100_000, "0.0002", "0.0001"},
-	{LiteUpdate, 50, 2_000, 10_000, "0.0002", "0.0001"},
-	{LiteDelete, 50, 2_000, 10_000, "0.0002", "0.0001"},
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // sizesAround are read before the failure: nothing, less than a buffer, and more than a part of an upload.
-var sizesAround = [...]int64{0, 1000, 11 << 20}
+func sizesAround() []int64 { return []int64{0, 1000, 11 << 20} }
 
 func failingReader(t *testing.T, store blob.Store) {
 	cause := errors.New("the client went away")
-	for _, before := range sizesAround {
+	for _, before := range sizesAround() {
 		for _, size := range []int64{-1, before + 10} {
 			r := io.MultiReader(Content(3, before), iotest.ErrReader(cause))
 			_, err := store.Put(t.Context(), "a/b", r, size)
@@ -31,7 +31,7 @@ func failingReader(t *testing.T, store blob.Store) {
 func failingOverwrite(t *testing.T, store blob.Store) {
 	data := contentBytes(t, 4, 5000)
 	put(t, store, "a/b", data)
-	for _, before := range sizesAround {
+	for _, before := range sizesAround() {
 		r := io.MultiReader(Content(5, before), iotest.ErrReader(io.ErrUnexpectedEOF))
 		if _, err := store.Put(t.Context(), "a/b", r, -1); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("put that fails after %d bytes: %v, want the reader's error", before, err)
@@ -67,7 +67,7 @@ func stuckReader(t *testing.T, store blob.Store) {
 }
 
 func cancelledPut(t *testing.T, store blob.Store) {
-	for _, before := range sizesAround {
+	for _, before := range sizesAround() {
 		for _, atEnd := range []bool{false, true} {
 			ctx, cancel := context.WithCancel(t.Context())
 			last := readerFunc(func(p []byte) (int, error) {

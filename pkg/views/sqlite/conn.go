@@ -43,7 +43,9 @@ func writerPragmas(synchronous string) []string {
 	}
 }
 
-var readerPragmas = []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -2048"}
+func readerPragmas() []string {
+	return []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -2048"}
+}
 
 func connect(path string, pragmas []string) (*conn, error) {
 	return connectMode(path, "rwc", pragmas)

@@ -105,7 +105,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	pool := make([]*conn, 0, readers)
 	for range readers {
-		reader, err := connect(path, readerPragmas)
+		reader, err := connect(path, readerPragmas())
 		if err != nil {
 			return nil, errors.Join(describe("open "+path, path, err), closeAll(pool, writer))
 		}

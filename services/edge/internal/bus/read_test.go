@@ -199,10 +199,11 @@ func TestReadWaitsForAPartitionToBeTakenOver(t *testing.T) {
 	}()
 	for _, asked := range []*nats.Subscription{reads, lists} {
 		eventually.NoError(t, asked.Subject+" is asked again and again", func() error {
-			if n, err := asked.Delivered(); n < 3 {
-				return fmt.Errorf("asked %d times: %v", n, err)
+			n, err := asked.Delivered()
+			if err == nil && n < 3 {
+				err = fmt.Errorf("asked %d times", n)
 			}
-			return nil
+			return err
 		})
 		if err := asked.Unsubscribe(); err != nil {
 			t.Fatal(err)

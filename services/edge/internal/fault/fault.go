@@ -49,21 +49,41 @@ const (
 	OutcomeUnknown       Kind = "outcome_unknown"
 )
 
-var statuses = map[Kind]int{
-	Malformed: 400, UnknownField: 400, InvalidField: 400, InvalidCursor: 400,
-	APIKeyRequired: 401, InvalidAPIKey: 401, ManageTokenRequired: 401, AdminTokenRequired: 401, SessionRequired: 401, InvalidCredentials: 401,
-	InvalidManageToken: 403, NotOwner: 403, WrongPassword: 403, CrossOrigin: 403, ConfirmationRequired: 403,
-	NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408,
-	IdempotencyInFlight: 409, EmailTaken: 409, InsufficientCredits: 409, VersionMismatch: 412,
-	TooLarge: 413, UnsupportedMediaType: 415, RangeNotSatisfiable: 416, IdempotencyMismatch: 422,
-	QuotaExhausted: 429, PlanUpgradeRequired: 429, AnonymousLimit: 429, TooManyFailures: 429, RateLimited: 429, HeadersTooLarge: 431,
-	Internal: 500, Unavailable: 503, OutcomeUnknown: 504,
-}
-
 // Status is the HTTP status of the kind; 500 for one that has none.
 func (k Kind) Status() int {
-	if s, ok := statuses[k]; ok {
-		return s
+	switch k {
+	case Malformed, UnknownField, InvalidField, InvalidCursor:
+		return 400
+	case APIKeyRequired, InvalidAPIKey, ManageTokenRequired, AdminTokenRequired, SessionRequired, InvalidCredentials:
+		return 401
+	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired:
+		return 403
+	case NotFound:
+		return 404
+	case MethodNotAllowed:
+		return 405
+	case RequestTimeout:
+		return 408
+	case IdempotencyInFlight, EmailTaken, InsufficientCredits:
+		return 409
+	case VersionMismatch:
+		return 412
+	case TooLarge:
+		return 413
+	case UnsupportedMediaType:
+		return 415
+	case RangeNotSatisfiable:
+		return 416
+	case IdempotencyMismatch:
+		return 422
+	case QuotaExhausted, PlanUpgradeRequired, AnonymousLimit, TooManyFailures, RateLimited:
+		return 429
+	case HeadersTooLarge:
+		return 431
+	case Unavailable:
+		return 503
+	case OutcomeUnknown:
+		return 504
 	}
 	return 500
 }

@@ -98,7 +98,7 @@ func (f *Folder) CheckUsed(path string) error {
 		ErrDamaged, path)
 }
 
-var parts = []string{"nats", "views", "blobs"}
+func parts() []string { return []string{"nats", "views", "blobs"} }
 
 // Open makes or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged
 // or ErrSecret, or are the operating system's.
@@ -318,7 +318,7 @@ func (f *Folder) checkUnmade() error {
 		name := e.Name()
 		switch {
 		case name == lockFile || name == secretFile || name == adminFile || strings.HasSuffix(name, ".tmp"):
-		case slices.Contains(parts, name):
+		case slices.Contains(parts(), name):
 			inside, err := os.ReadDir(filepath.Join(f.Path, name))
 			if err != nil {
 				return fmt.Errorf("read data folder: %w", err)
@@ -336,7 +336,7 @@ func (f *Folder) checkUnmade() error {
 // create makes the parts; VERSION comes last, so that a folder with one is complete.
 func (f *Folder) create(opts Options) error {
 	f.First = true
-	for _, part := range parts {
+	for _, part := range parts() {
 		if err := os.MkdirAll(filepath.Join(f.Path, part), 0o700); err != nil {
 			return fmt.Errorf("make data folder: %w", err)
 		}
@@ -357,7 +357,7 @@ func (f *Folder) create(opts Options) error {
 
 // check holds an existing folder to its layout and loads the secret.
 func (f *Folder) check(opts Options) error {
-	for _, part := range parts {
+	for _, part := range parts() {
 		info, err := os.Stat(filepath.Join(f.Path, part))
 		if err != nil || !info.IsDir() {
 			return f.damaged("its folder %s is missing", part)

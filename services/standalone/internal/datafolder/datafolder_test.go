@@ -223,7 +223,7 @@ func TestForeignFolderIsRefused(t *testing.T) {
 
 func TestFirstStartCutShortIsTakenUpAgain(t *testing.T) {
 	path := t.TempDir()
-	for _, part := range parts[:2] {
+	for _, part := range parts()[:2] {
 		if err := os.Mkdir(filepath.Join(path, part), 0o700); err != nil {
 			t.Fatal(err)
 		}
