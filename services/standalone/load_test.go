@@ -12,7 +12,7 @@ const testAdminToken = "an-admin-token-for-tests"
 // newCrowd makes a crowd of clients of the quire at base, of all groups unless some are named.
 func newCrowd(t testing.TB, base string, workers int, groups ...load.Group) *load.Load {
 	t.Helper()
-	return quiretest.Crowd{Bases: []string{base}, AdminToken: testAdminToken, Workers: workers, Groups: groups}.Gather(t)
+	return quiretest.Gather(t, load.Config{Bases: []string{base}, AdminToken: testAdminToken, Workers: workers, Groups: groups})
 }
 
 // running has the crowd at work until stop is called.

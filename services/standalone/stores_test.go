@@ -93,7 +93,7 @@ func TestAReadModelThatHangsStopsNoOtherService(t *testing.T) {
 		if service != "lite" {
 			return s
 		}
-		return lite.Of(s)
+		return lite.Wrap(s)
 	}})
 	if err != nil {
 		t.Fatal(err)

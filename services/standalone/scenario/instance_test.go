@@ -194,7 +194,7 @@ func (i *instance) address() string { return strings.TrimPrefix(i.edge(), "http:
 // MongoDB reads all of a collection for each list.
 func (i *instance) crowd(t testing.TB) *load.Load {
 	t.Helper()
-	return quiretest.Crowd{Bases: i.bases, AdminToken: i.adminToken, Workers: 12, Pace: 50 * time.Millisecond}.Gather(t)
+	return quiretest.Gather(t, load.Config{Bases: i.bases, AdminToken: i.adminToken, Workers: 12, Pace: 50 * time.Millisecond})
 }
 
 // common is the instance that the cheap tests share, each with accounts of its own. The tests' own address must be

@@ -91,7 +91,7 @@ type journalOf struct{ q *standalone.Quire }
 
 func (j journalOf) Restart(ctx context.Context) error { return j.q.RestartJournal(ctx) }
 
-func (p *oneProcess) faulty(_ string, s views.Store) views.Store { return p.views.Of(s) }
+func (p *oneProcess) faulty(_ string, s views.Store) views.Store { return p.views.Wrap(s) }
 
 func (p *oneProcess) readModels(_ context.Context, condition readModel) error {
 	switch condition {

@@ -1,16 +1,16 @@
-// Package datafolder lays out, locks and checks the folder in which one quire keeps everything.
+// Package datafolder makes, locks and checks the folder with all data of one quire process.
 //
-//	VERSION      the format's number, the secret's fingerprint, the journals that were made
-//	LOCK         held by the running process; says its id and where it listens
-//	secret       signs API keys, tokens and sessions; absent where QUIRE_SECRET gives it
-//	admin-token  the administrator's bearer token; absent where QUIRE_ADMIN_TOKEN gives it
-//	CLEAN        present while nobody runs and the last stop was an orderly one
+//	VERSION      the number of the format, the fingerprint of the secret, the names of the journals
+//	LOCK         is locked by the running process; has its id and URL
+//	secret       signs API keys, tokens and sessions; missing if QUIRE_SECRET was set
+//	admin-token  the administrator's bearer token; missing if QUIRE_ADMIN_TOKEN was set
+//	CLEAN        exists while no process runs, if the last one stopped in order
 //	nats/        the journals
 //	views/       the read models
 //	blobs/       large content and files
-//	torn/        unacknowledged ends of journal files, kept aside before they are cut off
+//	torn/        copies of unacknowledged ends of journal files, made before the ends are cut off
 //
-// A folder that is not as it should be is refused and left as it is.
+// A folder with a fault is refused, and nothing in it is changed.
 package datafolder
 
 import (
@@ -26,9 +26,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"quire.dev/services/standalone/internal/durable"
 )
 
-// Format is the layout's number. A folder with a larger one is refused.
+// Format is the number of this layout. A folder with a larger number is refused.
 const Format = 1
 
 // Errors that Open's errors wrap.
@@ -36,7 +38,7 @@ var (
 	ErrInUse   = errors.New("data folder is in use")
 	ErrNewer   = errors.New("data folder was made by a newer quire")
 	ErrDamaged = errors.New("data folder is damaged")
-	ErrSecret  = errors.New("another secret than the data folder's")
+	ErrSecret  = errors.New("the secret is not that of the data folder")
 )
 
 const (
@@ -47,17 +49,18 @@ const (
 	cleanFile   = "CLEAN"
 )
 
-// Options are what the environment gives instead of the folder.
+// Options replace values that are kept in the folder. If one is empty, the folder's value is used, and made at the first
+// start.
 type Options struct {
-	Secret     string // QUIRE_SECRET; empty: the folder's, made on the first start
-	AdminToken string // QUIRE_ADMIN_TOKEN; likewise
+	Secret     string // QUIRE_SECRET
+	AdminToken string // QUIRE_ADMIN_TOKEN
 }
 
 // Folder is an open, locked data folder. Its methods are for one goroutine.
 type Folder struct {
 	Path       string
 	First      bool // made by this Open
-	Clean      bool // the last process stopped in an orderly way
+	Clean      bool // the last process stopped in order
 	Secret     []byte
 	AdminToken string
 
@@ -65,26 +68,25 @@ type Folder struct {
 	version version
 }
 
-// NATS is where the embedded journal server keeps its files.
+// NATS is the folder of the embedded journal server.
 func (f *Folder) NATS() string { return filepath.Join(f.Path, "nats") }
 
-// Views is where the embedded read models are.
+// Views is the folder of the embedded read models.
 func (f *Folder) Views() string { return filepath.Join(f.Path, "views") }
 
-// Blobs is where the embedded blob store is.
+// Blobs is the folder of the embedded blob store.
 func (f *Folder) Blobs() string { return filepath.Join(f.Path, "blobs") }
 
-// Torn is where cut-off ends of journal files are kept.
+// Torn is the folder with the copies of torn ends of journal files.
 func (f *Folder) Torn() string { return filepath.Join(f.Path, "torn") }
 
-// AdminTokenFile is where the admin token is, for people to look it up.
+// AdminTokenFile is the file with the admin token.
 func (f *Folder) AdminTokenFile() string { return filepath.Join(f.Path, adminFile) }
 
-// Streams are the journals that a former start has recorded.
+// Streams returns the names of the journals that earlier starts have recorded.
 func (f *Folder) Streams() []string { return slices.Clone(f.version.streams) }
 
-// CheckUsed refuses a file that is missing or empty although a former start has written it: what it
-// held is nowhere else. The error wraps ErrDamaged.
+// CheckUsed returns an error that wraps ErrDamaged if the file is missing or empty although an earlier start has written it.
 func (f *Folder) CheckUsed(path string) error {
 	if len(f.version.streams) == 0 {
 		return nil
@@ -92,16 +94,16 @@ func (f *Folder) CheckUsed(path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		return nil
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
-	return fmt.Errorf("%w: %s is missing or empty, and was not before; restore the data folder from a backup. Nothing was changed",
+	return fmt.Errorf("%w: %s is missing or empty, and was not before. Nothing was changed; restore the data folder from a backup",
 		ErrDamaged, path)
 }
 
 func parts() []string { return []string{"nats", "views", "blobs"} }
 
-// Open makes or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged
-// or ErrSecret, or are the operating system's.
+// Open makes or opens the folder at path and locks it. Errors wrap ErrInUse, ErrNewer, ErrDamaged or ErrSecret, or come from
+// the operating system.
 func Open(path string, opts Options) (*Folder, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -111,7 +113,7 @@ func Open(path string, opts Options) (*Folder, error) {
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	// What is not ours is refused before a lock file is put into it.
+	// A folder of other files is refused before a lock file is made in it.
 	made, err := f.readVersion()
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func Open(path string, opts Options) (*Folder, error) {
 
 func (f *Folder) open(made bool, opts Options) error {
 	if !made {
-		// Another process may have made it between the look and the lock.
+		// Another process may have made it before this one got the lock.
 		var err error
 		if made, err = f.readVersion(); err != nil {
 			return err
@@ -144,20 +146,20 @@ func (f *Folder) open(made bool, opts Options) error {
 	return f.loadAdminToken(opts)
 }
 
-// Started ends the folder's claim to be cleanly stopped. Call it before anything in it is written.
+// Started records that the folder is in use. It must be called before anything is written to the folder.
 func (f *Folder) Started() error {
 	if err := os.Remove(filepath.Join(f.Path, cleanFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("mark data folder as in use: %w", err)
 	}
-	return syncFolder(f.Path)
+	return durable.SyncFolder(f.Path)
 }
 
-// Stopped records that everything was stopped in an orderly way, so that the next start accepts no torn file.
+// Stopped records that everything was stopped in order. The next start then accepts no torn file.
 func (f *Folder) Stopped() error {
-	return writeFile(filepath.Join(f.Path, cleanFile), nil)
+	return durable.Write(filepath.Join(f.Path, cleanFile), nil)
 }
 
-// Record remembers journals, so that the next start misses them if they are gone.
+// Record records the names of journals. A later start fails if one of them is missing.
 func (f *Folder) Record(streams []string) error {
 	next := f.version
 	next.streams = slices.Clone(f.version.streams)
@@ -173,7 +175,7 @@ func (f *Folder) Record(streams []string) error {
 	return f.save(next)
 }
 
-// Welcomed tells whether Welcome was called, by this process or a former one.
+// Welcomed reports whether Welcome was called, by this process or an earlier one.
 func (f *Folder) Welcomed() bool { return f.version.welcome }
 
 // Welcome records that the first account was made and its key shown.
@@ -184,14 +186,14 @@ func (f *Folder) Welcome() error {
 }
 
 func (f *Folder) save(next version) error {
-	if err := writeFile(filepath.Join(f.Path, versionFile), next.encode()); err != nil {
+	if err := durable.Write(filepath.Join(f.Path, versionFile), next.encode()); err != nil {
 		return err
 	}
 	f.version = next
 	return nil
 }
 
-// Announce writes where the process listens into the lock file, for the other subcommands.
+// Announce writes the URL of this process to the lock file, where other commands of quire read it.
 func (f *Folder) Announce(url string) error {
 	text := fmt.Sprintf("%d\n%s\n", os.Getpid(), url)
 	if err := f.lock.Truncate(0); err != nil {
@@ -203,10 +205,10 @@ func (f *Folder) Announce(url string) error {
 	return nil
 }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (f *Folder) Close() error { return f.lock.Close() }
 
-// acquire takes the lock, which the operating system gives back when the process ends, however it ends.
+// acquire takes the lock. The operating system releases it when the process ends in any way.
 func (f *Folder) acquire() error {
 	file, err := os.OpenFile(filepath.Join(f.Path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -216,7 +218,7 @@ func (f *Folder) acquire() error {
 		defer file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			holder, _ := readHolder(file)
-			return fmt.Errorf("%w: %s belongs to process %s; stop that one or give another QUIRE_DATA",
+			return fmt.Errorf("%w: %s belongs to process %s; stop that process or set another QUIRE_DATA",
 				ErrInUse, f.Path, holder.describe())
 		}
 		return fmt.Errorf("lock %s: %w", file.Name(), err)
@@ -241,14 +243,14 @@ func (h Holder) describe() string {
 	return strconv.Itoa(h.PID)
 }
 
-// Running tells who has the folder at path open; false: nobody, or there is no such folder.
+// Running returns the process that has the folder at path open. It returns false if there is none, or no such folder.
 func Running(path string) (Holder, bool, error) {
 	file, err := os.Open(filepath.Join(path, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Holder{}, false, nil
 	}
 	if err != nil {
-		return Holder{}, false, fmt.Errorf("look at the lock: %w", err)
+		return Holder{}, false, fmt.Errorf("read the lock: %w", err)
 	}
 	defer file.Close()
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
@@ -257,7 +259,7 @@ func Running(path string) (Holder, bool, error) {
 		return h, true, err
 	}
 	if err != nil {
-		return Holder{}, false, fmt.Errorf("look at the lock %s: %w", file.Name(), err)
+		return Holder{}, false, fmt.Errorf("read the lock %s: %w", file.Name(), err)
 	}
 	return Holder{}, false, nil
 }
@@ -286,7 +288,7 @@ func AdminToken(path string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// readVersion tells whether the folder was made before. Whatever is in the way is an error.
+// readVersion reads VERSION. It returns false if the folder is not made yet, and an error if it can't be made.
 func (f *Folder) readVersion() (bool, error) {
 	data, err := os.ReadFile(filepath.Join(f.Path, versionFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -300,7 +302,7 @@ func (f *Folder) readVersion() (bool, error) {
 		return false, f.damaged("VERSION: %v", err)
 	}
 	if v.format > Format {
-		return false, fmt.Errorf("%w: %s has format %d, this quire knows up to %d: "+
+		return false, fmt.Errorf("%w: %s has format %d, and this quire reads formats up to %d: "+
 			"start the newer quire again, or restore a backup from before the upgrade",
 			ErrNewer, f.Path, v.format, Format)
 	}
@@ -308,7 +310,7 @@ func (f *Folder) readVersion() (bool, error) {
 	return true, nil
 }
 
-// checkUnmade accepts an empty folder, and one whose making was cut short before anything was stored in it.
+// checkUnmade accepts an empty folder, and one in which a start ended before it stored data.
 func (f *Folder) checkUnmade() error {
 	entries, err := os.ReadDir(f.Path)
 	if err != nil {
@@ -327,13 +329,13 @@ func (f *Folder) checkUnmade() error {
 				return f.damaged("VERSION is missing, and %s is not empty", name)
 			}
 		default:
-			return fmt.Errorf("%s holds something else (%s) and no quire data: give another QUIRE_DATA", f.Path, name)
+			return fmt.Errorf("%s has no data of quire, but another file (%s): set another QUIRE_DATA", f.Path, name)
 		}
 	}
 	return nil
 }
 
-// create makes the parts; VERSION comes last, so that a folder with one is complete.
+// create makes the content of a new folder. VERSION comes last, so a folder with that file is complete.
 func (f *Folder) create(opts Options) error {
 	f.First = true
 	for _, part := range parts() {
@@ -347,15 +349,15 @@ func (f *Folder) create(opts Options) error {
 	f.Secret = []byte(opts.Secret)
 	if opts.Secret == "" {
 		f.Secret = []byte(token())
-		if err := writeFile(filepath.Join(f.Path, secretFile), append(slices.Clone(f.Secret), '\n')); err != nil {
+		if err := durable.Write(filepath.Join(f.Path, secretFile), append(slices.Clone(f.Secret), '\n')); err != nil {
 			return err
 		}
 	}
 	f.version = version{format: Format, secret: fingerprint(f.Secret)}
-	return writeFile(filepath.Join(f.Path, versionFile), f.version.encode())
+	return durable.Write(filepath.Join(f.Path, versionFile), f.version.encode())
 }
 
-// check holds an existing folder to its layout and loads the secret.
+// check compares an existing folder with the layout, and loads the secret.
 func (f *Folder) check(opts Options) error {
 	for _, part := range parts() {
 		info, err := os.Stat(filepath.Join(f.Path, part))
@@ -367,25 +369,26 @@ func (f *Folder) check(opts Options) error {
 	if opts.Secret == "" {
 		data, err := os.ReadFile(filepath.Join(f.Path, secretFile))
 		if errors.Is(err, fs.ErrNotExist) {
-			return f.damaged("its file secret is missing: put it back, or set QUIRE_SECRET to what it was; " +
-				"with another one no API key would be valid any more")
+			return f.damaged("its file secret is missing: put it back, or set QUIRE_SECRET to its content; " +
+				"with another secret no API key would be valid")
 		}
 		if err != nil {
 			return f.damaged("its file secret can't be read: %v", err)
 		}
 		f.Secret = []byte(strings.TrimSpace(string(data)))
 		if fingerprint(f.Secret) != f.version.secret {
-			return f.damaged("its file secret is not the one it was made with: put that one back")
+			return f.damaged("its file secret was changed: put the old content back")
 		}
 	}
 	if fingerprint(f.Secret) != f.version.secret {
-		return fmt.Errorf("%w: QUIRE_SECRET is not the one that %s was made with; "+
-			"with another one no API key would be valid any more", ErrSecret, f.Path)
+		return fmt.Errorf("%w: set QUIRE_SECRET to the one with which %s was made; "+
+			"with another secret no API key would be valid", ErrSecret, f.Path)
 	}
 	return nil
 }
 
-// loadAdminToken takes or makes the admin token. To draw a new one, delete the file and start again.
+// loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file
+// and start again.
 func (f *Folder) loadAdminToken(opts Options) error {
 	if f.AdminToken = opts.AdminToken; f.AdminToken != "" {
 		return nil
@@ -393,7 +396,7 @@ func (f *Folder) loadAdminToken(opts Options) error {
 	data, err := os.ReadFile(f.AdminTokenFile())
 	if err == nil {
 		if f.AdminToken = strings.TrimSpace(string(data)); f.AdminToken == "" {
-			return f.damaged("its file %s is empty: delete it to get a new one", adminFile)
+			return f.damaged("its file %s is empty: delete it to get a new token", adminFile)
 		}
 		return nil
 	}
@@ -401,20 +404,17 @@ func (f *Folder) loadAdminToken(opts Options) error {
 		return f.damaged("its file %s can't be read: %v", adminFile, err)
 	}
 	f.AdminToken = "qa_" + token()
-	return writeFile(f.AdminTokenFile(), []byte(f.AdminToken+"\n"))
+	return durable.Write(f.AdminTokenFile(), []byte(f.AdminToken+"\n"))
 }
 
 func (f *Folder) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s. Nothing was changed; restore the folder from a backup", ErrDamaged, f.Path, fmt.Sprintf(format, args...))
 }
 
-func token() string {
-	var b [32]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+// token has 260 random bits.
+func token() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
-// fingerprint tells two secrets apart without giving either away.
+// fingerprint identifies a secret without revealing it.
 func fingerprint(secret []byte) string {
 	h := sha256.Sum256(append([]byte("quire data folder\x00"), secret...))
 	return hex.EncodeToString(h[:16])

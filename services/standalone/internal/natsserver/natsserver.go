@@ -1,10 +1,9 @@
 // Package natsserver runs the journal server inside the process and keeps it running.
 //
-// Nothing listens: clients connect in the process, through InProcessConn, and reconnect through it.
-// A stream that met a failing write (a full disk, say) takes no more messages, and a server that ran
-// out of space turns JetStream off; neither comes back by itself. So the server is watched, and
-// started anew on the same folder as soon as the folder can be written again. What was not
-// acknowledged until then is published again by those who wait for it.
+// The server has no listener. Clients connect and reconnect within the process, through InProcessConn. After a failed
+// write, on a full disk for example, a stream takes no more messages. A server without disk space turns JetStream off.
+// Neither recovers by itself. For this reason Run watches the server, and starts another one on the same folder once the
+// folder can be written again. Clients publish again what was not acknowledged.
 package natsserver
 
 import (
@@ -18,35 +17,36 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"quire.dev/pkg/wait"
 )
 
-// ErrDown is returned to connections while the server is being started anew.
+// ErrDown is the error of connections while the server is started again.
 var ErrDown = errors.New("journal server is down")
 
 const (
 	maxPayloadBytes = 8 << 20
 	startTimeout    = 30 * time.Second
 	watchEvery      = 250 * time.Millisecond
-	firstRetry      = 250 * time.Millisecond
-	lastRetry       = 2 * time.Second
+	minRetry        = 250 * time.Millisecond
+	maxRetry        = 2 * time.Second
 	memoryBytes     = 64 << 20
-	// What the disk holds is the only bound: at a bound of its own the server would turn JetStream off.
+	// Only the disk is a bound. The server turns JetStream off at a bound of its own.
 	storeBytes = 1 << 60
 )
 
-// Options are what a Server needs.
+// Options of a Server. Folder and Logger must be set.
 type Options struct {
 	Folder string
 	Logger *slog.Logger
-	// BeforeStart, if set, runs before each start on the folder's files, the first one too. Its error
-	// stops the start.
+	// BeforeStart, unless it is nil, is called before each start. Its error prevents the start.
 	BeforeStart func(context.Context) error
 }
 
-// Server is a running journal server. All methods may be called concurrently.
+// Server is a running journal server. It is safe for concurrent use.
 type Server struct {
 	opts     Options
-	restarts sync.Mutex // one at a time
+	restarts sync.Mutex // is held during a restart
 
 	mu      sync.Mutex
 	current *server.Server // nil while down
@@ -121,38 +121,34 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := s.Health(); err != nil {
-			s.opts.Logger.Error("journal server can't store, starting it anew", "cause", err)
+			s.opts.Logger.Error("journal server can't store and is started again", "cause", err)
 			s.recover(ctx)
 		}
 	}
 }
 
-// recover restarts until it works or ctx ends.
+// recover restarts the server until that succeeds or ctx ends.
 func (s *Server) recover(ctx context.Context) {
-	for wait := firstRetry; ctx.Err() == nil; wait = min(2*wait, lastRetry) {
+	retry := wait.Backoff{First: minRetry, Most: maxRetry}
+	for ctx.Err() == nil {
 		err := s.Restart(ctx)
 		if err == nil {
 			s.opts.Logger.Info("journal server stores again")
 			return
 		}
 		s.opts.Logger.Warn("journal server does not start yet", "cause", err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
+		retry.Wait(ctx)
 	}
 }
 
-// Restart stops the server and starts it on the same folder; connections come back by themselves.
-// After an error it is down, and Restart may be called again.
+// Restart stops the server and starts it on the same folder. Clients reconnect by themselves. After an error the server is
+// down, and Restart may be called again.
 func (s *Server) Restart(ctx context.Context) error {
 	s.restarts.Lock()
 	defer s.restarts.Unlock()
 	s.down()
 	if err := rewriteTails(s.opts.Folder); err != nil {
-		return fmt.Errorf("write the journal's ends again: %w", err)
+		return fmt.Errorf("write the ends of the journals again: %w", err)
 	}
 	return s.start(ctx)
 }
@@ -176,37 +172,42 @@ func (s *Server) down() {
 	}
 }
 
-// Starts counts how often the server has come up.
+// Starts is how often the server has started.
 func (s *Server) Starts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count
 }
 
-// Health is nil while every stream can be written.
+// Health returns an error if a stream can't be written.
 func (s *Server) Health() error {
-	s.mu.Lock()
-	ns := s.current
-	s.mu.Unlock()
-	if ns == nil {
-		return ErrDown
+	ns, err := s.running()
+	if err != nil {
+		return err
 	}
 	return health(ns)
 }
 
-// InProcessConn connects to the server of the moment: it is a nats.InProcessConnProvider.
-func (s *Server) InProcessConn() (net.Conn, error) {
+func (s *Server) running() (*server.Server, error) {
 	s.mu.Lock()
-	ns := s.current
-	s.mu.Unlock()
-	if ns == nil {
+	defer s.mu.Unlock()
+	if s.current == nil {
 		return nil, ErrDown
+	}
+	return s.current, nil
+}
+
+// InProcessConn connects to the current server. It implements nats.InProcessConnProvider.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	ns, err := s.running()
+	if err != nil {
+		return nil, err
 	}
 	return ns.InProcessConn()
 }
 
-// health asks the server's own health check, which is only to be had as an HTTP handler. It finds
-// disabled JetStream, streams that were not recovered, and streams with a write error.
+// health runs the server's own health check, which exists as an HTTP handler only. It finds disabled JetStream, streams that
+// were not recovered, and streams with a write error.
 func health(ns *server.Server) error {
 	if !ns.JetStreamEnabled() {
 		return errors.New("JetStream is disabled")
@@ -215,7 +216,7 @@ func health(ns *server.Server) error {
 	if err != nil {
 		return err
 	}
-	var answer verdict
+	var answer recorder
 	ns.HandleHealthz(&answer, request)
 	if answer.status != 0 && answer.status != http.StatusOK {
 		return fmt.Errorf("health check: %d %s", answer.status, answer.body)
@@ -223,28 +224,28 @@ func health(ns *server.Server) error {
 	return nil
 }
 
-// verdict takes an HTTP answer in.
-type verdict struct {
+// recorder keeps the answer of an HTTP handler.
+type recorder struct {
 	header http.Header
 	status int
 	body   []byte
 }
 
-func (v *verdict) Header() http.Header {
-	if v.header == nil {
-		v.header = http.Header{}
+func (r *recorder) Header() http.Header {
+	if r.header == nil {
+		r.header = http.Header{}
 	}
-	return v.header
+	return r.header
 }
 
-func (v *verdict) WriteHeader(status int) { v.status = status }
+func (r *recorder) WriteHeader(status int) { r.status = status }
 
-func (v *verdict) Write(b []byte) (int, error) {
-	v.body = append(v.body, b...)
+func (r *recorder) Write(b []byte) (int, error) {
+	r.body = append(r.body, b...)
 	return len(b), nil
 }
 
-// logger passes the server's messages on; what it notices is for debugging.
+// logger logs the messages of the server, notices at the debug level.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Noticef(format string, v ...any) {

@@ -1,4 +1,5 @@
-// Package quiretest is the crowd of clients that the tests of a whole Quire share, of one process and of many.
+// Package quiretest is shared by the tests of a whole Quire, of one process and of many: a crowd of clients, and read models
+// that fail.
 package quiretest
 
 import (
@@ -6,37 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"quire.dev/cluster/load"
 	"quire.dev/pkg/eventually"
 )
 
-// crowdSeed makes the clients' choices the same in each run of a test.
-const crowdSeed = 1
-
-// Crowd is who a crowd of clients talks to, and how many they are.
-type Crowd struct {
-	Bases      []string // base URLs, one for each edge
-	AdminToken string
-	Workers    int
-	Pace       time.Duration // that each waits between two calls; 0: none
-	Groups     []load.Group  // nil: all
-}
-
-// Gather makes the crowd. It does not work yet.
-func (c Crowd) Gather(t testing.TB) *load.Load {
+// Gather makes a crowd of clients, which does not work yet.
+func Gather(t testing.TB, cfg load.Config) *load.Load {
 	t.Helper()
-	l, err := load.New(t.Context(), load.Config{
-		Bases: c.Bases, AdminToken: c.AdminToken, Seed: crowdSeed, Workers: c.Workers, Pace: c.Pace, Groups: c.Groups,
-	})
+	l, err := load.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-// Running has the crowd at work until stop is called, which may be called again.
+// Running runs the crowd until stop is called, which may be called several times.
 func Running(t testing.TB, l *load.Load) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -45,7 +31,7 @@ func Running(t testing.TB, l *load.Load) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// More waits until as many more writes of quick pastes are acknowledged.
+// More waits until count more writes of quick pastes are acknowledged.
 func More(t testing.TB, what string, l *load.Load, count int64) {
 	t.Helper()
 	want := l.Acked(load.Lite) + count
@@ -57,7 +43,7 @@ func More(t testing.TB, what string, l *load.Load, count int64) {
 	})
 }
 
-// Check is all that the crowd was promised, and the audit.
+// Check verifies everything that was acknowledged to the crowd, and audits the journals.
 func Check(t testing.TB, l *load.Load) error {
 	t.Helper()
 	for _, kind := range []load.Kind{load.Read, load.Lite} {

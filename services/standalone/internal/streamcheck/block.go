@@ -3,6 +3,7 @@ package streamcheck
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,9 +11,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A record: length(4, the top bit: has headers), sequence(8, top bits: erased, tombstone), time(8),
-// length of the subject(2), subject, [length of the headers(4), headers,] message, checksum(8).
-// The checksum covers sequence, time, subject, headers and message: not the lengths.
+// A record has: its length (4 bytes, the top bit: it has headers), sequence (8, the top bits: erased, tombstone), time (8),
+// length of the subject (2), subject, [length of the headers (4), headers,] message, checksum (8). The checksum is over
+// sequence, time, subject, headers and message, but not over the lengths.
 const (
 	headerBytes   = 22
 	checksumBytes = 8
@@ -22,12 +23,12 @@ const (
 	mostRecord    = 32 << 20
 )
 
-// span is what one block holds.
+// span is the range of sequences in one block.
 type span struct {
 	first, last uint64 // of its messages
-	top         uint64 // largest sequence that any record names
+	top         uint64 // largest sequence in any record
 	torn        *Tail
-	unread      bool
+	unread      bool // its records were not read
 }
 
 // record is one parsed record.
@@ -38,7 +39,7 @@ type record struct {
 	tombstone bool
 }
 
-// parse reads the record that buf begins with, taking length as its length. Not ok: it is none.
+// parse reads the record of that length at the beginning of buf. It returns false if there is no valid record.
 func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 	if length < headerBytes+checksumBytes || length > int64(len(buf)) || length > mostRecord {
 		return record{}, false
@@ -67,10 +68,10 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 	}, true
 }
 
-// sum is the checksum of the parts, one after the other.
+// sum is the checksum over the parts, one after the other.
 func sum(h *highwayhash.Digest64, parts ...[]byte) []byte {
 	for _, part := range parts {
-		_, _ = h.Write(part) // a hash takes everything
+		_, _ = h.Write(part) // it never fails
 	}
 	return h.Sum(nil)
 }
@@ -79,7 +80,7 @@ func statedLength(buf []byte) int64 {
 	return int64(binary.LittleEndian.Uint32(buf) &^ headersBit)
 }
 
-// block walks one file.
+// block reads the records of one file. last says that it is the last file of the stream.
 func (c *checker) block(stream string, b block, last bool) (span, error) {
 	buf, err := c.read(b)
 	if err != nil {
@@ -88,7 +89,7 @@ func (c *checker) block(stream string, b block, last bool) (span, error) {
 	h := newHash(fmt.Sprintf("%s-%d", stream, b.index))
 	var sp span
 	var offset int64
-	forever := c.opts.Forever != nil && c.opts.Forever(stream)
+	forever := c.opts.Forever(stream)
 	for offset < int64(len(buf)) {
 		rest := buf[offset:]
 		var r record
@@ -120,37 +121,37 @@ func (c *checker) block(stream string, b block, last bool) (span, error) {
 	return sp, nil
 }
 
-// notTorn says why rest, which begins with no whole record, can't be the unacknowledged write of a
-// killed process; "" where it can.
+// notTorn says why rest can't be the incomplete last record of a killed process. It is "" if rest can be that. No valid
+// record is at the beginning of rest.
 func (c *checker) notTorn(h *highwayhash.Digest64, rest []byte, last bool) string {
 	switch {
 	case !last:
 		return "a record does not match its checksum, and later files follow"
 	case c.opts.Clean:
-		return "a record does not match its checksum, though the last stop was an orderly one"
+		return "a record does not match its checksum, although the last stop was in order"
 	}
 	if len(rest) >= headerBytes {
 		if _, whole := parse(h, rest, int64(len(rest))); whole {
-			return "the last record's length is changed"
+			return "the length of the last record was changed"
 		}
-		if n := statedLength(rest); n >= headerBytes+checksumBytes && n <= int64(len(rest)) && !zero(rest[n-checksumBytes:n]) {
+		if n := statedLength(rest); n >= headerBytes+checksumBytes && n <= int64(len(rest)) && len(bytes.Trim(rest[n-checksumBytes:n], "\x00")) > 0 {
 			return "a record does not match its checksum"
 		}
 	}
 	if at := nextRecord(h, rest); at > 0 {
-		return fmt.Sprintf("a record does not match its checksum, and %d bytes on there is a whole one", at)
+		return fmt.Sprintf("a record does not match its checksum, and there is a valid one %d bytes after it", at)
 	}
 	return ""
 }
 
-// nextRecord finds a whole record behind the beginning of rest; 0: none.
+// nextRecord returns the offset in rest of a valid record that is not at its beginning, 0 if there is none.
 func nextRecord(h *highwayhash.Digest64, rest []byte) int {
 	for at := 1; at+headerBytes+checksumBytes <= len(rest); at++ {
 		n := statedLength(rest[at:])
 		if n > int64(len(rest)-at) || n < headerBytes+checksumBytes {
 			continue
 		}
-		// Cheaper than the checksum: a subject of ours is shorter than this, and a sequence far smaller.
+		// This is cheaper than the checksum. All subjects are shorter and all sequences smaller.
 		if binary.LittleEndian.Uint16(rest[at+20:]) > 512 || binary.LittleEndian.Uint64(rest[at+4:])&^(erasedBit|tombstoneBit) > 1<<48 {
 			continue
 		}
@@ -161,16 +162,7 @@ func nextRecord(h *highwayhash.Digest64, rest []byte) int {
 	return 0
 }
 
-func zero(b []byte) bool {
-	for _, v := range b {
-		if v != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// read reads a whole block, which the server bounds to a few megabytes, into the checker's buffer.
+// read reads a whole block into the checker's buffer. A block has a few megabytes at most.
 func (c *checker) read(b block) ([]byte, error) {
 	file, err := os.Open(b.file)
 	if err != nil {
@@ -187,7 +179,7 @@ func (c *checker) read(b block) ([]byte, error) {
 	return buf, nil
 }
 
-// KeepTorn copies the torn ends into folder, before the server cuts them off. It returns the copies.
+// KeepTorn copies the torn ends to folder, before the server cuts them off. It returns the names of the copies.
 func (r *Report) KeepTorn(folder string) ([]string, error) {
 	var kept []string
 	for _, s := range r.Streams {
@@ -196,33 +188,29 @@ func (r *Report) KeepTorn(folder string) ([]string, error) {
 		}
 		name, err := s.keep(folder)
 		if err != nil {
-			return kept, err
+			return kept, fmt.Errorf("keep the torn end of %s: %w", s.Name, err)
 		}
 		kept = append(kept, name)
 	}
 	return kept, nil
 }
 
-// mostTorn bounds what is kept of one end: a publish is at most 8 MB.
+// mostTorn bounds the copy of one end. A message has 8 MB at most.
 const mostTorn = 16 << 20
 
 func (s Stream) keep(folder string) (string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", fmt.Errorf("keep a torn end: %w", err)
+		return "", err
 	}
 	in, err := os.Open(s.Torn.File)
 	if err != nil {
-		return "", fmt.Errorf("keep a torn end: %w", err)
+		return "", err
 	}
 	defer in.Close()
 	out, err := os.CreateTemp(folder, fmt.Sprintf("%s-%d-*", s.Name, s.Last+1))
 	if err != nil {
-		return "", fmt.Errorf("keep a torn end: %w", err)
+		return "", err
 	}
-	defer out.Close()
-	tail := io.NewSectionReader(in, s.Torn.Offset, min(s.Torn.Bytes, mostTorn))
-	if _, err := io.Copy(out, tail); err != nil {
-		return "", fmt.Errorf("keep a torn end: %w", err)
-	}
-	return out.Name(), nil
+	_, err = io.Copy(out, io.NewSectionReader(in, s.Torn.Offset, min(s.Torn.Bytes, mostTorn)))
+	return out.Name(), errors.Join(err, out.Close())
 }

@@ -1,17 +1,18 @@
-// Package streamcheck reads the files of stored JetStream streams and tells whether they are whole.
+// Package streamcheck reads the files of JetStream streams and reports whether they are complete and unchanged.
 //
-// The journal server repairs what it finds when it starts: it cuts a block file at the first record
-// that does not fit and goes on, and it leaves out a stream whose description it can't read. For a
-// journal that money is counted by, that is silent loss. So the files are read before the server
-// starts, and nothing is written. One thing only is in order: an incomplete record at the very end
-// of the last block. It is what a killed process was writing, and was never acknowledged.
+// The journal server repairs damaged files when it starts. It cuts a block file off at the first record that is not valid,
+// and leaves out a stream whose description it can't read. Money is counted by the journals, so such a silent loss must not
+// happen. For this reason the files are checked before the server starts. The check writes nothing. It accepts one fault
+// only: an incomplete record at the end of the last block. A killed process was writing that record, and never
+// acknowledged it.
 //
-// The layout is that of nats-server 2.15 (server/filestore.go): <folder>/jetstream/<account>/streams/
-// <stream>/{meta.inf,meta.sum,msgs/<n>.blk,msgs/index.db}.
+// The layout is that of nats-server 2.15 (server/filestore.go):
+// <folder>/jetstream/<account>/streams/<stream>/{meta.inf,meta.sum,msgs/<n>.blk,msgs/index.db}.
 package streamcheck
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -30,56 +31,63 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// ErrDamaged is wrapped by every error that says that stored messages are missing or changed.
+// ErrDamaged is wrapped by each error about stored messages that are missing or changed.
 var ErrDamaged = errors.New("journal is damaged")
 
-// Options say what is expected.
+// Options are the expectations of a check.
 type Options struct {
-	// Expected streams must exist.
+	// Expected names the streams that must exist.
 	Expected []string
-	// Clean: the last stop was an orderly one, so that nothing may be torn.
+	// Clean says that the last stop was in order, so that no record may be incomplete.
 	Clean bool
-	// Forever tells streams that keep every message from the first.
+	// Forever reports whether a stream keeps every message. nil: no stream does.
 	Forever func(stream string) bool
-	// Gapless tells streams that lose messages at their beginning only.
+	// Gapless reports whether a stream loses messages at its beginning only. nil: only those that keep every message.
 	Gapless func(stream string) bool
-	// Budget bounds the time spent on reading records; blocks left over, the oldest ones, are only
-	// looked for. 0: no bound.
+	// Budget bounds the time for reading records. Of the blocks that are left, the oldest ones, only the names are read.
+	// 0: no bound.
 	Budget time.Duration
-	// Progress, if set, is called after each block with the bytes read and the bytes there are.
+	// Progress, unless it is nil, is called after each block with the bytes read so far and the bytes of all blocks.
 	Progress func(done, total int64)
 }
 
 // Tail is an unacknowledged end of a stream's last file.
 type Tail struct {
 	File   string
-	Offset int64 // where the last whole record ends
+	Offset int64 // where the last complete record ends
 	Bytes  int64
 }
 
-// Stream is what was found of one.
+// Stream is the result for one stream.
 type Stream struct {
 	Name        string
-	First, Last uint64 // sequences; both 0: empty
+	First, Last uint64 // sequences; both 0: it is empty
 	Torn        *Tail
 }
 
 // Report is the result of Check.
 type Report struct {
 	Streams []Stream
-	Skipped int // blocks whose records were not read for want of time
+	Skipped int // blocks whose records were not read, because Options.Budget was used up
 }
 
-// Check reads the streams below folder, the server's StoreDir. Errors wrap ErrDamaged, or are the
-// operating system's or ctx's.
+// Check reads the streams below folder, which is the server's StoreDir. An error about the content wraps ErrDamaged. Other
+// errors come from the operating system or from ctx.
 func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
+	never := func(string) bool { return false }
+	if opts.Forever == nil {
+		opts.Forever = never
+	}
+	if opts.Gapless == nil {
+		opts.Gapless = never
+	}
 	c := &checker{ctx: ctx, opts: opts, report: &Report{}}
 	if opts.Budget > 0 {
 		c.deadline = time.Now().Add(opts.Budget)
 	}
-	dirs, err := filepath.Glob(filepath.Join(folder, "jetstream", "*", "streams", "*"))
+	dirs, err := streamFolders(folder)
 	if err != nil {
-		return nil, fmt.Errorf("look for streams: %w", err)
+		return nil, err
 	}
 	plans := make([]*plan, 0, len(dirs))
 	for _, dir := range dirs {
@@ -93,7 +101,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	}
 	for _, name := range opts.Expected {
 		if !slices.ContainsFunc(plans, func(p *plan) bool { return p.name == name }) {
-			return nil, damaged(filepath.Join(folder, "jetstream"), 0, "the journal %s is gone", name)
+			return nil, damaged(filepath.Join(folder, "jetstream"), 0, "the journal %s is missing", name)
 		}
 	}
 	for _, p := range plans {
@@ -106,17 +114,79 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	return c.report, nil
 }
 
+// LastBlocks returns the last block file of each stream below folder.
+func LastBlocks(folder string) ([]string, error) {
+	dirs, err := streamFolders(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, dir := range dirs {
+		blocks, err := blocksOf(dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(blocks) > 0 {
+			files = append(files, blocks[len(blocks)-1].file)
+		}
+	}
+	return files, nil
+}
+
+// streamFolders returns the folder of each stream, without those that the server has marked as deleted.
+func streamFolders(folder string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(folder), "jetstream/*/streams/*")
+	if err != nil {
+		return nil, fmt.Errorf("look for streams: %w", err)
+	}
+	var dirs []string
+	for _, name := range names {
+		if dir := filepath.Join(folder, filepath.FromSlash(name)); !strings.HasPrefix(filepath.Base(dir), ".") {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
+}
+
+// blocksOf returns the blocks of a stream in order. They are in the folder msgs, or in another one during a purge.
+func blocksOf(dir string) ([]block, error) {
+	for _, name := range []string{"__new_msgs__", "msgs"} {
+		entries, err := os.ReadDir(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
+		}
+		var blocks []block
+		for _, e := range entries {
+			number, isBlock := strings.CutSuffix(e.Name(), ".blk")
+			index, err := strconv.ParseUint(number, 10, 32)
+			if !isBlock || err != nil {
+				continue
+			}
+			info, err := e.Info()
+			if err != nil {
+				return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
+			}
+			blocks = append(blocks, block{index: uint32(index), file: filepath.Join(dir, name, e.Name()), size: info.Size()})
+		}
+		if len(blocks) > 0 {
+			slices.SortFunc(blocks, func(a, b block) int { return cmp.Compare(a.index, b.index) })
+			return blocks, nil
+		}
+	}
+	return nil, nil
+}
+
 func damaged(file string, offset int64, format string, args ...any) error {
-	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed; stop here and restore the data folder from a backup, "+
-		"since starting the journal on these files would silently drop what can't be read",
+	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed. Restore the data folder from a backup: "+
+		"the journal server would start on these files, and silently drop the part that it can't read",
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
 }
 
-// plan is what is to be read of one stream.
+// plan lists the blocks of a stream.
 type plan struct {
 	name   string
 	dir    string
-	blocks []block // by index
+	blocks []block // in order
 }
 
 type block struct {
@@ -135,58 +205,28 @@ type checker struct {
 	buf      []byte
 }
 
-// plan lists a stream's blocks and checks its description. nil: nothing was ever stored in it.
+// plan lists the blocks of a stream and checks its description. It is nil if nothing was ever stored in the stream.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
-	if strings.HasPrefix(name, ".") {
-		return nil, nil // marked as deleted
-	}
-	p := &plan{name: name, dir: dir}
-	messages, err := messageFolder(dir)
+	blocks, err := blocksOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(messages)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read stream %s: %w", name, err)
+	var size int64
+	for _, b := range blocks {
+		size += b.size
 	}
-	for _, e := range entries {
-		number, isBlock := strings.CutSuffix(e.Name(), ".blk")
-		index, err := strconv.ParseUint(number, 10, 32)
-		if !isBlock || err != nil {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil {
-			return nil, fmt.Errorf("read stream %s: %w", name, err)
-		}
-		p.blocks = append(p.blocks, block{index: uint32(index), file: filepath.Join(messages, e.Name()), size: info.Size()})
-		c.total += info.Size()
-	}
-	slices.SortFunc(p.blocks, func(a, b block) int { return int(a.index) - int(b.index) })
 	if err := checkMeta(dir, name); err != nil {
-		if !slices.Contains(c.opts.Expected, name) && !slices.ContainsFunc(p.blocks, func(b block) bool { return b.size > 0 }) {
-			return nil, nil // killed while the stream was made
+		if size == 0 && !slices.Contains(c.opts.Expected, name) {
+			return nil, nil // the process was killed while it made the stream
 		}
 		return nil, err
 	}
-	return p, nil
+	c.total += size
+	return &plan{name: name, dir: dir, blocks: blocks}, nil
 }
 
-// messageFolder is where the blocks are: a purge moves them by way of a second folder.
-func messageFolder(dir string) (string, error) {
-	fresh := filepath.Join(dir, "__new_msgs__")
-	found, err := filepath.Glob(filepath.Join(fresh, "*.blk"))
-	if err != nil {
-		return "", fmt.Errorf("look for blocks: %w", err)
-	}
-	if len(found) > 0 {
-		return fresh, nil
-	}
-	return filepath.Join(dir, "msgs"), nil
-}
-
-// checkMeta holds the stream's description to its checksum.
+// checkMeta compares the stream's description with its checksum.
 func checkMeta(dir, name string) error {
 	file := filepath.Join(dir, "meta.inf")
 	meta, err := os.ReadFile(file)
@@ -194,35 +234,33 @@ func checkMeta(dir, name string) error {
 		return damaged(file, 0, "the description of journal %s can't be read: %v", name, err)
 	}
 	want, err := os.ReadFile(filepath.Join(dir, "meta.sum"))
-	if err != nil {
-		return damaged(file, 0, "the checksum of its description can't be read: %v", err)
-	}
-	if hex.EncodeToString(sum(newHash(name), meta)) != string(want) {
+	switch {
+	case err != nil:
+		return damaged(file, 0, "the checksum of the description can't be read: %v", err)
+	case hex.EncodeToString(sum(newHash(name), meta)) != string(want):
 		return damaged(file, 0, "the description of journal %s does not match its checksum", name)
-	}
-	var config struct{ Compression string }
-	if err := json.Unmarshal(meta, &config); err != nil {
-		return damaged(file, 0, "the description of journal %s is no JSON: %v", name, err)
+	case !json.Valid(meta):
+		return damaged(file, 0, "the description of journal %s is no JSON", name)
 	}
 	return nil
 }
 
-// stream reads the blocks, newest first, and then holds them to each other.
+// stream reads the blocks, the newest first, and then compares them with each other.
 func (c *checker) stream(p *plan) (Stream, error) {
 	s := Stream{Name: p.name}
-	indexed, known := indexedLast(p)
+	indexed := indexedLast(p)
 	spans := make([]span, len(p.blocks))
-	for i := len(p.blocks) - 1; i >= 0; i-- {
+	for i, b := range slices.Backward(p.blocks) {
 		if err := c.ctx.Err(); err != nil {
 			return s, err
 		}
-		b := p.blocks[i]
-		if !c.deadline.IsZero() && time.Now().After(c.deadline) && i < len(p.blocks)-1 {
+		last := i == len(p.blocks)-1
+		if !c.deadline.IsZero() && time.Now().After(c.deadline) && !last {
 			spans[i].unread = true
 			c.report.Skipped++
 			continue
 		}
-		sp, err := c.block(p.name, b, i == len(p.blocks)-1)
+		sp, err := c.block(p.name, b, last)
 		if err != nil {
 			return s, err
 		}
@@ -232,15 +270,14 @@ func (c *checker) stream(p *plan) (Stream, error) {
 			c.opts.Progress(c.done, c.total)
 		}
 	}
-	return s, c.join(&s, p, spans, indexed, known)
+	return s, c.join(&s, p, spans, indexed)
 }
 
-// join puts the blocks' spans together.
-func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64, known bool) error {
+// join checks that the blocks of a stream follow each other, and sets the result.
+func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 	unread := false
 	var top uint64
 	for i, sp := range spans {
-		b := p.blocks[i]
 		if sp.torn != nil {
 			s.Torn = sp.torn
 		}
@@ -253,60 +290,57 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64, known b
 			continue
 		}
 		if c.gapless(p.name) && s.Last > 0 && !unread && sp.first != s.Last+1 {
-			return damaged(b.file, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
+			return damaged(p.blocks[i].file, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
 		}
 		if s.First == 0 && !unread {
 			s.First = sp.first
 		}
 		s.Last, unread = sp.last, false
 	}
-	forever := c.opts.Forever != nil && c.opts.Forever(p.name)
-	if forever {
-		if len(p.blocks) > 0 && p.blocks[0].index != 1 || s.First > 1 {
-			return damaged(p.dir, 0, "journal %s does not begin with its first message", p.name)
-		}
+	forever := c.opts.Forever(p.name)
+	if forever && (len(p.blocks) > 0 && p.blocks[0].index != 1 || s.First > 1) {
+		return damaged(p.dir, 0, "journal %s does not begin with its first message", p.name)
 	}
-	// A journal that was purged to its end may have no record left to say where that was.
-	if known && top < indexed && (forever || top > 0) {
-		return damaged(p.dir, 0, "journal %s ends at sequence %d, and had %d", p.name, s.Last, indexed)
+	// A journal whose messages are all purged may have no record left that names the last sequence.
+	if top < indexed && (forever || top > 0) {
+		return damaged(p.dir, 0, "journal %s ends at sequence %d, but had %d", p.name, s.Last, indexed)
 	}
 	return nil
 }
 
-func (c *checker) gapless(name string) bool {
-	return c.opts.Gapless != nil && c.opts.Gapless(name) || c.opts.Forever != nil && c.opts.Forever(name)
-}
+func (c *checker) gapless(name string) bool { return c.opts.Gapless(name) || c.opts.Forever(name) }
 
-// indexedLast reads the last sequence out of index.db, which the server writes when it stops and now
-// and then. It is only a cache, so one that can't be read says nothing.
-func indexedLast(p *plan) (uint64, bool) {
+// indexedLast reads the last sequence from index.db, which the server writes when it stops and at times before. The file is
+// only a cache, so the sequence is 0 if it can't be read.
+func indexedLast(p *plan) uint64 {
 	data, err := os.ReadFile(filepath.Join(p.dir, "msgs", "index.db"))
 	if err != nil || len(data) < 32 {
-		return 0, false
+		return 0
 	}
 	body, want := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]
 	if !bytes.Equal(sum(newHash(p.name), body), want) || body[0] != 11 {
-		return 0, false
+		return 0
 	}
 	body = body[2:]
-	for field := range 5 { // messages, bytes, first sequence, first time, last sequence
-		v, n := binary.Uvarint(body)
+	for range 4 { // messages, bytes, first sequence, first time
+		_, n := binary.Uvarint(body)
 		if n <= 0 {
-			return 0, false
-		}
-		if field == 4 {
-			return v, true
+			return 0
 		}
 		body = body[n:]
 	}
-	return 0, false
+	last, n := binary.Uvarint(body)
+	if n <= 0 {
+		return 0
+	}
+	return last
 }
 
 func newHash(name string) *highwayhash.Digest64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
-		panic(err) // a key of 32 bytes is always taken
+		panic(err) // a key of 32 bytes is valid
 	}
 	return h
 }

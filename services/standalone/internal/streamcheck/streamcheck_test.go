@@ -226,7 +226,7 @@ func TestDamageIsRefusedByPlaceAndNothingIsTouched(t *testing.T) {
 		}, "does not match its checksum"},
 		{"length in the middle of the last block", false, func(t *testing.T, dir string) {
 			edit(t, last(blocks(t, dir, forever)), func(b []byte) []byte { b[2] ^= 0x40; return b })
-		}, "there is a whole one"},
+		}, "there is a valid one"},
 		{"early block cut", false, func(t *testing.T, dir string) {
 			edit(t, blocks(t, dir, forever)[0], func(b []byte) []byte { return b[:len(b)-100] })
 		}, "later files follow"},
@@ -236,7 +236,7 @@ func TestDamageIsRefusedByPlaceAndNothingIsTouched(t *testing.T) {
 		{"last block emptied", true, func(t *testing.T, dir string) {
 			edit(t, last(blocks(t, dir, forever)), func([]byte) []byte { return nil })
 		}, "ends at sequence"},
-		{"stream gone", false, func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamFolder, forever)) }, "is gone"},
+		{"stream gone", false, func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamFolder, forever)) }, "is missing"},
 		{"description changed", false, func(t *testing.T, dir string) {
 			edit(t, filepath.Join(dir, streamFolder, forever, "meta.inf"), func(b []byte) []byte { b[10] ^= 1; return b })
 		}, "meta.inf"},
