@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +25,7 @@ const (
 	streamFolder = "jetstream/$G/streams"
 )
 
-// store makes a server's files. orderly: it stopped; else its files are copied while it runs, as a
-// killed process leaves them.
+// store makes the files of a server. If orderly is false they are copied while it runs: a killed process leaves such files.
 func store(t *testing.T, orderly bool, purgeTo uint64) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -299,6 +299,22 @@ func TestBudgetReadsTheNewestBlocks(t *testing.T) {
 	edit(t, last(blocks(t, dir, forever)), func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
 	if _, err := Check(t.Context(), dir, opts); !errors.Is(err, ErrDamaged) {
 		t.Fatalf("damage in the newest block: %v", err)
+	}
+}
+
+func TestAFolderIsNotReadAsAPattern(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data[1]")
+	if err := os.CopyFS(dir, os.DirFS(store(t, true, 0))); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir, options()); err != nil || len(r.Streams) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, stream := range []string{forever, purged} {
+		want := last(blocks(t, dir, stream))
+		if got, err := LastBlocks(dir); err != nil || !slices.Contains(got, want) || len(got) != 2 {
+			t.Errorf("%v, %v, want %s among them", got, err, want)
+		}
 	}
 }
 
