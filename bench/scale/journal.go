@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
 )
 
 // journalSpeed is what one stream of three replicas stores when so many sources append to it, each with so many items
@@ -97,7 +98,7 @@ func (to *appended) source(nc *nats.Conn, subject string, waiting int) (*journal
 	return a, nil
 }
 
-// appendFor runs the sources for journalTime, after a warm-up, and sets the speed.
+// appendFor runs the sources for a warm-up and for journalTime, and sets the messages and items of speed.
 func (s *system) appendFor(ctx context.Context, speed *journalSpeed) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -124,9 +125,9 @@ func (s *system) appendFor(ctx context.Context, speed *journalSpeed) error {
 	for _, a := range list {
 		all.Go(func() { _ = a.Run(running) }) // the failure is in to.failed
 	}
-	pause(ctx, journalWarmUp)
+	wait.For(ctx, journalWarmUp)
 	messages, items, started := to.messages.Load(), to.items.Load(), time.Now()
-	pause(ctx, journalTime)
+	wait.For(ctx, journalTime)
 	seconds := time.Since(started).Seconds()
 	speed.Messages, speed.Items = float64(to.messages.Load()-messages)/seconds, float64(to.items.Load()-items)/seconds
 	cancel()

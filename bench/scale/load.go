@@ -15,6 +15,7 @@ import (
 
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/pkg/admin"
+	"quire.dev/pkg/wait"
 )
 
 // customer is an account with its key.
@@ -33,7 +34,7 @@ func createBody() string {
 	content := strings.Repeat(line, contentBytes/len(line)+1)[:contentBytes]
 	body, err := json.Marshal(map[string]string{"title": "scale", "content": content})
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings can always be encoded
 	}
 	return string(body)
 }
@@ -101,12 +102,11 @@ func requestList(customers []customer, paths []string) string {
 type loads struct {
 	system    *system
 	generator wrk.Generator
-	scripts   string // folder
 }
 
 // run sends the requests of a job for one turn.
 func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
-	file := filepath.Join(l.scripts, "list")
+	file := filepath.Join(l.generator.Folder, "list")
 	if err := os.WriteFile(file, []byte(of.list), 0o600); err != nil {
 		return wrk.Result{}, err
 	}
@@ -122,14 +122,14 @@ func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
 const (
 	settleLimit = 60 * time.Second
 	settleLook  = 500 * time.Millisecond
-	// settled is the CPU time, in seconds, that the read model's writers use in settleLook at most when they have no work.
+	// settled is an upper bound of the CPU time, in seconds, that idle writers of the read model use in settleLook.
 	settled = 0.05
 	// settledLooks in a row are needed, since the writers pause between two commits.
 	settledLooks = 3
 )
 
-// settle waits until everything that was created is in the read model: until its writers are idle. A list is answered only
-// then as well, but FerretDB reads all documents for each list.
+// settle waits until everything that was created is in the read model: until its writers are idle. A list is
+// answered only then as well, but FerretDB reads all documents for each list.
 func (s *system) settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleLimit)
 	for looks, last := 0, math.Inf(1); looks < settledLooks; {
@@ -145,19 +145,9 @@ func (s *system) settle(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the read model is still being written after %s", settleLimit)
 		}
-		if !pause(ctx, settleLook) {
+		if !wait.For(ctx, settleLook) {
 			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-// pause reports false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

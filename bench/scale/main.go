@@ -126,7 +126,7 @@ func (s *settings) one(ctx context.Context, scripts string, more int, start func
 	}
 	defer func() { err = errors.Join(err, sys.close()) }()
 	r := &runner{
-		loads:  &loads{system: sys, generator: wrk.Generator{Folder: scripts, Connections: s.connections}, scripts: scripts},
+		loads:  &loads{system: sys, generator: wrk.Generator{Folder: scripts, Connections: s.connections}},
 		effort: s.effort,
 	}
 	if m, err = r.measure(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"quire.dev/bench/internal/wrk"
+	"quire.dev/pkg/wait"
 )
 
 // measurement is the result for one system. writeJSON stores it as it is.
@@ -127,7 +128,7 @@ func (r *runner) idle(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	pause(ctx, idleTime)
+	wait.For(ctx, idleTime)
 	after, err := r.system.sample(ctx)
 	return idleOf(before, after), err
 }
@@ -226,7 +227,7 @@ type auditResult struct {
 	CPUSeconds float64 `json:"cpuSeconds"` // of billing
 }
 
-// audit has Quire fold all billing journals again.
+// audit audits all billing journals.
 func (s *system) audit(ctx context.Context) (auditResult, error) {
 	var answer struct {
 		Match      bool

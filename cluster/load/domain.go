@@ -30,7 +30,7 @@ func domains() (lite, paste, file *domain) {
 	return lite, paste, file
 }
 
-// creation is the call that makes a document with the content of the number.
+// creation is the call that makes a document with the content of a number.
 func (d *domain) creation(key string, number int64, home int) call {
 	c := call{kind: d.kind, method: http.MethodPost, path: d.path + d.makes, key: key, home: home}
 	if d.kind == File {

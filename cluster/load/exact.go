@@ -29,7 +29,7 @@ type exact struct {
 // operation is a write without an answer.
 type operation struct {
 	shop   *shop
-	number int64 // its content is made of it
+	number int64 // makes its content
 	key    string
 	tries  int
 	next   time.Time // of the next try

@@ -66,7 +66,7 @@ type Load struct {
 	pace   paces
 	client *http.Client
 	start  time.Time
-	run    string // is part of emails and Idempotency-Keys, which differ from those of another Load by it
+	run    string // makes emails and Idempotency-Keys different from those of another Load
 
 	mu    sync.RWMutex
 	bases []string
@@ -74,7 +74,7 @@ type Load struct {
 
 	sequence atomic.Int64 // numbers contents and Idempotency-Keys
 	rounds   uint64       // of Run
-	settled  bool         // no hold has been open since the last Run
+	settled  bool         // Settled has succeeded since the last Run
 	clock    clock
 	strange  findings // of clients, while they run
 
@@ -86,8 +86,8 @@ type Load struct {
 	rotating *rotating
 }
 
-// New makes the accounts of the groups, and the documents that they begin with. It repeats calls that get no answer until ctx
-// ends.
+// New makes the accounts of the groups, and the documents that they begin with. It repeats calls without an answer until
+// ctx ends.
 func New(ctx context.Context, cfg Config) (*Load, error) {
 	l, err := newLoad(cfg)
 	if err != nil {

@@ -17,8 +17,8 @@ const goneKept = 512
 // item is one document that was acknowledged.
 type item struct {
 	id     string
-	number int64 // its content is made of it
-	other  int64 // likewise, if an update without an answer has happened; 0: there was no such update
+	number int64 // makes its content
+	other  int64 // makes its content if an update without an answer has happened; 0: there was no such update
 	seen   bool  // a check has found it
 	busy   bool  // a client is changing it
 	turn   int   // how often a client has begun to change it
@@ -99,7 +99,7 @@ func (s *shelf) lease(random *rand.Rand, deletion bool) *item {
 	return nil
 }
 
-// changed ends a lease. number and other are what the content is made of now.
+// changed ends a lease. number and other make its content from now on.
 func (s *shelf) changed(i *item, number, other int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *shelf) someGone(random *rand.Rand, count int) []string {
 	return out
 }
 
-// content makes the content of a number. Each number has another one, and some are so large that they become blobs.
+// content returns the content that a number makes. No two are the same. Some are so large that they become blobs.
 func (d *domain) content(number int64) []byte {
 	head := fmt.Appendf(nil, "content %d of %s\n", number, d.kind)
 	size := d.small

@@ -1,5 +1,5 @@
--- Requests of many accounts for many paths, in turn. BENCH_LIST is a file with a key, a space and a path on each line.
--- Every thread speaks to one of BENCH_ADDRESSES, "host:port host:port".
+-- Requests of many accounts for many paths, in turn. Each line of the file BENCH_LIST has a key, a space and a path.
+-- Each thread connects to one of BENCH_ADDRESSES ("host:port host:port").
 local method, body = os.getenv("BENCH_METHOD"), os.getenv("BENCH_BODY")
 local addresses = {}
 for host, port in string.gmatch(os.getenv("BENCH_ADDRESSES"), "(%S+):(%d+)") do

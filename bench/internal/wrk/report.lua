@@ -1,4 +1,4 @@
--- What wrk counted, on one line for the program that runs it. Latencies are microseconds.
+-- Prints the counts of wrk on one line, for the program that runs it. Latencies are microseconds.
 function done(summary, latency)
   local e = summary.errors
   io.write(string.format(
