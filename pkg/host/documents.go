@@ -4,21 +4,23 @@ import (
 	"context"
 
 	"quire.dev/pkg/document"
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/members"
+	"quire.dev/pkg/views"
 )
 
-// Documents is the wiring of paste, lite and file, which differ in their policy.
-func Documents(policy fold.Policy) func(context.Context, *Process) error {
+// Documents is the wiring of a document service, paste, lite or file, of which it is given the collections and New.
+func Documents(
+	collections []views.Collection, newService func(document.Config, document.Deps) (*document.Engine, error),
+) func(context.Context, *Process) error {
 	return func(ctx context.Context, p *Process) error {
 		name := p.Program.String()
-		store, err := p.OpenViews(ctx, name, document.Collections(policy.Domain))
+		store, err := p.OpenViews(ctx, name, collections)
 		if err != nil {
 			return err
 		}
 		membership := p.Join(members.Config{})
-		service, err := document.New(document.Config{
-			Policy: policy, PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
+		service, err := newService(document.Config{
+			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
 			Bounds: document.Bounds{
 				ContentRetention: p.ContentRetention, CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes), Replicas: p.Replicas,
 			},

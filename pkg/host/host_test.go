@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/lifecycle"
@@ -27,13 +28,21 @@ const childVariable = "HOST_TEST_CHILD"
 func TestMain(m *testing.M) {
 	never := func(context.Context, *Process) error { panic("it is wired with wrong settings") }
 	for program, wire := range map[Program]func(context.Context, *Process) error{
-		Edge: never, Billing: never, Paste: Documents(fold.Pastes()), Lite: Documents(fold.QuickPastes()), File: Documents(fold.Files()),
+		Edge: never, Billing: never, Paste: wireOf(fold.Pastes()), Lite: wireOf(fold.QuickPastes()), File: wireOf(fold.Files()),
 	} {
 		if os.Getenv(childVariable) == program.String() {
 			os.Exit(Main(program, wire))
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// wireOf is the wiring of a document service with a policy.
+func wireOf(policy fold.Policy) func(context.Context, *Process) error {
+	return Documents(document.Collections(policy.Domain), func(cfg document.Config, deps document.Deps) (*document.Engine, error) {
+		cfg.Policy = policy
+		return document.New(cfg, deps)
+	})
 }
 
 func TestABinaryWithAWrongSettingEndsWithAllFaults(t *testing.T) {

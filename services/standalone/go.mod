@@ -14,6 +14,9 @@ require (
 	quire.dev/pkg v0.0.0
 	quire.dev/services/billing v0.0.0
 	quire.dev/services/edge v0.0.0
+	quire.dev/services/file v0.0.0
+	quire.dev/services/lite v0.0.0
+	quire.dev/services/paste v0.0.0
 )
 
 require (
@@ -84,3 +87,9 @@ replace quire.dev/cluster => ../../cluster
 replace quire.dev/services/edge => ../edge
 
 replace quire.dev/services/billing => ../billing
+
+replace quire.dev/services/paste => ../paste
+
+replace quire.dev/services/lite => ../lite
+
+replace quire.dev/services/file => ../file

@@ -12,7 +12,6 @@ import (
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/blob/s3"
 	"quire.dev/pkg/document"
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/views"
@@ -109,9 +108,16 @@ const (
 	overlayBytes = 24 << 20
 )
 
-func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs blob.Store) error {
-	name := string(policy.Domain)
-	store, err := p.openView(ctx, policy.Domain, document.Collections(policy.Domain))
+// documents is one of the document services.
+type documents struct {
+	domain      event.Domain
+	collections []views.Collection
+	new         func(document.Config, document.Deps) (*document.Engine, error)
+}
+
+func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Store) error {
+	name := string(d.domain)
+	store, err := p.openView(ctx, d.domain, d.collections)
 	if err != nil {
 		return err
 	}
@@ -119,8 +125,8 @@ func (p *process) addDocuments(ctx context.Context, policy fold.Policy, blobs bl
 	if err != nil {
 		return err
 	}
-	service, err := document.New(document.Config{
-		Policy: policy, PartitionCount: p.cfg.Partitions, Offset: p.cfg.ClockOffset,
+	service, err := d.new(document.Config{
+		PartitionCount: p.cfg.Partitions, Offset: p.cfg.ClockOffset,
 		Bounds: document.Bounds{ContentRetention: p.cfg.ContentRetention, CacheBytes: cacheBytes, OverlayBytes: overlayBytes},
 	}, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {

@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/services/edge"
+	"quire.dev/services/file"
+	"quire.dev/services/lite"
+	"quire.dev/services/paste"
 	"quire.dev/services/standalone/internal/datafolder"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -116,8 +119,12 @@ func (p *process) wire(ctx context.Context) error {
 	if err := p.addBilling(ctx, blobs); err != nil {
 		return err
 	}
-	for _, policy := range []fold.Policy{fold.Pastes(), fold.QuickPastes(), fold.Files()} {
-		if err := p.addDocuments(ctx, policy, blobs); err != nil {
+	for _, service := range []documents{
+		{event.Paste, paste.Collections(), paste.New},
+		{event.Lite, lite.Collections(), lite.New},
+		{event.File, file.Collections(), file.New},
+	} {
+		if err := p.addDocuments(ctx, service, blobs); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/host"
+	"quire.dev/services/file"
 )
 
-func main() { os.Exit(host.Main(host.File, host.Documents(fold.Files()))) }
+func main() { os.Exit(host.Main(host.File, host.Documents(file.Collections(), file.New))) }

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/host"
+	"quire.dev/services/lite"
 )
 
-func main() { os.Exit(host.Main(host.Lite, host.Documents(fold.QuickPastes()))) }
+func main() { os.Exit(host.Main(host.Lite, host.Documents(lite.Collections(), lite.New))) }

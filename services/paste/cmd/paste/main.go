@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/host"
+	"quire.dev/services/paste"
 )
 
-func main() { os.Exit(host.Main(host.Paste, host.Documents(fold.Pastes()))) }
+func main() { os.Exit(host.Main(host.Paste, host.Documents(paste.Collections(), paste.New))) }
