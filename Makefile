@@ -123,7 +123,7 @@ generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the ge
 	$(call need,protoc,protobuf-compiler)
 	@sh pkg/event/generate.sh
 	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
-	@cp docs/openapi.yaml services/edge/internal/web/openapi.yaml
+	@cp docs/openapi.yaml services/edge/internal/pages/openapi.yaml
 
 .PHONY: tidy
 tidy: ## tidy every module

@@ -2,11 +2,11 @@ package web
 
 import (
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
 
 	"encoding/hex"
 	"errors"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -118,7 +118,7 @@ func (s *Server) sendFile(c *fiber.Ctx, doc *event.Document) error {
 		return notFound() // deleted since it was read
 	}
 	if err == nil {
-		setDownload(c, doc.Title, doc.ContentType, time.UnixMilli(doc.CreatedMs))
+		pages.ProtectFile(c, doc)
 	}
 	return err
 }
@@ -220,14 +220,4 @@ func (s *Server) deleteFile(c *fiber.Ctx) error {
 		return err
 	}
 	return sendDeleted(c, done)
-}
-
-// setDownload protects against bytes that somebody uploaded: a browser saves them, and runs nothing of them.
-func setDownload(c *fiber.Ctx, name, contentType string, modified time.Time) {
-	c.Set(fiber.HeaderContentType, contentType)
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
-	c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(name))
-	c.Set(fiber.HeaderCacheControl, "private, no-cache")
-	c.Set(fiber.HeaderLastModified, modified.UTC().Format(http.TimeFormat))
 }

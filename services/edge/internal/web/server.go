@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"quire.dev/services/edge/internal/pages"
+
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/semaphore"
@@ -63,6 +65,8 @@ type Server struct {
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
 	hashing   *semaphore.Weighted // password hashes under way
 	failures  *failureLog
+	views     *viewLimit
+	pages     *pages.Pages
 	publicURL atomic.Pointer[string]
 }
 
@@ -73,6 +77,8 @@ func New(cfg Config, deps Deps) *Server {
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops,
 		hashing:  semaphore.NewWeighted(int64(cfg.PasswordHashes)),
 		failures: newFailureLog(),
+		views:    newViewLimit(),
+		pages:    pages.New(),
 	}
 	s.publicURL.Store(&s.cfg.PublicURL)
 	in := cfg.In
@@ -118,7 +124,6 @@ func (s *Server) register() {
 	s.registerAccounts()
 	s.registerAdmin()
 	s.registerPages()
-	s.registerDocs()
 	if s.ops != nil {
 		for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 			s.http.Handle(fiber.MethodGet, path, func(c *fiber.Ctx) error {

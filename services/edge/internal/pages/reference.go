@@ -1,4 +1,4 @@
-package web
+package pages
 
 import (
 	"cmp"
@@ -11,9 +11,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// referencePage is the API's description as people read it. All of its text is our own.
-type referencePage struct {
-	pageHead
+// reference is the API's description as people read it. All of its text is our own.
+type reference struct {
+	page
 	Intro  []template.HTML
 	Groups []referenceGroup
 }
@@ -41,13 +41,13 @@ type referenceAnswer struct {
 	Text           template.HTML
 }
 
-// newReference reads a description into a page, in the order of its tags.
-func newReference(source []byte, head func(heading string) pageHead) (*referencePage, error) {
+// newReference makes a page of a description, in the order of its tags.
+func newReference(source []byte, head func(heading string) page) (*reference, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(source)
 	if err != nil {
 		return nil, err
 	}
-	out := &referencePage{pageHead: head(spec.Info.Title), Intro: paragraphs(spec.Info.Description)}
+	out := &reference{page: head(spec.Info.Title), Intro: paragraphs(spec.Info.Description)}
 	for _, tag := range spec.Tags {
 		group := referenceGroup{ID: "tag-" + strings.ReplaceAll(tag.Name, " ", "-"), Name: tag.Name}
 		for path, item := range spec.Paths.Map() {
@@ -165,7 +165,7 @@ func authNames(scheme string) string {
 	return scheme
 }
 
-// paragraphs are what blank lines part.
+// paragraphs splits text at blank lines.
 func paragraphs(text string) []template.HTML {
 	var out []template.HTML
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
@@ -176,7 +176,7 @@ func paragraphs(text string) []template.HTML {
 	return out
 }
 
-// inline escapes text and sets what stands between backticks as code.
+// inline escapes text, and makes code of what stands between backticks.
 func inline(text string) template.HTML {
 	var out strings.Builder
 	for i, part := range strings.Split(text, "`") {

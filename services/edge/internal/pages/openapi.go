@@ -1,0 +1,53 @@
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// openapi is docs/openapi.yaml as `make generate` copied it here: a module can't embed a file from outside. A test
+// holds the two equal.
+//
+//go:embed openapi.yaml
+var openapi []byte
+
+// Description is the description of the API, in YAML.
+func Description() []byte { return bytes.Clone(openapi) }
+
+func tagOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Reference answers with the description as a page.
+func (p *Pages) Reference(c *fiber.Ctx) error {
+	page, err := p.reference()
+	if err != nil {
+		return fmt.Errorf("read the API's description: %w", err)
+	}
+	return p.render(c, fiber.StatusOK, "reference", page)
+}
+
+// OpenAPI answers with the description itself.
+func (p *Pages) OpenAPI(c *fiber.Ctx) error {
+	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderCacheControl, "no-cache")
+	if noneOf.Matches(p.openapiTag) {
+		return httpin.NotModified(c, p.openapiTag)
+	}
+	httpin.SetETag(c, p.openapiTag)
+	c.Set(fiber.HeaderContentType, "application/yaml; charset=utf-8")
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Response().SetBodyRaw(openapi)
+	return nil
+}

@@ -1,0 +1,176 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+)
+
+const hostile = `<script>alert("x")</script>'"><img src=x onerror=alert(1)>{{.}}`
+
+// answerOf is what a handler answers to a GET.
+func answerOf(t *testing.T, h fiber.Handler, header ...string) *http.Response {
+	t.Helper()
+	app := fiber.New()
+	app.Get("/", h)
+	req := httptest.NewRequest(http.MethodGet, "/", nil)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := app.Test(req, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func bodyOf(t *testing.T, res *http.Response) string {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestWhatSomebodyWroteIsNeverMarkup renders every page with hostile text in every field.
+func TestWhatSomebodyWroteIsNeverMarkup(t *testing.T) {
+	p := New()
+	doc := &event.Document{
+		Id: hostile, Title: hostile, Language: hostile, Tags: []string{hostile}, ContentType: hostile, CreatedMs: 1,
+		Content: &event.Content{Inline: []byte(hostile), SizeBytes: uint64(len(hostile))},
+	}
+	for name, h := range map[string]fiber.Handler{
+		"text": func(c *fiber.Ctx) error {
+			return p.Text(c, Text{Document: doc, Content: doc.Content.Inline, Raw: hostile})
+		},
+		"burned": func(c *fiber.Ctx) error {
+			return p.Text(c, Text{Document: doc, Content: doc.Content.Inline, Burned: true})
+		},
+		"ask":  func(c *fiber.Ctx) error { return p.Ask(c, Ask{Document: doc, Action: hostile, Wrong: true}) },
+		"file": func(c *fiber.Ctx) error { return p.File(c, doc, hostile) },
+		"failure": func(c *fiber.Ctx) error {
+			return p.Failure(c, Failure{Status: 400, Reason: hostile, Code: hostile, RequestID: hostile})
+		},
+	} {
+		res := answerOf(t, h)
+		body := bodyOf(t, res)
+		for _, markup := range []string{"<script", "<img", "alert(\"x\")", `'">`} {
+			if strings.Contains(body, markup) {
+				t.Errorf("%s: %q is in\n%s", name, markup, body)
+			}
+		}
+		if name != "ask" && !strings.Contains(body, "&lt;script&gt;") {
+			t.Errorf("%s does not show the text:\n%s", name, body)
+		}
+		checkProtected(t, name, res.Header, body)
+	}
+}
+
+// checkProtected holds a page to its headers: one style sheet, by its hash, and nothing else.
+func checkProtected(t *testing.T, name string, header http.Header, body string) {
+	t.Helper()
+	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(body)
+	if style == nil {
+		t.Fatalf("%s: no style in %s", name, body)
+	}
+	sum := sha256.Sum256([]byte(style[1]))
+	policy := header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("%s: %s is not in the policy %s", name, want, policy)
+		}
+	}
+	if strings.Contains(body, "style=") || strings.Contains(body, "<script") {
+		t.Errorf("%s has what its policy forbids", name)
+	}
+	for field, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+		"Cache-Control": "no-store", "Content-Type": "text/html; charset=utf-8",
+	} {
+		if got := header.Get(field); got != want {
+			t.Errorf("%s: %s is %q, want %q", name, field, got, want)
+		}
+	}
+}
+
+func TestATextThatBeginsWithALineBreakKeepsIt(t *testing.T) {
+	p := New()
+	body := bodyOf(t, answerOf(t, func(c *fiber.Ctx) error {
+		return p.Text(c, Text{Document: &event.Document{}, Content: []byte("\n\nx")})
+	}))
+	if !strings.Contains(body, "<pre><code>\n\nx</code></pre>") { // a browser drops one that follows <pre> itself
+		t.Errorf("%s", body)
+	}
+}
+
+func TestSizesAndDates(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1.0 KiB", 1536: "1.5 KiB", 50 << 20: "50.0 MiB"} {
+		if got := sizeText(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	if got := dateText(1_795_226_580_000); got != "21 November 2026, 02:03 UTC" || dateText(0) != "" {
+		t.Error(got)
+	}
+}
+
+func TestTheServedDescriptionIsTheOneInDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(docs) != string(openapi) {
+		t.Error("docs/openapi.yaml was changed: run `make generate`")
+	}
+}
+
+func TestTheDescriptionIsServed(t *testing.T) {
+	p := New()
+	res := answerOf(t, p.OpenAPI)
+	if body := bodyOf(t, res); res.StatusCode != 200 || body != string(openapi) || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/yaml") {
+		t.Errorf("%d %v %.100s", res.StatusCode, res.Header, body)
+	}
+	again := answerOf(t, p.OpenAPI, "If-None-Match", res.Header.Get("ETag"))
+	if body := bodyOf(t, again); again.StatusCode != 304 || body != "" || again.Header.Get("ETag") != res.Header.Get("ETag") {
+		t.Errorf("%d %v", again.StatusCode, again.Header)
+	}
+}
+
+func TestTheReferenceHasEveryOperation(t *testing.T) {
+	spec, err := openapi3.NewLoader().LoadFromData(Description())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.Validate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	res := answerOf(t, New().Reference)
+	body := bodyOf(t, res)
+	if res.StatusCode != 200 {
+		t.Fatalf("%d %s", res.StatusCode, body)
+	}
+	checkProtected(t, "reference", res.Header, body)
+	for path, item := range spec.Paths.Map() {
+		for method := range item.Operations() {
+			if !strings.Contains(body, "<code>"+method+" "+path+"</code>") {
+				t.Errorf("%s %s is not in the reference", method, path)
+			}
+		}
+	}
+	if strings.Contains(body, "`") {
+		t.Error("a backtick was not set as code")
+	}
+}
