@@ -90,36 +90,47 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	return &PendingRead{bus: b, reader: reader, read: r, call: reader.Start(r), started: time.Now()}
 }
 
-// Wait returns the answer. It is called at most once, and may be left out when nobody wants the
+// Found is what a read has found. Both are nil where there is nothing that the requester may see.
+type Found struct {
+	Document *event.Document
+	Outcome  *event.Outcome // of the write with the idempotency id
+}
+
+// Wait returns what was found. It is called at most once, and may be left out when nobody wants the
 // answer any more. A read changes nothing, not even what burns by being shown, so that it is asked
 // again while its partition changes hands, and all its failures are Unavailable.
-func (p *PendingRead) Wait(ctx context.Context) (*event.ReadAnswer, error) {
+func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 	if p.err != nil {
-		return nil, p.err
+		return Found{}, p.err
 	}
-	answer, err := p.wait(ctx)
+	found, err := p.wait(ctx)
 	if err == nil {
-		return answer, nil
+		return found, nil
 	}
 	again := p.bus.newAgain(p.started)
 	ctx, cancel := context.WithDeadline(ctx, again.last)
 	defer cancel()
 	for err != nil && again.wait(ctx, err) {
 		p.call = p.reader.Start(p.read)
-		answer, err = p.wait(ctx)
+		found, err = p.wait(ctx)
 	}
 	if err != nil {
-		return nil, callFault(err, false)
+		return Found{}, callFault(err, false)
 	}
-	return answer, nil
+	return found, nil
 }
 
-func (p *PendingRead) wait(ctx context.Context) (*event.ReadAnswer, error) {
+func (p *PendingRead) wait(ctx context.Context) (Found, error) {
 	answer, err := p.call.Wait(ctx)
-	if err == nil && answer.Unavailable {
-		err = errUnavailableModel
+	switch {
+	case err != nil:
+		return Found{}, err
+	case answer.Unavailable:
+		return Found{}, errUnavailableModel
+	case answer.Status != event.OutcomeStatus_OK:
+		return Found{}, nil
 	}
-	return answer, err
+	return Found{Document: answer.Document, Outcome: answer.Outcome}, nil
 }
 
 // defaultListLimit is the page of the HTTP contract.

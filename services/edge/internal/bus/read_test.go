@@ -113,7 +113,7 @@ func (w *world) handing(t *testing.T, refuse int64) (asked *atomic.Int64) {
 		default:
 			return &event.ReadAnswerBatch{Answers: []*event.ReadAnswer{{Unavailable: true}}}, nil
 		}
-		return &event.ReadAnswerBatch{Answers: []*event.ReadAnswer{{Document: &event.Document{Id: batch.Reads[0].Item}}}}, nil
+		return &event.ReadAnswerBatch{Answers: []*event.ReadAnswer{{Status: event.OutcomeStatus_OK, Document: &event.Document{Id: batch.Reads[0].Item}}}}, nil
 	})
 	w.serve(t, event.Paste.ListSubject(0), func([]byte) (event.Message, error) {
 		if asked.Add(1) <= refuse {

@@ -263,12 +263,8 @@ func (s *Server) checkToken(w *writing, token string) error {
 	if s.secret.ManageToken(w.item) == token {
 		return nil
 	}
-	a, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true}).Wait(s.ctx)
-	if err != nil {
+	if _, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true})); err != nil {
 		return err
-	}
-	if a.Status != event.OutcomeStatus_OK {
-		return notFound()
 	}
 	return invalidManageToken()
 }

@@ -152,14 +152,11 @@ func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error)
 	if pending == nil {
 		return nil, notFound()
 	}
-	a, err := pending.Wait(s.ctx)
-	if err != nil {
-		return nil, err
+	found, err := pending.Wait(s.ctx)
+	if err == nil && found.Document == nil {
+		err = notFound()
 	}
-	if a.Status != event.OutcomeStatus_OK || a.Document == nil {
-		return nil, notFound()
-	}
-	return a.Document, nil
+	return found.Document, err
 }
 
 // requirePassword checks what was sent against the document's password. The owner needs it too.

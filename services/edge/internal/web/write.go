@@ -77,14 +77,11 @@ func (s *Server) write(c *fiber.Ctx, w *writing) (*written, error) {
 
 // kept asks for the outcome that the Idempotency-Key already has; nil where there is none.
 func (s *Server) kept(c *fiber.Ctx, w *writing) (*written, error) {
-	a, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.idem}).Wait(s.ctx)
-	if err != nil {
+	found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.idem}).Wait(s.ctx)
+	if err != nil || found.Outcome == nil {
 		return nil, err
 	}
-	if a.Status != event.OutcomeStatus_OK || a.Outcome == nil {
-		return nil, nil
-	}
-	return s.replay(c, w, a.Outcome)
+	return s.replay(c, w, found.Outcome)
 }
 
 func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, error) {
