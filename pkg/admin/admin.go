@@ -1,4 +1,4 @@
-// Package admin calls Quire's admin API, and welcomes who has just started a Quire.
+// Package admin calls Quire's admin API, and prints the first steps for the owner of a new Quire.
 package admin
 
 import (
@@ -23,7 +23,7 @@ type NewAccount struct {
 	Tier  string `json:"tier"`
 }
 
-// CreatedAccount is one that was made, with its only key, which is shown this once.
+// CreatedAccount is an account that was made, with its key, which is shown only this once.
 type CreatedAccount struct {
 	Account struct {
 		ID    string `json:"id"`
@@ -38,7 +38,8 @@ const (
 	maxAnswer   = 16 << 20
 )
 
-// CreateAccount makes an account. A repeated call with the same idempotency key, unless that is empty, makes no second one.
+// CreateAccount makes an account. A repeated call with the same idempotency key makes no second one, unless the key is
+// empty.
 func (c Client) CreateAccount(ctx context.Context, account NewAccount, idempotencyKey string) (CreatedAccount, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -50,8 +51,8 @@ func (c Client) CreateAccount(ctx context.Context, account NewAccount, idempoten
 	return created, c.call(ctx, http.MethodPost, "/api/admin/accounts", header, account, &created)
 }
 
-// Call sends body, unless it is nil, and decodes the answer into out. An answer other than 2xx is an error that gives
-// its reason and code. It takes as long as ctx allows.
+// Call sends body, unless it is nil, and decodes the answer into out. An answer other than 2xx is an error with its
+// reason and code. Only ctx bounds the call.
 func (c Client) Call(ctx context.Context, method, path string, body, out any) error {
 	return c.call(ctx, method, path, http.Header{}, body, out)
 }
@@ -89,13 +90,13 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 		return fmt.Errorf("%s answered %s", c.Base, response.Status)
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("%s answered something else than quire would: %w", c.Base, err)
+		return fmt.Errorf("the answer of %s is not one of quire: %w", c.Base, err)
 	}
 	return nil
 }
 
-// Welcome makes a Pro account and prints the first steps with its key. tokenPlace is where the admin token is kept.
-// It is called once for a Quire; a second call makes no other account and shows no key.
+// Welcome makes a Pro account and prints the first steps with its key. tokenPlace says where the admin token is kept.
+// It is called once for a Quire. A second call makes no other account.
 func (c Client) Welcome(ctx context.Context, w io.Writer, tokenPlace string) error {
 	account, err := c.CreateAccount(ctx, NewAccount{Email: "owner@quire.localhost", Tier: "pro"}, "first-account")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package apikey makes and checks API keys, management tokens, session tokens and signed links.
 //
-// An API key carries its account and version and a MAC, so any edge tells a made-up key without a
-// look-up. Whether its version is still the current one is billing's to say. All secrets derive
-// from one master secret; nothing here is kept.
+// An API key carries its account, its version and a MAC, so that an edge recognises a made-up key without a look-up.
+// Only billing knows whether the version is the current one. All secrets derive from one master secret, and this package
+// stores nothing.
 package apikey
 
 import (
@@ -20,13 +20,13 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// ErrInvalid is returned for a key or token that this secret did not make.
+// ErrInvalid is the error for a key or token that was not made with this secret.
 var ErrInvalid = errors.New("invalid key")
 
-// MinSecretBytes is the shortest master secret that is taken.
+// MinSecretBytes is the length of the shortest master secret that NewSecret takes.
 const MinSecretBytes = 16
 
-// Secret derives and checks everything that is signed. It is safe for concurrent use.
+// Secret signs and checks keys, tokens and links. Safe for concurrent use.
 type Secret struct {
 	key, manage, network, link, nonce, session, account *signer
 }
@@ -44,7 +44,7 @@ func NewSecret(master []byte) (*Secret, error) {
 	}, nil
 }
 
-// Key is what an API key says.
+// Key is the content of an API key.
 type Key struct {
 	Account event.AccountID
 	Version uint32
@@ -57,22 +57,23 @@ const (
 	versionDigits = 6  // of a 32-bit number
 	macDigits     = 22 // of two 64-bit numbers
 	keyLength     = len(prefix) + 2*numberDigits + versionDigits + macDigits
-	// PrefixLength is how much of a key is shown again later, to recognise it by.
+	// PrefixLength is the length of the part of a key that is shown again later.
 	PrefixLength = len(prefix) + 6
 )
 
-// NewNonce is the nonce of the key that the command with this id makes. The same id gives the same
-// nonce, so a repeated command shows the same key.
+// NewNonce is the nonce of the key that the command with this id makes. The same id gives the same nonce, so that a
+// repeated command shows the same key.
 func (s *Secret) NewNonce(command []byte) uint64 {
 	return binary.BigEndian.Uint64(s.nonce.mac(command))
 }
 
-// NewAccountID is the account that the command with this idempotency id creates, always the same one.
+// NewAccountID is the id of the account that the command with this idempotency id creates: the same id for the same
+// command.
 func (s *Secret) NewAccountID(idempotency []byte) event.AccountID {
 	return event.AccountID(binary.BigEndian.Uint64(s.account.mac(idempotency)) | 1)
 }
 
-// Fingerprint is all that is stored of the key. It does not depend on the version, which billing decides.
+// Fingerprint is the only part of the key that is stored. It does not depend on the version, which billing decides.
 func (k Key) Fingerprint() uint64 {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], k.Nonce)
@@ -136,19 +137,19 @@ func (s *Secret) ManageToken(item string) string {
 	return "mt_" + base64.RawURLEncoding.EncodeToString(s.manage.mac([]byte(item))[:20])
 }
 
-// HashToken is what is stored of a management or session token.
+// HashToken is the form in which a management or session token is stored.
 func HashToken(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]
 }
 
-// Network is the pseudo-account of a source: 4 bytes of an IPv4 address, or the first 8 of an IPv6 one.
-// It is a keyed hash, so the journal never holds an address.
+// Network is the pseudo-account of a source, which is the 4 bytes of an IPv4 address or the first 8 of an IPv6 one. It
+// is a keyed hash, so that no journal holds an address.
 func (s *Secret) Network(network []byte) event.AccountID {
 	return event.AccountID(binary.BigEndian.Uint64(s.network.mac(network)) | 1)
 }
 
-// SignLink signs a path that is good until the given Unix second.
+// SignLink signs a path and the Unix second until which the link is good.
 func (s *Secret) SignLink(path string, expiresUnix int64) string {
 	return base64.RawURLEncoding.EncodeToString(s.linkMAC(path, expiresUnix)[:16])
 }
@@ -180,8 +181,8 @@ func (s *Secret) ParseSession(cookie string) ([]byte, error) {
 	return id, nil
 }
 
-// signer is an HMAC-SHA256 key. It keeps keyed hashes for reuse: to key one anew costs as much as to
-// use it, and every request has a key that is checked. It is safe for concurrent use.
+// signer is an HMAC-SHA256 key. It keeps keyed hashes for reuse, because keying one costs as much as using it and every
+// request has a key to check. Safe for concurrent use.
 type signer struct {
 	hashes sync.Pool
 }

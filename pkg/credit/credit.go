@@ -1,4 +1,4 @@
-// Package credit is money: integer micro-credits and their decimal form.
+// Package credit is about money: amounts in integer micro-credits, and their decimal form.
 package credit
 
 import (
@@ -15,18 +15,18 @@ type Micros int64
 // One is one credit.
 const One Micros = 1_000_000
 
-// ErrSyntax is returned for text that is no amount.
+// ErrSyntax is the error for text that is not an amount.
 var ErrSyntax = errors.New("not an amount of credits: a decimal number with at most six places")
 
 // String is the amount with six places: "0.000500".
 func (m Micros) String() string {
-	var buf [24]byte // the least Micros takes 21
+	var buf [24]byte // the longest text has 21 bytes
 	out, v := buf[:0], uint64(m)
 	if m < 0 {
 		out, v = append(out, '-'), -v
 	}
 	out = strconv.AppendUint(out, v/uint64(One), 10)
-	// A one before the six places keeps their leading zeros; the point takes its place.
+	// A digit 1 before the six places keeps their leading zeros. The point replaces it.
 	point := len(out)
 	out = strconv.AppendUint(out, uint64(One)+v%uint64(One), 10)
 	out[point] = '.'
@@ -62,7 +62,7 @@ func Parse(s string) (Micros, error) {
 	return Micros(v), nil
 }
 
-// MustParse is Parse for amounts written in the program; it panics on a bad one.
+// MustParse is Parse for amounts in source code. It panics on a bad one.
 func MustParse(s string) Micros {
 	m, err := Parse(s)
 	if err != nil {

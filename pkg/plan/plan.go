@@ -1,4 +1,4 @@
-// Package plan is the vocabulary of tiers, quota keys and prices, and the price book as published.
+// Package plan defines tiers, quota keys and prices, and has the published price book.
 package plan
 
 import (
@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/credit"
 )
 
-// Tier is what an account has subscribed to. Its number is on the bus and never changes.
+// Tier is an account's plan. Its number is in events and never changes.
 type Tier uint32
 
 // The tiers.
@@ -54,7 +54,7 @@ func ParseTier(s string) (Tier, bool) {
 	return TierUnspecified, false
 }
 
-// QuotaKey names what a request is counted under. Its number is on the bus and never changes.
+// QuotaKey is the name under which requests are counted. Its number is in events and never changes.
 type QuotaKey uint32
 
 // The quota keys.
@@ -79,7 +79,7 @@ const (
 // KeyCount is one more than the largest quota key's number: the size of an array indexed by key.
 const KeyCount = int(keyEnd)
 
-//nolint:gochecknoglobals // a table that each request looks into; nothing writes to it
+//nolint:gochecknoglobals // a table that every request reads and that nothing writes to
 var keyNames = [...]string{
 	PastesCreate: "pastes.create", PastesGet: "pastes.get", PastesUpdate: "pastes.update", PastesDelete: "pastes.delete",
 	FilesUpload: "files.upload", FilesGet: "files.get", FilesDelete: "files.delete",
@@ -87,7 +87,7 @@ var keyNames = [...]string{
 	LiteList: "pasteLite.list", FilesList: "files.list",
 }
 
-// QuotaKeys lists the quota keys in the order of the contract.
+// QuotaKeys lists the quota keys by their numbers, which is the order of answers.
 func QuotaKeys() []QuotaKey {
 	keys := make([]QuotaKey, 0, KeyCount-1)
 	for k := PastesCreate; k < keyEnd; k++ {
@@ -107,39 +107,29 @@ func (k QuotaKey) String() string {
 	return fmt.Sprintf("key(%d)", uint32(k))
 }
 
-// ParseQuotaKey reads a key's name in the API.
-func ParseQuotaKey(s string) (QuotaKey, bool) {
-	for _, k := range QuotaKeys() {
-		if keyNames[k] == s {
-			return k, true
-		}
-	}
-	return KeyUnspecified, false
-}
-
-// Unlimited as a limit or as what remains: there is none.
+// Unlimited, as a limit or as the remaining requests, means that there is no limit.
 const Unlimited int64 = -1
 
-// Term is what a tier offers under one quota key.
+// Term is the limit and price of one quota key on one tier.
 type Term struct {
-	Limit   int64         // free requests a month; Unlimited; 0: not on this tier
-	Price   credit.Micros // of each further request
-	Overage bool          // further requests are sold
+	Limit   int64         // free requests a month, or Unlimited; 0: not on this tier
+	Price   credit.Micros // of a request beyond the limit
+	Overage bool          // requests beyond the limit are sold
 }
 
 // Book is a price book.
 type Book struct {
 	Terms                  [Admin + 1][KeyCount]Term
-	AnonymousLimit         int   // keyless quick pastes a window and source
+	AnonymousLimit         int   // keyless quick pastes for one source in a window
 	AnonymousWindowMillis  int64 // length of the rolling window
 	FreeStorageBytes       uint64
-	StorageCentsPerGBMonth uint64 // of what the month's average exceeds FreeStorageBytes by
+	StorageCentsPerGBMonth uint64 // for the month's average above FreeStorageBytes
 }
 
-// GB is the gigabyte of the contract.
+// GB is a gigabyte of storage in bytes (docs/api.md, Storage).
 const GB = 1 << 30
 
-// Published is the price book of the HTTP contract, with the given anonymous limit.
+// Published is the price book of docs/api.md, Metering, with the given limit of keyless quick pastes.
 func Published(anonymousLimit int) *Book {
 	b := &Book{
 		AnonymousLimit:         anonymousLimit,

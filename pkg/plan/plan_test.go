@@ -7,10 +7,12 @@ import (
 )
 
 func TestNamesRoundTrip(t *testing.T) {
+	names := map[string]plan.QuotaKey{}
 	for _, k := range plan.QuotaKeys() {
-		if back, ok := plan.ParseQuotaKey(k.String()); !ok || back != k {
-			t.Errorf("%s read as %s", k, back)
+		if other, twice := names[k.String()]; twice {
+			t.Errorf("%d and %d are both %s", k, other, k)
 		}
+		names[k.String()] = k
 	}
 	for _, tier := range plan.Tiers() {
 		if back, ok := plan.ParseTier(tier.String()); !ok || back != tier {

@@ -13,31 +13,25 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Config describes a batcher.
+// Config describes a batcher. Zero numbers take the default given beside them.
 type Config[Req, Resp any] struct {
 	// Subject that the batches are sent to.
-	Subject string
-	// MaxItems bounds one batch; 1,024 where it is 0.
-	MaxItems int
-	// MaxBytes bounds the sum of the sizes of one batch, where Size is given;
-	// where it is 0, or more, seven eighths of what one message may hold.
+	Subject  string
+	MaxItems int // bounds the requests of one batch; 1,024
+	// MaxBytes bounds the sum of Size over one batch; seven eighths of the largest message, and never more.
 	MaxBytes int
-	// MaxQueue bounds the requests that wait to be sent; 65,536 where it is 0.
-	MaxQueue int
-	// InFlight is how many batches may wait for their answers; 4 where it is 0.
-	InFlight int
-	// Timeout for the answers to a batch; DefaultTimeout where it is 0.
-	Timeout time.Duration
+	MaxQueue int           // bounds the requests that wait to be sent; 65,536
+	InFlight int           // batches that may wait for their answers; 4
+	Timeout  time.Duration // for the answers to a batch; DefaultTimeout
 
-	// Encode makes the message of a batch. The requests are not to be kept; the
-	// bytes must stay as they are until the batch is answered.
+	// Encode makes the message of a batch. It must not keep the requests, and the bytes must not change until the
+	// batch is answered.
 	Encode func(requests []Req) ([]byte, error)
-	// Size of a request as encoded, in bytes, rounded up. May be nil.
+	// Size of an encoded request in bytes, rounded up. If it is nil, MaxBytes bounds nothing.
 	Size func(request Req) int
-	// Decode reads one message of answers. indexes says which requests of the
-	// batch they answer, nil: the first, the second, and so on. A batch is
-	// finished when all its requests are answered, be it by several messages.
-	// It runs on the goroutine that receives. An error fails the batch.
+	// Decode reads one message of answers. indexes are the positions in the batch of the requests that they answer;
+	// nil: 0, 1, 2 and so on. A batch is finished when all its requests are answered, by one message or several.
+	// Decode runs on the goroutine that receives. An error fails the batch.
 	Decode func(data []byte) (answers []Resp, indexes []int, err error)
 }
 
@@ -64,10 +58,9 @@ func orDefault[N int | time.Duration](value *N, otherwise N) {
 	}
 }
 
-// Batcher merges the requests that wait for one subject. A request leaves at
-// once while fewer than InFlight batches are out; else it waits and leaves with
-// all others as soon as one returns. It has no goroutine of its own: who asks
-// sends, and who receives sends the next. Safe for concurrent use.
+// Batcher merges the requests that wait for one subject. While fewer than InFlight batches are out a request leaves at
+// once. Otherwise it waits, and leaves with all others when a batch is answered. A batcher has no goroutine of its own:
+// callers send, and the goroutine that receives an answer sends the next batch. Safe for concurrent use.
 type Batcher[Req, Resp any] struct {
 	nc    *nats.Conn
 	cfg   Config[Req, Resp]
@@ -75,7 +68,7 @@ type Batcher[Req, Resp any] struct {
 	sub   *nats.Subscription
 	pool  sync.Pool // of *pending[Resp]
 
-	mu      sync.Mutex // short: never held over a call or a send
+	mu      sync.Mutex // never held during a call or a send
 	queue   []waiting[Req, Resp]
 	slots   int // batches that may still leave
 	last    uint64
@@ -83,7 +76,7 @@ type Batcher[Req, Resp any] struct {
 	closed  bool
 }
 
-// pending is a request's place to be answered, exactly once.
+// pending gets the answer to one request, exactly once.
 type pending[Resp any] struct {
 	done      chan struct{} // holds one
 	abandoned atomic.Bool
@@ -107,7 +100,7 @@ type flight[Req, Resp any] struct {
 	places []*pending[Resp] // nil: answered
 	left   int
 	data   []byte
-	out    bool          // sent, and nobody has said that it did not arrive
+	out    bool          // sent, and NATS has not said that no server got it
 	pause  time.Duration // before the next attempt
 	timer  *time.Timer   // at the deadline, or at the next attempt
 }
@@ -143,12 +136,7 @@ func NewBatcher[Req, Resp any](nc *nats.Conn, cfg Config[Req, Resp]) (*Batcher[R
 	return b, nil
 }
 
-// Do asks and waits. Its errors are those of Future.Wait.
-func (b *Batcher[Req, Resp]) Do(ctx context.Context, request Req) (Resp, error) {
-	return b.Start(request).Wait(ctx)
-}
-
-// Start asks without waiting. The answer may be ignored.
+// Start sends or queues a request and does not wait for its answer, which may be ignored.
 func (b *Batcher[Req, Resp]) Start(request Req) Future[Resp] {
 	p := b.pool.Get().(*pending[Resp])
 	call := Future[Resp]{p: p, pool: &b.pool}
@@ -175,10 +163,9 @@ func (b *Batcher[Req, Resp]) Start(request Req) Future[Resp] {
 	return call
 }
 
-// Wait for the answer until ctx ends. It must be called at most once. Errors:
-// *Error from the server, ErrUnavailable, ErrTimeout (also where the deadline
-// of ctx has passed), ErrBusy, ErrTooLarge, ErrClosed, and ctx.Err() where ctx
-// was cancelled.
+// Wait waits for the answer until ctx ends. It must be called at most once. Errors: *Error from the server,
+// ErrUnavailable, ErrTimeout (also if the deadline of ctx has passed), ErrBusy, ErrTooLarge, ErrClosed, and ctx.Err() if
+// ctx was cancelled.
 func (c Future[Resp]) Wait(ctx context.Context) (Resp, error) {
 	p := c.p
 	select {
@@ -187,7 +174,7 @@ func (c Future[Resp]) Wait(ctx context.Context) (Resp, error) {
 		select {
 		case <-p.done:
 		case <-ctx.Done():
-			p.abandoned.Store(true) // it does not leave any more, if it still waits
+			p.abandoned.Store(true) // it is not sent any more if it is still queued
 			var none Resp
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return none, fmt.Errorf("%w: %w", ErrTimeout, ctx.Err())
@@ -207,7 +194,7 @@ func (p *pending[Resp]) fail(err error) {
 	p.done <- struct{}{}
 }
 
-// Close fails all that waits with ErrClosed.
+// Close fails all requests that wait with ErrClosed.
 func (b *Batcher[Req, Resp]) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -229,8 +216,7 @@ func (b *Batcher[Req, Resp]) Close() error {
 	return nil
 }
 
-// depart takes what waits into a new flight, or returns nil where nothing does
-// or all slots are taken. The lock is held.
+// depart makes a flight of queued requests. It is nil if none is queued or all slots are taken. The caller holds b.mu.
 func (b *Batcher[Req, Resp]) depart() *flight[Req, Resp] {
 	if b.slots == 0 || len(b.queue) == 0 {
 		return nil
@@ -263,7 +249,7 @@ func (b *Batcher[Req, Resp]) depart() *flight[Req, Resp] {
 	return f
 }
 
-// send encodes and publishes a new flight. nil is nothing to do.
+// send encodes and publishes a new flight, if f is not nil.
 func (b *Batcher[Req, Resp]) send(f *flight[Req, Resp]) {
 	if f == nil {
 		return
@@ -289,11 +275,10 @@ func (b *Batcher[Req, Resp]) send(f *flight[Req, Resp]) {
 	b.publish(f)
 }
 
-// payload is what a batch may hold beside its header.
+// payload is the most bytes of a batch beside its header.
 func (b *Batcher[Req, Resp]) payload() int { return int(b.nc.MaxPayload()) - 64 }
 
-// halve puts the second half of a flight that was not sent back to the head of
-// the queue.
+// halve puts the second half of a flight that is not sent yet back at the head of the queue.
 func (b *Batcher[Req, Resp]) halve(f *flight[Req, Resp]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -311,7 +296,7 @@ func (b *Batcher[Req, Resp]) halve(f *flight[Req, Resp]) {
 	f.requests, f.places, f.left = f.requests[:n], f.places[:n], n
 }
 
-// publish sends a flight, again while nobody answers to the subject.
+// publish sends a flight. While no server serves the subject it is sent again.
 func (b *Batcher[Req, Resp]) publish(f *flight[Req, Resp]) {
 	f.mu.Lock()
 	f.out = true // before an answer can come
@@ -337,7 +322,7 @@ func (b *Batcher[Req, Resp]) publish(f *flight[Req, Resp]) {
 	}
 }
 
-// later tries again after a pause; nobody has got the batch.
+// later sends the batch again after a pause. No server has got it.
 func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -350,8 +335,7 @@ func (b *Batcher[Req, Resp]) later(f *flight[Req, Resp]) {
 	f.timer = time.AfterFunc(min(f.pause, max(time.Until(f.deadline), 0)), func() { b.due(f) })
 }
 
-// due runs at the deadline of a flight, and when it is time for its next
-// attempt.
+// due runs at the deadline of a flight and when its next attempt is due.
 func (b *Batcher[Req, Resp]) due(f *flight[Req, Resp]) {
 	f.mu.Lock()
 	out, left, done := f.out, time.Until(f.deadline), f.left == 0
@@ -407,7 +391,7 @@ func (b *Batcher[Req, Resp]) receive(m *nats.Msg) {
 	}
 }
 
-// land hands answers to those who wait for them.
+// land gives answers to the requests that wait for them.
 func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 	if indexes != nil && len(indexes) != len(answers) {
 		return fmt.Errorf("%d answers with %d indexes", len(answers), len(indexes))
@@ -434,7 +418,7 @@ func (f *flight[Req, Resp]) land(answers []Resp, indexes []int) error {
 	return nil
 }
 
-// fail answers all that are left.
+// fail fails all requests that are not answered.
 func (f *flight[Req, Resp]) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -450,7 +434,7 @@ func (f *flight[Req, Resp]) fail(err error) {
 	}
 }
 
-// end frees the slot of a flight, once, and sends what waits for it.
+// end frees the slot of a flight, once, and sends the next flight in it.
 func (b *Batcher[Req, Resp]) end(f *flight[Req, Resp], err error) {
 	f.fail(err)
 	b.mu.Lock()

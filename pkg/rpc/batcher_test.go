@@ -52,7 +52,7 @@ func TestConcurrentRequestsGetTheirOwnAnswers(t *testing.T) {
 	for i := range uint64(64) {
 		wg.Go(func() {
 			for n := i; n < 6400; n += 64 {
-				if got, err := b.Do(t.Context(), n); err != nil || got != 2*n {
+				if got, err := b.Start(n).Wait(t.Context()); err != nil || got != 2*n {
 					t.Errorf("request %d: %d, %v", n, got, err)
 					return
 				}
@@ -67,7 +67,7 @@ func TestAnswerMayComeInPartsAndInAnyOrder(t *testing.T) {
 	serve(t, s.Conn(t), func(r *rpc.Request, numbers []uint64) {
 		for from := (len(numbers) - 1) / 100 * 100; from >= 0; from -= 100 {
 			_ = r.Reply(doubles(numbers, from, min(from+100, len(numbers))))
-			_ = r.Reply(doubles(numbers, from, from+1)) // once more does no harm
+			_ = r.Reply(doubles(numbers, from, from+1)) // a second answer does no harm
 		}
 	})
 	cfg := config()
@@ -97,7 +97,7 @@ func TestBatchesAreCutBySize(t *testing.T) {
 	cfg.InFlight, cfg.MaxBytes = 1, 100
 	cfg.Size = func(n uint64) int { return int(n) }
 	b := batcher(t, s.Conn(t), cfg)
-	if _, err := b.Do(t.Context(), 101); !errors.Is(err, rpc.ErrTooLarge) {
+	if _, err := b.Start(101).Wait(t.Context()); !errors.Is(err, rpc.ErrTooLarge) {
 		t.Fatalf("err = %v, want ErrTooLarge", err)
 	}
 	var futures []rpc.Future[uint64]
@@ -134,7 +134,7 @@ func TestNoAnswerIsATimeout(t *testing.T) {
 		}
 	}
 	silent.Store(false)
-	if got, err := b.Do(t.Context(), 4); err != nil || got != 8 {
+	if got, err := b.Start(4).Wait(t.Context()); err != nil || got != 8 {
 		t.Fatalf("after a time-out: %d, %v", got, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestNobodyThereIsUnavailableAndThenServed(t *testing.T) {
 	cfg.Timeout = 100 * time.Millisecond
 	b := batcher(t, s.Conn(t), cfg)
 	eventually.True(t, "ErrUnavailable", func() bool { // on a busy machine it may be a time-out first
-		_, err := b.Do(t.Context(), 1)
+		_, err := b.Start(1).Wait(t.Context())
 		return errors.Is(err, rpc.ErrUnavailable)
 	})
 	cfg.Timeout = time.Minute
@@ -172,18 +172,18 @@ func TestCancelledRequestsLeaveNothingStuck(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range uint64(100) { // the first leaves, 99 wait
-		if _, err := b.Do(ctx, i); !errors.Is(err, context.Canceled) {
+		if _, err := b.Start(i).Wait(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatalf("err = %v, want Canceled", err)
 		}
 	}
 	past, cancelPast := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancelPast()
-	if _, err := b.Do(past, 1); !errors.Is(err, rpc.ErrTimeout) {
+	if _, err := b.Start(1).Wait(past); !errors.Is(err, rpc.ErrTimeout) {
 		t.Fatalf("err = %v, want ErrTimeout", err)
 	}
-	b.Start(7) // nobody ever asks for its answer
+	b.Start(7) // its answer is never waited for
 	close(release)
-	if got, err := b.Do(t.Context(), 21); err != nil || got != 42 {
+	if got, err := b.Start(21).Wait(t.Context()); err != nil || got != 42 {
 		t.Fatalf("after cancellations: %d, %v", got, err)
 	}
 	if n := seen.Load(); n != 3 {
@@ -200,7 +200,7 @@ func TestErrorAndPanicFailTheWholeBatchAndNothingElse(t *testing.T) {
 		case 2:
 			panic("broken")
 		case 3:
-			_ = r.Reply([]byte{0x80}) // no varint
+			_ = r.Reply([]byte{0x80}) // not a varint
 		case 4:
 			_ = r.Reply(doubles([]uint64{4, 5}, 1, 2)) // an answer to a second request
 		default:
@@ -209,18 +209,18 @@ func TestErrorAndPanicFailTheWholeBatchAndNothingElse(t *testing.T) {
 	})
 	b := batcher(t, s.Conn(t), config())
 	for request, code := range map[uint64]string{1: "moved", 2: rpc.CodeInternal} {
-		_, err := b.Do(t.Context(), request)
+		_, err := b.Start(request).Wait(t.Context())
 		var e *rpc.Error
 		if !errors.As(err, &e) || e.Code != code {
 			t.Errorf("request %d: %v, want code %s", request, err, code)
 		}
 	}
 	for _, request := range []uint64{3, 4} {
-		if _, err := b.Do(t.Context(), request); err == nil {
+		if _, err := b.Start(request).Wait(t.Context()); err == nil {
 			t.Errorf("request %d: no error for an answer that makes no sense", request)
 		}
 	}
-	if got, err := b.Do(t.Context(), 10); err != nil || got != 20 {
+	if got, err := b.Start(10).Wait(t.Context()); err != nil || got != 20 {
 		t.Fatalf("after failures: %d, %v", got, err)
 	}
 }
@@ -234,7 +234,7 @@ func TestFullQueueIsBusyAndCloseFailsWhatWaits(t *testing.T) {
 	cfg.InFlight, cfg.MaxQueue = 1, 2
 	b := batcher(t, s.Conn(t), cfg)
 	out, waits := b.Start(1), []rpc.Future[uint64]{b.Start(2), b.Start(3)}
-	if _, err := b.Do(t.Context(), 4); !errors.Is(err, rpc.ErrBusy) {
+	if _, err := b.Start(4).Wait(t.Context()); !errors.Is(err, rpc.ErrBusy) {
 		t.Fatalf("err = %v, want ErrBusy", err)
 	}
 	if err := b.Close(); err != nil {
@@ -245,7 +245,7 @@ func TestFullQueueIsBusyAndCloseFailsWhatWaits(t *testing.T) {
 			t.Errorf("err = %v, want ErrClosed", err)
 		}
 	}
-	if _, err := b.Do(t.Context(), 5); !errors.Is(err, rpc.ErrClosed) {
+	if _, err := b.Start(5).Wait(t.Context()); !errors.Is(err, rpc.ErrClosed) {
 		t.Errorf("err = %v, want ErrClosed", err)
 	}
 }
@@ -261,7 +261,7 @@ func TestRequestsGoOnAfterARestartOfTheServer(t *testing.T) {
 	for i := range uint64(8) {
 		wg.Go(func() {
 			for !over.Load() {
-				got, err := b.Do(t.Context(), i)
+				got, err := b.Start(i).Wait(t.Context())
 				lost := errors.Is(err, rpc.ErrTimeout) || errors.Is(err, rpc.ErrUnavailable)
 				if !lost && (err != nil || got != 2*i) {
 					t.Errorf("request %d: %d, %v", i, got, err)
@@ -274,7 +274,7 @@ func TestRequestsGoOnAfterARestartOfTheServer(t *testing.T) {
 		s.Restart(t)
 		s.Drop()
 		eventually.True(t, "an answer", func() bool {
-			_, err := b.Do(t.Context(), 1)
+			_, err := b.Start(1).Wait(t.Context())
 			return err == nil
 		})
 	}

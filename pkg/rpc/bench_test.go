@@ -10,8 +10,7 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// BenchmarkBatcher has so many senders, each waiting for its answer before it
-// asks again.
+// BenchmarkBatcher has senders that each wait for an answer before the next request.
 func BenchmarkBatcher(b *testing.B) {
 	for _, senders := range []int{1, 128, 512} {
 		b.Run(fmt.Sprint(senders), func(b *testing.B) {
@@ -28,7 +27,7 @@ func BenchmarkBatcher(b *testing.B) {
 			for i := range senders {
 				wg.Go(func() {
 					for n := i; n < b.N; n += senders {
-						if _, err := bt.Do(b.Context(), uint64(n)); err != nil {
+						if _, err := bt.Start(uint64(n)).Wait(b.Context()); err != nil {
 							b.Error(err)
 							return
 						}

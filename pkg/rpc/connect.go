@@ -11,37 +11,32 @@ import (
 	"quire.dev/pkg/config"
 )
 
-// How soon a connection is given up whose server is cut off: no packet says so,
-// and the system's own patience with it is a quarter of an hour.
+// These decide how soon a server that is cut off is given up. No packet tells it, and the operating system would wait
+// for a quarter of an hour.
 const (
-	// pingEvery and mostPings: a server is left that has not answered for 3 to 4 s.
+	// A server that has not answered pings for 3 to 4 s is left.
 	pingEvery = time.Second
 	mostPings = 3
-	// writeWait bounds a write, during which all who publish wait.
+	// writeWait bounds a write. All that publish wait for it.
 	writeWait = 2 * time.Second
-	// dialWait is for one server to take a connection: TLS and a slow hash of
-	// the password included, on a machine that is busy.
+	// dialWait bounds a new connection: TLS and a slow hash of the password included, on a busy machine.
 	dialWait = 2 * time.Second
-	// Between two rounds through all servers, so that those who lost one
-	// together don't come back at the same instant.
+	// Pause between two rounds through all servers. The jitter spreads clients that lost a server together.
 	roundWait   = 100 * time.Millisecond
 	roundJitter = 150 * time.Millisecond
-	// quietly is how often a server that can't be reached is told of.
-	quietly = 10 * time.Second
+	// unreachableEvery is the least time between two log lines about servers that can't be reached.
+	unreachableEvery = 10 * time.Second
 )
 
-// Connect connects a service to the servers in url, by commas, and returns at
-// once, connected or not: it goes on trying until Close. Replies come to
-// subjects of the service's own, _INBOX_<service>.>, which is all that its user
-// may listen to.
+// Connect connects a service to one of the servers in url, which are separated by commas. It returns at once, connected
+// or not, and the connection goes on trying until Close. Replies come to _INBOX_<service>.>, the only inbox that the
+// service's user may subscribe to.
 //
-// A server that is lost, cut off or about to stop is left for another one.
-// What was on its way then may be lost, in either direction, and nothing is
-// kept for later: while there is no connection, Publish fails. A batch that
-// was reported as failed would else be stored after all, seconds later, when a
-// client was told that it could try again. Who publishes knows best whether to
-// send it again, and all do: appenders until they are acknowledged, sources
-// until they are answered, readers until their deadline.
+// A server that is lost, cut off or about to stop is left for another one. Messages that are on their way may be lost
+// then, in both directions. While there is no connection Publish fails, and the client keeps nothing to send later.
+// Otherwise a batch that was reported as failed could still be stored seconds later, when its client was told to try
+// again. Every publisher decides itself about sending again: appenders do until an acknowledgement, sources until an
+// answer, readers until their deadline.
 func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 	watch := &watcher{log: log}
 	nc, err := nats.Connect(url,
@@ -60,8 +55,8 @@ func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// WaitConnected returns nil once there is a connection, ErrClosed where there
-// will be none, and ctx.Err() where ctx ends first.
+// WaitConnected returns nil once there is a connection, ErrClosed if there will be none, and ctx.Err() if ctx ends
+// first.
 func WaitConnected(ctx context.Context, nc *nats.Conn) error {
 	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(status)
@@ -80,11 +75,10 @@ func WaitConnected(ctx context.Context, nc *nats.Conn) error {
 	}
 }
 
-// watcher tells operators of a connection. Its methods run one at a time, on
-// the connection's goroutine for that.
+// watcher logs the events of a connection. The connection calls its methods one at a time, on one goroutine.
 type watcher struct {
 	log   *slog.Logger
-	quiet time.Time // until then nothing more is said of servers that can't be reached
+	quiet time.Time // until then no line is logged about servers that can't be reached
 }
 
 func (w *watcher) connected(nc *nats.Conn) {
@@ -93,25 +87,25 @@ func (w *watcher) connected(nc *nats.Conn) {
 }
 
 func (w *watcher) disconnected(_ *nats.Conn, err error) {
-	if err != nil { // else it was closed here
+	if err != nil { // nil: this process closed it
 		w.log.Warn("connection to NATS is lost", "cause", config.Redact(err.Error()))
 	}
 }
 
 func (w *watcher) unreachable(_ *nats.Conn, err error) {
 	if now := time.Now(); now.After(w.quiet) {
-		w.quiet = now.Add(quietly)
+		w.quiet = now.Add(unreachableEvery)
 		w.log.Warn("NATS can't be reached yet", "cause", config.Redact(err.Error()))
 	}
 }
 
-// lameDuck only tells: the server ends its connections by and by, and what it
-// has taken of them is still answered. To leave at once would fail that.
+// lameDuck only logs. The server ends its connections one by one and answers the requests that it has taken until then.
+// To leave at once would fail those.
 func (w *watcher) lameDuck(nc *nats.Conn) {
 	w.log.Info("NATS server is about to stop", "server", nc.ConnectedUrlRedacted())
 }
 
-// failed is told of slow consumers, of what the user may not do, and the like.
+// failed logs slow consumers, refused subjects and the like.
 func (w *watcher) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	subject := ""
 	if sub != nil {
@@ -121,7 +115,7 @@ func (w *watcher) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 }
 
 func (w *watcher) closed(nc *nats.Conn) {
-	if err := nc.LastError(); err != nil { // else it was closed here
+	if err := nc.LastError(); err != nil { // nil: this process closed it
 		w.log.Error("connection to NATS is closed", "cause", config.Redact(err.Error()))
 	}
 }

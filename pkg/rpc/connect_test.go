@@ -38,7 +38,7 @@ func (l *lines) String() string {
 
 func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// natsServer is one without streams.
+// natsServer is a server without JetStream.
 func natsServer(t *testing.T, change func(*server.Options)) *server.Server {
 	t.Helper()
 	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}
@@ -58,8 +58,7 @@ func natsServer(t *testing.T, change func(*server.Options)) *server.Server {
 	return s
 }
 
-// pair is two servers that know nothing of each other, behind proxies, and a
-// connection to one of them.
+// pair is two servers that don't know each other, behind proxies, and a connection to one of them.
 type pair struct {
 	nc      *nats.Conn
 	proxies map[string]*journaltest.Proxy // by URL
@@ -103,7 +102,7 @@ func (p *pair) mustAnswer(t *testing.T) {
 	}
 }
 
-// cutOff loses the packets of the server that the connection is at.
+// cutOff drops all packets of the connection's server.
 func (p *pair) cutOff() (url string) {
 	url = p.nc.ConnectedUrl()
 	p.proxies[url].Cut()
@@ -145,7 +144,7 @@ func TestWritesToAServerThatIsCutOffEnd(t *testing.T) {
 
 func TestNothingIsTakenWithoutAConnection(t *testing.T) {
 	p := newPair(t)
-	for url, x := range p.proxies { // the other one first, so that there is nowhere to go
+	for url, x := range p.proxies { // the other one first, so that the client can't go there
 		if url != p.nc.ConnectedUrl() {
 			x.Cut()
 		}
@@ -229,9 +228,9 @@ func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
 	}
 }
 
-// TestWhoStopsServingWhileDisconnectedIsNotAskedAfterwards: a subscription that came back with the connection, and that
-// nobody reads, would take its share of the requests for as long as the process lives.
-func TestWhoStopsServingWhileDisconnectedIsNotAskedAfterwards(t *testing.T) {
+// TestAServerStoppedWhileDisconnectedGetsNoRequestsAfterwards: a subscription that came back with the connection, and
+// that no goroutine reads, would take its share of the requests for as long as the process lives.
+func TestAServerStoppedWhileDisconnectedGetsNoRequestsAfterwards(t *testing.T) {
 	first := natsServer(t, nil)
 	address := first.Addr().(*net.TCPAddr)
 	nc, err := rpc.Connect(first.ClientURL(), "lite", (&lines{}).logger())

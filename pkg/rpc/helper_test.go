@@ -10,8 +10,7 @@ import (
 	"quire.dev/pkg/rpc"
 )
 
-// The tests ask for the double of a number. Requests travel as varints,
-// answers as pairs of index and double.
+// The tests request the double of a number. Requests travel as varints, answers as pairs of index and double.
 
 func encodeNumbers(numbers []uint64) ([]byte, error) {
 	var b []byte
@@ -45,7 +44,7 @@ func decodeAnswers(data []byte) (answers []uint64, indexes []int, err error) {
 	return answers, indexes, nil
 }
 
-// doubles is the answer to the requests from and up to, but not, to.
+// doubles is the answer to the requests from <= i < to.
 func doubles(numbers []uint64, from, to int) []byte {
 	var b []byte
 	for i := from; i < to; i++ {

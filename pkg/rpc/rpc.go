@@ -1,6 +1,6 @@
-// Package rpc asks and answers over NATS: single calls, and batches that merge
-// all requests that wait for one subject. Requests carry how long the caller
-// waits; answers carry a payload, or an error of a code and a message.
+// Package rpc sends requests over NATS and answers them: single calls, and batches that merge all requests that wait
+// for one subject. A request carries the time that its caller still waits. An answer carries a payload, or an error
+// with a code and a message.
 package rpc
 
 import (
@@ -12,35 +12,33 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/wait"
 )
 
-// Errors to branch on with errors.Is. A refusal by the other side is *Error.
+// Errors to branch on with errors.Is. An answer that is an error is *Error.
 var (
-	// ErrUnavailable says that nobody answers to the subject, or that there is
-	// no connection; the request was not executed.
+	// ErrUnavailable: no server serves the subject, or there is no connection. The request was not executed.
 	ErrUnavailable = errors.New("no server for the request")
-	// ErrTimeout says that no answer came in time; whether the request was
-	// executed is unknown.
+	// ErrTimeout: no answer came in time. The request may have been executed.
 	ErrTimeout = errors.New("no answer in time")
-	// ErrBusy says that too many requests wait here; it was not sent.
+	// ErrBusy: too many requests wait in this process. The request was not sent.
 	ErrBusy = errors.New("too many requests are waiting")
-	// ErrTooLarge says that the request exceeds one message; it was not sent.
+	// ErrTooLarge: the request does not fit into one message. It was not sent.
 	ErrTooLarge = errors.New("request is too large")
-	// ErrClosed says that the batcher, or its connection, is closed. Whether a
-	// request that had been sent was executed is unknown.
+	// ErrClosed: the batcher or its connection is closed. A request that was sent may have been executed.
 	ErrClosed = errors.New("rpc is closed")
 )
 
-// Codes of *Error that this package makes itself.
+// Codes of errors that this package answers with.
 const (
-	// CodeInternal is the code of a handler's error that is no *Error, and of
-	// a panic.
+	// CodeInternal: the handler panicked, or its error was not an *Error.
 	CodeInternal = "internal"
-	// CodeBusy says that the server's queue was full; it was not executed.
+	// CodeBusy: the server's queue was full. The request was not executed.
 	CodeBusy = "busy"
 )
 
-// Error is what a handler answers instead of a payload.
+// Error is an answer instead of a payload.
 type Error struct {
 	Code    string // for programs; one token, no line breaks
 	Message string // for operators
@@ -49,47 +47,40 @@ type Error struct {
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 const (
-	// DefaultTimeout holds where a context, or a request, has no deadline.
+	// DefaultTimeout bounds a call if neither its context nor its request has a deadline.
 	DefaultTimeout = 5 * time.Second
 
-	// timeoutHeader is how many milliseconds the caller still waits. It is a
-	// duration, so that the clocks of two machines need not agree.
+	// timeoutHeader has the milliseconds that the caller still waits. A duration needs no agreement between the
+	// clocks of two machines.
 	timeoutHeader = "Quire-Timeout"
-	// errorHeader is the code of an error, whose message is the payload.
+	// errorHeader has the code of an error. The error's message is the payload.
 	errorHeader = "Quire-Error"
 
-	// Between two attempts to reach a subject that nobody answers to.
+	// Pauses between two attempts while no server serves the subject.
 	firstPause = 5 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
-	// lastAttempt is how much time must be left for another one. Cut off by
-	// the deadline it would turn "not executed" into "unknown".
+	// lastAttempt is the time that must be left for another attempt. An attempt that the deadline cuts off would
+	// turn ErrUnavailable into ErrTimeout.
 	lastAttempt = 20 * time.Millisecond
 )
 
-// Call sends one request and waits for its answer, at most until ctx ends, or
-// DefaultTimeout where ctx has no deadline. While nobody answers to the
-// subject, it tries again. Errors: *Error from the handler, ErrUnavailable,
-// ErrTimeout, ErrTooLarge, ErrClosed, and ctx.Err() where ctx was cancelled,
-// which leaves unknown whether the request was executed.
+// Call sends one request and waits for its answer until ctx ends, or for DefaultTimeout if ctx has no deadline. While
+// no server serves the subject it tries again. Errors: *Error from the handler, ErrUnavailable, ErrTimeout,
+// ErrTooLarge, ErrClosed, and ctx.Err() if ctx was cancelled; the request may have been executed then.
 func Call(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
-		defer cancel()
-	}
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	backoff := wait.Backoff{First: firstPause, Most: mostPause}
+	for {
 		answer, err := attempt(ctx, nc, subject, payload)
 		if err == nil || !errors.Is(err, ErrUnavailable) {
 			return answer, err
 		}
+		pause := backoff.Next()
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause+lastAttempt {
 			return nil, err
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !wait.For(ctx, pause) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
@@ -98,7 +89,21 @@ func Call(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([
 	}
 }
 
-// attempt is ErrUnavailable where the request was surely not executed.
+// CallOnce is Call with one attempt.
+func CallOnce(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	return attempt(ctx, nc, subject, payload)
+}
+
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, DefaultTimeout)
+}
+
+// attempt sends a request once. ErrUnavailable is certain: the request was not executed.
 func attempt(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
 	if nc.IsClosed() {
 		return nil, fmt.Errorf("call %s: %w", subject, ErrClosed)
@@ -125,8 +130,8 @@ func attempt(ctx context.Context, nc *nats.Conn, subject string, payload []byte)
 	return nil, fmt.Errorf("call %s: %w", subject, err)
 }
 
-// unwritten tells a write that failed. The request was the last of it, so that
-// no whole one has left.
+// unwritten tells whether a write to the connection failed. The request was the last part of that write, so the server
+// has not got the whole of it.
 func unwritten(err error) bool {
 	var failed *net.OpError
 	return errors.As(err, &failed)
@@ -147,32 +152,17 @@ func failure(m *nats.Msg) error {
 	return nil
 }
 
-// noResponders tells the server's notice that nobody got the request.
+// noResponders tells whether m is the server's notice that no one is subscribed to the request's subject.
 func noResponders(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header != nil && m.Header.Get("Status") == "503"
 }
 
-// CallOnce is Call without another attempt where nobody answers to the subject.
-func CallOnce(ctx context.Context, nc *nats.Conn, subject string, payload []byte) ([]byte, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
-		defer cancel()
-	}
-	return attempt(ctx, nc, subject, payload)
-}
-
-// Gather sends one request to all who serve subject, each under a queue of its
-// own, and returns the answers that come until ctx ends, or DefaultTimeout
-// where it has no deadline: who is not heard by then is left out, and so is who
-// answers with an error. Errors: ErrUnavailable where nobody answers to the
-// subject, or there is no connection, ErrTooLarge, ErrClosed.
+// Gather sends one request to all servers of subject, which have a queue group each, and returns the answers that come
+// until ctx ends, or within DefaultTimeout if ctx has no deadline. Servers that answer later, or with an error, are left
+// out. Errors: ErrUnavailable if no answer came or there is no connection, ErrTooLarge, ErrClosed.
 func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) (answers [][]byte, err error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
-		defer cancel()
-	}
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
 	if !nc.IsConnected() && !nc.IsClosed() {
 		return nil, fmt.Errorf("ask all of %s: %w: %w", subject, ErrUnavailable, nats.ErrDisconnected)
 	}
@@ -181,7 +171,7 @@ func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) 
 	if err != nil {
 		return nil, fmt.Errorf("ask all of %s: %w: %w", subject, ErrClosed, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only where the connection is closed
+	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is closed
 	deadline, _ := ctx.Deadline()
 	request := &nats.Msg{Subject: subject, Reply: inbox, Data: payload, Header: timeoutIn(time.Until(deadline))}
 	if err := nc.PublishMsg(request); err != nil {
@@ -195,7 +185,7 @@ func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) 
 		m, err := sub.NextMsgWithContext(ctx)
 		switch {
 		case ctx.Err() != nil && len(answers) == 0:
-			return nil, fmt.Errorf("ask all of %s: %w: nobody was heard in time", subject, ErrUnavailable)
+			return nil, fmt.Errorf("ask all of %s: %w: no server answered in time", subject, ErrUnavailable)
 		case ctx.Err() != nil:
 			return answers, nil
 		case errors.Is(err, nats.ErrNoResponders), err == nil && noResponders(m):

@@ -35,8 +35,8 @@ func upper(_ context.Context, payload []byte) ([]byte, error) {
 	return []byte(strings.ToUpper(string(payload))), nil
 }
 
-// mustBeUnavailable calls where nobody serves. On a busy machine the notice of
-// that may come late, which is a time-out, and then it asks again.
+// mustBeUnavailable calls a subject without a server. On a busy machine NATS' notice may come after the time-out, and
+// then it calls again.
 func mustBeUnavailable(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	eventually.True(t, "ErrUnavailable", func() bool {
@@ -163,8 +163,8 @@ func TestLateRequestsAreDroppedAndTooManyAreBusy(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// By the server's clock a deadline is later, by as long as the request travelled. A request with the same time-out
-	// that is sent after all others is late after all others.
+	// By the server's clock a deadline is later by the time that the request travelled. So a request with the same
+	// time-out that is sent last is late last.
 	last := make(chan *rpc.Request, 1)
 	if _, err := rpc.ServeBatch(nc, "last", "last", func(r *rpc.Request) { last <- r }); err != nil {
 		t.Fatal(err)

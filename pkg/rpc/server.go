@@ -13,12 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of what waits in a server.
+// Bounds of the requests that wait.
 const (
-	// queuePerWorker requests wait for each concurrent handler of Serve.
+	// queuePerWorker is how many wait in Serve for each of its handlers.
 	queuePerWorker = 64
-	// What may wait in the connection before it is read; more is lost, and its
-	// callers run into their deadline.
+	// Bounds of requests in the connection that the server has not read yet. More are lost, and their callers wait
+	// until their deadline.
 	pendingMessages = 8192
 	pendingBytes    = 128 << 20
 )
@@ -26,7 +26,7 @@ const (
 // Option changes how a server runs.
 type Option func(*Server)
 
-// WithLogger tells of panics. Without it they are only answered.
+// WithLogger logs panics and answers that could not be sent.
 func WithLogger(l *slog.Logger) Option {
 	return func(s *Server) { s.logger = l }
 }
@@ -36,15 +36,15 @@ type Server struct {
 	nc      *nats.Conn
 	logger  *slog.Logger
 	sub     *nats.Subscription
-	closed  chan struct{} // the subscription has delivered its last request
+	closed  chan struct{} // closed when the subscription has delivered its last request
 	queue   chan *Request // nil for ServeBatch
-	stop    chan struct{} // the workers end when the queue is empty
+	stop    chan struct{} // closed: the workers end when the queue is empty
 	workers sync.WaitGroup
 	base    context.Context // of all handlers
 	cancel  context.CancelFunc
 }
 
-// Request is one message that waits for its answer.
+// Request is a message whose sender waits for an answer.
 type Request struct {
 	// Payload belongs to the handler.
 	Payload []byte
@@ -55,9 +55,8 @@ type Request struct {
 	reply string
 }
 
-// Reply answers. A batch may be answered in several messages. The payload may
-// be used again once Reply has returned. Safe for concurrent use, also after
-// the handler has returned. Its error says that the answer was not sent.
+// Reply answers. A batch may be answered in several messages. The payload may be used again once Reply has returned.
+// Safe for concurrent use, even after the handler has returned. An error means that the answer was not sent.
 func (r *Request) Reply(payload []byte) error {
 	if err := r.nc.Publish(r.reply, payload); err != nil {
 		return fmt.Errorf("answer: %w", err)
@@ -65,7 +64,7 @@ func (r *Request) Reply(payload []byte) error {
 	return nil
 }
 
-// Fail answers with an error: an *Error as it is, any other as CodeInternal.
+// Fail answers with an error: an *Error as it is, and any other with CodeInternal.
 func (r *Request) Fail(err error) error {
 	e := &Error{Code: CodeInternal, Message: err.Error()}
 	errors.As(err, &e)
@@ -76,14 +75,12 @@ func (r *Request) Fail(err error) error {
 	return nil
 }
 
-// Late reports whether the caller has given up.
+// Late tells whether the caller has given up.
 func (r *Request) Late() bool { return !time.Now().Before(r.Deadline) }
 
-// Serve answers calls on subject with up to concurrency handlers at a time;
-// servers that name the same queue share them. The context of a handler ends
-// at the caller's deadline. What handle returns travels back, a panic as
-// CodeInternal. Requests that are past their deadline are dropped, and those
-// that find the queue full are answered CodeBusy.
+// Serve answers calls on subject with up to concurrency handlers at a time. Servers with the same queue share the
+// calls. A handler's context ends at the caller's deadline. A panic is answered with CodeInternal. Requests that are
+// past their deadline are dropped, and CodeBusy answers those that come while the queue is full.
 func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ctx context.Context, payload []byte) ([]byte, error), options ...Option) (*Server, error) {
 	concurrency = max(concurrency, 1)
 	s := newServer(nc, options)
@@ -99,7 +96,7 @@ func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ct
 		select {
 		case s.queue <- r:
 		default:
-			_ = r.Fail(&Error{Code: CodeBusy, Message: "the server's queue is full"}) // the caller times out
+			_ = r.Fail(&Error{Code: CodeBusy, Message: "the server's queue is full"}) // an answer that is not sent times out
 		}
 	})
 	if err != nil {
@@ -110,10 +107,9 @@ func Serve(nc *nats.Conn, subject, queue string, concurrency int, handle func(ct
 	return s, nil
 }
 
-// ServeBatch gives every request on subject to handle, one after another, on
-// the goroutine that receives them, so that handle must not block for long: it
-// may keep the request and answer it from elsewhere. A panic is answered as
-// CodeInternal.
+// ServeBatch calls handle with each request on subject, one after another, on the goroutine that receives them. So
+// handle must not block for long: it may keep the request and answer it from another goroutine. A panic is answered
+// with CodeInternal.
 func ServeBatch(nc *nats.Conn, subject, queue string, handle func(*Request), options ...Option) (*Server, error) {
 	s := newServer(nc, options)
 	err := s.subscribe(subject, queue, func(r *Request) {
@@ -138,7 +134,7 @@ func newServer(nc *nats.Conn, options []Option) *Server {
 func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	receive := func(m *nats.Msg) {
 		if m.Reply == "" {
-			return // nobody waits
+			return // no answer is wanted
 		}
 		take(&Request{Payload: m.Data, Deadline: time.Now().Add(timeoutOf(m)), nc: s.nc, reply: m.Reply})
 	}
@@ -149,7 +145,7 @@ func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	s.sub = sub
 	sub.SetClosedHandler(func(string) { close(s.closed) })
 	if err := sub.SetPendingLimits(pendingMessages, pendingBytes); err != nil {
-		_ = sub.Unsubscribe() // it is closed already
+		_ = sub.Unsubscribe() // fails only if it is closed already
 		return fmt.Errorf("serve %s: %w", subject, err)
 	}
 	return nil
@@ -178,7 +174,7 @@ func (s *Server) answer(r *Request, handle func(context.Context, []byte) ([]byte
 	case err == nil:
 		err = r.Reply(payload)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return // the caller is about to time out, and is to know that the outcome is unknown
+		return // so the caller gets ErrTimeout: an error would say that the request was not executed
 	default:
 		err = r.Fail(err)
 	}
@@ -187,20 +183,18 @@ func (s *Server) answer(r *Request, handle func(context.Context, []byte) ([]byte
 	}
 }
 
-// recovered answers a panic of the handler, which must not end the process:
-// what it was about is one request.
+// recovered answers a panic of a handler. It concerns one request and must not end the process.
 func (s *Server) recovered(r *Request) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	s.logger.Error("handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	_ = r.Fail(&Error{Code: CodeInternal, Message: "the handler panicked"}) // the caller times out
+	_ = r.Fail(&Error{Code: CodeInternal, Message: "the handler panicked"}) // an answer that is not sent times out
 }
 
-// Drain takes no more requests, and waits until those it has are answered. When
-// ctx ends first, the contexts of the handlers are cancelled, and Drain still
-// waits for them, and returns ctx.Err(). It must be called once.
+// Drain takes no more requests and waits until those taken are answered. If ctx ends first, Drain cancels the contexts
+// of the handlers, still waits for them, and returns ctx.Err(). It must be called once.
 func (s *Server) Drain(ctx context.Context) error {
 	defer s.cancel()
 	stop := context.AfterFunc(ctx, s.cancel)
@@ -211,7 +205,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Stop drains the servers one after the other, all within a time. A server of which requests are cut off logs it.
+// Stop drains the servers one after the other, all of them within the time. A server logs if its requests are cut off.
 func Stop(within time.Duration, servers ...*Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -222,9 +216,9 @@ func Stop(within time.Duration, servers ...*Server) {
 	}
 }
 
-// drain ends the subscription once all that the server has sent is taken. A connection that is lost meanwhile would
-// subscribe again when it comes back and forget that it did, so that requests went to nobody: then there is nothing
-// more to come, and the subscription ends at once.
+// drain ends the subscription once all requests that NATS has sent are taken. If the connection is lost meanwhile, no
+// more will come, and the subscription ends at once: the client would subscribe again when it comes back, without a
+// goroutine that reads, and requests would be lost there for as long as the process lives.
 func (s *Server) drain(ctx context.Context) {
 	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)
@@ -236,7 +230,7 @@ func (s *Server) drain(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	_ = s.sub.Unsubscribe() // fails only where it is closed
+	_ = s.sub.Unsubscribe() // fails only if it is closed already
 }
 
 // next waits for a request; nil ends a worker.

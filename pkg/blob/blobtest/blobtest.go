@@ -1,4 +1,4 @@
-// Package blobtest holds an implementation of blob.Store to what the interface promises.
+// Package blobtest tests an implementation of blob.Store against what the interface promises.
 package blobtest
 
 import (

@@ -39,8 +39,8 @@ type Store struct {
 	buffers sync.Pool
 }
 
-// Open makes the folder where it is missing, takes its lock and removes what a crash left half-written. It refuses a
-// folder that is open already, here or in another process. The caller closes the store.
+// Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. A folder that
+// is open already, in this process or another one, is an error. The caller closes the store.
 func Open(folder string) (*Store, error) {
 	store := &Store{
 		blobs:   filepath.Join(folder, "blobs"),
@@ -77,7 +77,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (b
 	}
 	info, err := s.write(ctx, file, key, r, size)
 	if err != nil {
-		// The failure that matters is the first one; what can't be removed now is at the next Open.
+		// The first error is the one that matters. The next Open removes the file if this can't.
 		_ = file.Close()
 		_ = os.Remove(file.Name())
 		return blob.Info{}, err
@@ -158,7 +158,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unavailable("delete", key, err)
 	}
-	// Also where there was nothing: the delete that removed it may have failed at this very step.
+	// Even if there was no file: an earlier delete may have removed it and failed at this very step.
 	if err := syncFolder(filepath.Dir(path)); err != nil {
 		return unavailable("delete", key, err)
 	}
@@ -207,7 +207,7 @@ func (s *Store) sweepShard(ctx context.Context, shard string, visit func(blob.In
 			}
 			key := keyOf(entry.Name())
 			if blob.ValidateKey(key) != nil {
-				continue // no file of ours
+				continue // not a file of this package
 			}
 			stat, err := entry.Info()
 			if errors.Is(err, fs.ErrNotExist) {
@@ -231,7 +231,7 @@ func (s *Store) prepare() error {
 	if err := makeFolder(s.temp); err != nil {
 		return err
 	}
-	// All shards exist from here on, so that a Put syncs one folder and nobody has to remove an empty one.
+	// All shards exist from here on, so that a Put syncs one folder and empty ones are never removed.
 	for _, shard := range shards() {
 		if err := makeFolder(filepath.Join(s.blobs, shard)); err != nil {
 			return err
@@ -240,7 +240,7 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// path gives a blob's file. One key is one name, since "~" is in no key.
+// path is a blob's file. Two keys never have the same, because no key contains "~".
 func (s *Store) path(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	digits := hex.EncodeToString(sum[:1])
@@ -259,7 +259,7 @@ func shards() []string {
 	return all
 }
 
-// makeFolder makes a folder and the ones above it durable; what exists already it leaves alone.
+// makeFolder makes a folder, and those above it, durably. It leaves existing ones alone.
 func makeFolder(path string) error {
 	if stat, err := os.Stat(path); err == nil {
 		if !stat.IsDir() {
@@ -302,8 +302,8 @@ func unavailable(what, key string, err error) error {
 	return fmt.Errorf("%s blob %s: %w: %w", what, key, blob.ErrUnavailable, err)
 }
 
-// reader reads a part of a blob until its ctx ends. The file stays readable and whole when the blob is replaced or
-// deleted, as both only change the folder.
+// reader reads a part of a blob until its ctx ends. If the blob is replaced or deleted the file stays readable and whole,
+// because both only change the folder.
 type reader struct {
 	ctx     context.Context
 	key     string

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Config says which bucket to use, and how. The zero values but for URL's are good.
+// Config describes the bucket and its use. Zero fields take their default; URL has none.
 type Config struct {
-	// URL is http(s)://key:secret@host:port/bucket?region=…; the region is us-east-1 where it is not given.
+	// URL is http(s)://key:secret@host:port/bucket?region=…; the default region is us-east-1.
 	URL string
 	// Timeout bounds every call to the server, one part of a large blob at a time, and how long a read may wait for
 	// bytes. Default 30 s.
 	Timeout time.Duration
-	// Uploads bounds the Puts at a time, each of which holds 5 MiB; others wait. Default 16.
+	// Uploads bounds the Puts at a time. Each holds 5 MiB, and more of them wait. Default 16.
 	Uploads int
 }
 
@@ -36,7 +36,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with the settings, never showing the secret.
+// Validate is an error if the settings are wrong. It never shows the secret.
 func (c Config) Validate() error {
 	_, err := parseURL(c.URL)
 	return err

@@ -39,8 +39,8 @@ type Store struct {
 	buffers buffers
 }
 
-// Open connects to the bucket that config names and creates it where it is missing. It refuses a bucket that keeps
-// versions, since a delete there would not delete.
+// Open connects to the configured bucket and creates it if it is missing. It refuses a bucket that keeps versions, because
+// a delete would not delete there.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	config = config.withDefaults()
 	at, err := parseURL(config.URL)
@@ -98,15 +98,15 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 		}
 		return err
 	}
-	// Where the server does not say, or not to us, it is not ours to refuse.
+	// A server that does not tell, or not to this user, is taken.
 	if versions, err := s.client.GetBucketVersioning(ctx, s.bucket); err == nil && versions.Enabled() {
 		return errVersioned
 	}
 	return nil
 }
 
-// Put implements blob.Store. It holds one part in memory and waits where Config.Uploads others do; Info.Modified is
-// by this process's clock. A Put of a blob of more than one part that fails aborts its upload.
+// Put implements blob.Store. It holds one part in memory, and waits while Config.Uploads others run. Info.Modified is by
+// this process's clock. A Put of a blob of more than one part that fails aborts its upload.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
 	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size)); err != nil {
 		return blob.Info{}, err
@@ -121,7 +121,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (b
 			s.buffers.give(buffer)
 			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, from.Err())
 		}
-		// After a failed request the transport may still read from the buffer, so that it can't be used again.
+		// After a failed request the transport may still read from the buffer, so it is not used again.
 		s.buffers.drop()
 		return blob.Info{}, s.fault(ctx, "put", key, err)
 	}
@@ -151,8 +151,8 @@ func (s *Store) upload(ctx context.Context, key string, from *source.Reader, buf
 	return nil
 }
 
-// nextPart fills the buffer and says whether that was the last part. It looks at ctx after the last read, so that
-// nothing is made visible for a caller who is gone.
+// nextPart fills the buffer and tells whether that was the last part. It checks ctx after the last read, so that nothing
+// becomes visible for a caller who has given up.
 func nextPart(ctx context.Context, from *source.Reader, buffer []byte) (part []byte, last bool, err error) {
 	n, err := io.ReadFull(from, buffer)
 	if from.Err() != nil {
@@ -185,7 +185,7 @@ func (s *Store) uploadParts(ctx context.Context, key, id string, part []byte, fr
 			return err
 		}
 		if len(part) == 0 {
-			break // the size is a multiple of the part's
+			break // the blob's size is a multiple of partBytes
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -202,8 +202,8 @@ func (s *Store) uploadPart(ctx context.Context, key, id string, number int, part
 	return sent.ETag, err
 }
 
-// abortUpload frees the parts sent so far, also where ctx has ended. A failure leaves them to the bucket's lifecycle
-// rule; the Put's own failure is what its caller has to know.
+// abortUpload frees the parts sent so far, even if ctx has ended. If it fails, the bucket's lifecycle rule frees them. The
+// caller of Put gets the error of the Put.
 func (s *Store) abortUpload(ctx context.Context, key, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
@@ -244,7 +244,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 	return &reader{store: s, ctx: ctx, idle: idle, key: key, body: body}, info, nil
 }
 
-// lastByte gives the end of a range as SetRange wants it, where 0 stands for the blob's end.
+// lastByte is the end of a range for SetRange, which takes 0 for the blob's end.
 func lastByte(offset, length int64) int64 {
 	if length < 0 || offset > math.MaxInt64-length {
 		return 0
@@ -252,7 +252,7 @@ func lastByte(offset, length int64) int64 {
 	return offset + length - 1
 }
 
-// wholeSize gives the size of the blob where the answer may be a part of it (RFC 9110, 14.4: "bytes 0-9/100").
+// wholeSize is the size of the blob if the answer may be a part of it (RFC 9110, 14.4: "bytes 0-9/100").
 func wholeSize(answered int64, header http.Header) (int64, error) {
 	value := header.Get("Content-Range")
 	if value == "" {
@@ -312,14 +312,14 @@ func (s *Store) Sweep(ctx context.Context, prefix string, olderThan time.Time, v
 		}
 		idle.start()
 	}
-	// A listing whose context ends may end without an error.
+	// A listing may end without an error when its context ends.
 	if idle.ctx.Err() != nil {
 		return s.fault(ctx, "sweep", prefix, context.Cause(idle.ctx))
 	}
 	return nil
 }
 
-// fault gives an error of the client its kind. ctx is the caller's: where that has ended, the store is not to blame.
+// fault gives an error of the client its kind. ctx is the caller's: if it has ended, its error is the cause.
 func (s *Store) fault(ctx context.Context, what, key string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s blob %s: %w", what, key, ctx.Err())

@@ -9,8 +9,8 @@ import (
 
 var errIdle = errors.New("the server sent nothing for too long")
 
-// idle ends its context once the server has been waited for too long. Only the time between start and stop counts,
-// so that a slow caller is not taken for a slow server.
+// idle ends its context when the server is silent for too long. Only the time between start and stop counts, so that a
+// slow caller is not taken for a slow server.
 type idle struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -28,13 +28,13 @@ func newIdle(ctx context.Context, timeout time.Duration) *idle {
 func (i *idle) start() { i.timer.Reset(i.timeout) }
 func (i *idle) stop()  { i.timer.Stop() }
 
-// close frees what idle holds and ends its context.
+// close frees the timer and ends the context.
 func (i *idle) close() {
 	i.timer.Stop()
 	i.cancel(nil)
 }
 
-// cause says that err came of waiting, where it did.
+// cause adds errIdle to err if the server's silence caused it.
 func (i *idle) cause(err error) error {
 	if errors.Is(context.Cause(i.ctx), errIdle) {
 		return errors.Join(errIdle, err)
@@ -65,10 +65,10 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. What is left of the body is not waited for.
+// Close implements io.Closer. It does not wait for the rest of the body.
 func (r *reader) Close() error {
 	r.idle.close()
-	// The body belongs to a request that close has ended, so that its error says nothing.
+	// idle.close has ended the request, so this error says nothing.
 	_ = r.body.Close()
 	return nil
 }
@@ -100,6 +100,6 @@ func (b buffers) take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// give makes a buffer available again; drop makes room for a new one in its place.
+// give makes a buffer available again. drop makes room for a new one in its place.
 func (b buffers) give(buffer []byte) { b <- buffer }
 func (b buffers) drop()              { b <- nil }

@@ -1,4 +1,4 @@
-// Package source reads what is put into a blob store, and tells the caller's failures from the store's.
+// Package source reads the bytes of a Put, and tells errors of the caller's reader from errors of the store.
 package source
 
 import (
@@ -22,12 +22,12 @@ type Reader struct {
 	err  error
 }
 
-// New returns a Reader of r, which holds size bytes, or any number where size is -1.
+// New returns a Reader of r, which holds size bytes, or any number if size is -1.
 func New(ctx context.Context, r io.Reader, size int64) *Reader {
 	return &Reader{ctx: ctx, r: r, size: size}
 }
 
-// Err returns why reading stopped, and nil while it has not or where it stopped at the right place.
+// Err is the error that stopped reading. It is nil while reading goes on, and if it stopped at the right place.
 func (s *Reader) Err() error { return s.err }
 
 // Size returns the number of bytes read so far.

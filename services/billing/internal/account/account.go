@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// account finds one for a change: what has ended since the last one is closed.
+// account finds an account that is about to change, and first closes the months that have ended since its last change.
 func (f *Fold) account(id uint64) *account {
 	a := f.accounts[id]
 	if a == nil {
@@ -21,8 +21,8 @@ func (f *Fold) account(id uint64) *account {
 	return a
 }
 
-// roll brings the account into a month: the counters start again, the last month stays, and each
-// older one leaves as its statement.
+// roll brings the account into a month. Its counters start again from zero, those of the month before are kept, and
+// closed is called with the statement of each older month.
 func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt func(int64) *plan.Book) {
 	created := monthOf(a.created).number
 	for a.month < to.number {
@@ -41,7 +41,7 @@ func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt fun
 	}
 }
 
-// statement is that of the current or the previous month.
+// statement is the statement of the current or the previous month.
 func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.StatementAnswer {
 	c, tier := &a.current, a.tier
 	if m.number != a.month {
@@ -62,7 +62,7 @@ func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.State
 	return s
 }
 
-// usage lists every quota key.
+// usage lists the counters of every quota key.
 func (c *counters) usage(tier plan.Tier, book *plan.Book) []*event.KeyUsage {
 	list := make([]*event.KeyUsage, 0, plan.KeyCount)
 	for _, key := range plan.QuotaKeys() {
@@ -75,7 +75,7 @@ func (c *counters) usage(tier plan.Tier, book *plan.Book) []*event.KeyUsage {
 	return list
 }
 
-// remaining is how many free requests are left.
+// remaining is the number of free requests that are left.
 func remaining(limit int64, used uint32) int64 {
 	if limit == plan.Unlimited {
 		return plan.Unlimited
@@ -83,7 +83,7 @@ func remaining(limit int64, used uint32) int64 {
 	return max(0, limit-int64(used))
 }
 
-// counted are the counters of a month that is held, nil for an older one.
+// counted are the counters of the current or the previous month, nil for an older one.
 func (a *account) counted(month uint32) *counters {
 	switch {
 	case month == a.month:
@@ -94,8 +94,8 @@ func (a *account) counted(month uint32) *counters {
 	return nil
 }
 
-// BookOf reads a price book as it is on the bus. Numbers it does not know are left out, and a price
-// that nobody can ever pay is cut to the least such.
+// BookOf reads a published price book. Tiers and quota keys that it does not know are left out. A price above every
+// possible balance is cut to one micro-credit above it.
 func BookOf(b *event.PriceBook) *plan.Book {
 	book := &plan.Book{
 		AnonymousLimit: int(b.AnonymousLimit), AnonymousWindowMillis: b.AnonymousWindowMs,
@@ -114,7 +114,7 @@ func BookOf(b *event.PriceBook) *plan.Book {
 	return book
 }
 
-// PriceEvent is a price book as it goes on the bus, without its time.
+// PriceEvent is a price book to be published, without its time.
 func PriceEvent(book *plan.Book) *event.PriceBook {
 	b := &event.PriceBook{
 		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,

@@ -5,12 +5,12 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// admit decides one request. v is empty. The order of the rules is part of the contract: what
-// refuses first is what the client is told.
+// admit decides one request and writes the decision into v, which is empty. The order of the rules shows: a client is
+// told the first one that refuses (docs/api.md, Metering).
 func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	key := plan.QuotaKey(item.QuotaKey)
-	// A decision that is not specified tells the edge that it can't be made: without prices, or
-	// about something that is no request.
+	// Without prices, or about an admission that is malformed, no decision can be made. Its decision stays
+	// unspecified, which the edge takes for that.
 	if f.book == nil || len(item.RequestId) != 16 || !key.Valid() || item.Anonymous && key != plan.LiteCreate {
 		return
 	}
@@ -80,7 +80,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 }
 
-// overage pays a request beyond the quota.
+// overage pays for a request beyond the quota.
 func (f *Fold) overage(a *account, h *hold, price uint64) {
 	f.pay(a, h, price)
 	a.current.overage[h.key]++
@@ -92,7 +92,7 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 	v.Limit = int64(limit)
 	n := f.networks[item.Account]
 	if n == nil {
-		n = &network{} // it is made for good once something is admitted
+		n = &network{} // enters the state only when something is admitted
 	}
 	admitted := len(n.admitted)
 	v.Remaining = int64(max(0, limit-admitted))
@@ -103,7 +103,7 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 		v.Decision = event.Decision_ANONYMOUS_LIMIT
 		v.Final = n.open.count == 0
 		if admitted > 0 && limit > 0 {
-			// As many must leave as are too many, which is more than one after the limit was lowered.
+			// After the limit was lowered more than one has to leave the window.
 			v.RetryAfterSeconds = secondsUntil(n.admitted[admitted-limit]+window, f.time)
 			v.ResetSeconds = v.RetryAfterSeconds
 		}
@@ -123,7 +123,7 @@ func (f *Fold) logAdmitted(n *network) {
 	f.admitted.push(networkTime{f.time, n})
 }
 
-// refused applies the rules that come before any limit.
+// refused applies the rules that come before all limits.
 func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	if n := len(p.failures); n > MaxFailures {
 		v.Decision, v.Final = event.Decision_TOO_MANY_FAILURES, true
@@ -131,7 +131,7 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 		return true
 	}
 	if _, known := f.byRequest[h.request]; known {
-		// Every request has an id of its own; one that comes again is not admitted a second time.
+		// Every request has its own id. One with a known id is not admitted a second time.
 		v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
 		return true
 	}
@@ -149,7 +149,7 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	return true
 }
 
-// secondsUntil rounds up, so that whoever waits has waited long enough.
+// secondsUntil rounds up: a client that waits so long has waited long enough.
 func secondsUntil(then, now int64) uint32 {
 	if then <= now {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// BenchmarkApply folds batches of 256 admissions and the settlements of the batch before, over
-// 10,000 accounts: what a busy edge sends.
+// BenchmarkApply folds batches as a busy edge sends them: 256 admissions and the settlements of the batch before, over
+// 10,000 accounts.
 func BenchmarkApply(b *testing.B) {
 	const accounts, size, batches = 10_000, 256, 512
 	h := newHistory(b, plan.Published(10))

@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// keptCommand is the outcome that a command sent again is answered with.
+// keptCommand is the outcome of a command, kept for when the command is sent again.
 type keptCommand struct {
 	id      event.IdempotencyID
 	body    uint64
@@ -95,7 +95,7 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	return f.outcome(status, a)
 }
 
-// outcome is what a command's answer says of the account.
+// outcome is the answer to a command, with the account's state after it if there is one.
 func (f *Fold) outcome(status event.CommandStatus, a *account) *event.CommandOutcome {
 	o := &event.CommandOutcome{Status: status, TimeMs: f.time}
 	if a != nil {
@@ -122,13 +122,13 @@ func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
 	return f.outcome(event.CommandStatus_COMMAND_OK, a)
 }
 
-// rotate makes a new key the only current one.
+// rotate replaces the current key.
 func (f *Fold) rotate(a *account, key *event.RotateKey) {
 	a.keyVersion++
 	a.fingerprint, a.keyPrefix, a.keyCreated = key.GetFingerprint(), key.GetPrefix(), f.time
 }
 
-// grant gives credits, or takes some away.
+// grant gives credits, or takes some away if the amount is negative.
 func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus {
 	amount := g.GetAmountMicros()
 	if amount == 0 || amount > maxBalance || amount < -maxBalance || index >= 1<<grantIndexBits {

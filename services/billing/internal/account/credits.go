@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// grant is credits that were given to an account.
+// grant is an amount of credits that an account was given.
 type grant struct {
 	id      uint64 // sequence << 12 | position of the command
 	amount  uint64
@@ -18,13 +18,13 @@ type grant struct {
 	created int64
 	reason  string
 	account *account
-	refs    int  // holds that took from it and may give back
+	refs    int  // holds that took from it and may give back to it
 	over    bool // expired
-	heap    int  // position in the expiry heap
+	heap    int  // index in the expiry heap
 }
 
-// compareGrants is the order in which grants are spent: the soonest to expire first, those that
-// never do last, then the oldest.
+// compareGrants is the order in which grants are spent: the soonest to expire first, those that never expire last, and
+// the older of two that are equal in that (docs/api.md, Money).
 func compareGrants(a, b *grant) int {
 	return cmp.Or(cmp.Compare(a.expiryOrder(), b.expiryOrder()), cmp.Compare(a.id, b.id))
 }
@@ -36,8 +36,8 @@ func (g *grant) expiryOrder() int64 {
 	return g.expires
 }
 
-// expiryHeap holds the grants that will expire, the next one first. Accounts and grant ids break
-// ties, so that the order is always the same.
+// expiryHeap holds the grants that will expire, the next one first. Account and grant ids break ties, so that every
+// replica has the same order.
 type expiryHeap []*grant
 
 func (h expiryHeap) Len() int { return len(h) }
@@ -65,7 +65,7 @@ func (h *expiryHeap) Pop() any {
 	return g
 }
 
-// addGrant puts a grant where its turn is.
+// addGrant inserts a grant in the order of spending.
 func (f *Fold) addGrant(g *grant) {
 	a := g.account
 	i, _ := slices.BinarySearchFunc(a.grants, g, compareGrants)
@@ -75,7 +75,7 @@ func (f *Fold) addGrant(g *grant) {
 	}
 }
 
-// tidy forgets a grant of which nothing is left and to which nothing can come back.
+// tidy forgets a grant that is empty and that no hold can give back to.
 func (f *Fold) tidy(g *grant) {
 	if g.left > 0 || g.refs > 0 {
 		return
@@ -90,7 +90,7 @@ func (f *Fold) tidy(g *grant) {
 	}
 }
 
-// pay takes a price, which the account has, from its grants, and notes from which.
+// pay takes a price from the grants and notes in the hold which of them paid. The account has at least the price.
 func (f *Fold) pay(a *account, h *hold, price uint64) {
 	h.charge, h.cost = event.ChargeSource_CHARGE_CREDITS, price
 	take(f, "available credits", &a.available, int64(price))
@@ -112,8 +112,8 @@ func (f *Fold) pay(a *account, h *hold, price uint64) {
 	}
 }
 
-// refund gives the price of a hold back to the grants it came from. The part of a grant that has
-// expired meanwhile expires again at once. The ledger's balance must still hold the price.
+// refund gives the price of a hold back to the grants that paid it. In a grant that has expired meanwhile it expires at
+// once. The ledger must not have charged the price, or must have given it back.
 func (f *Fold) refund(a *account, h *hold, at int64) {
 	for _, u := range h.use {
 		u.grant.left += u.amount
@@ -125,7 +125,7 @@ func (f *Fold) refund(a *account, h *hold, at int64) {
 	f.release(h)
 }
 
-// release ends the hold's claim on its grants.
+// release makes the hold's payment final: nothing of it can come back to the grants.
 func (f *Fold) release(h *hold) {
 	for _, u := range h.use {
 		take(f, "holds of a grant", &u.grant.refs, 1)
@@ -156,7 +156,7 @@ func (f *Fold) expireRest(g *grant, at int64) {
 	})
 }
 
-// adjust takes credits that are there away, in the order in which they would be spent.
+// adjust takes credits away, in the order of spending. The account has at least the amount.
 func (f *Fold) adjust(a *account, amount uint64) {
 	take(f, "available credits", &a.available, int64(amount))
 	for _, g := range slices.Clone(a.grants) {
@@ -176,10 +176,10 @@ func (f *Fold) adjust(a *account, amount uint64) {
 	}
 }
 
-// enter writes a line of the account's ledger and moves its balance. The caller gives time, type,
-// amount and what else is known.
+// enter appends an entry to the account's ledger and moves its balance. It fills in the id, account and balance; the
+// caller gives all else.
 func (f *Fold) enter(a *account, e *event.LedgerEntry) {
-	take(f, "settled credits", &a.settled, -e.AmountMicros) // of a positive amount: adds
+	take(f, "settled credits", &a.settled, -e.AmountMicros) // a positive amount is added
 	a.entries++
 	e.Id = string(ledgerID(f.sequence, f.ordinal))
 	f.ordinal++
@@ -188,19 +188,19 @@ func (f *Fold) enter(a *account, e *event.LedgerEntry) {
 	f.effects.Ledger = append(f.effects.Ledger, e)
 }
 
-// ledgerID is the position of an entry, in a form that sorts as it does.
+// ledgerID is the position of an entry as text. Ids sort as the entries do.
 func ledgerID(sequence uint64, ordinal uint32) []byte {
 	id := event.AppendBase62(make([]byte, 0, ledgerDigits+ordinalDigits), sequence, ledgerDigits)
 	return event.AppendBase62(id, uint64(ordinal), ordinalDigits)
 }
 
-// Digits of a ledger id in base62: of a 64-bit and of a 32-bit number.
+// Digits in base62 of the two numbers of a ledger id, which have 64 and 32 bits.
 const (
 	ledgerDigits  = 11
 	ordinalDigits = 6
 )
 
-// enterCharge writes the price of a request that was served.
+// enterCharge enters the price of a request that was served, if it cost anything.
 func (f *Fold) enterCharge(a *account, h *hold, at int64) {
 	if h.cost == 0 {
 		return

@@ -2,7 +2,7 @@ package account
 
 import "slices"
 
-// fifo is a queue. Its memory is given back as it is emptied.
+// fifo is a queue. It gives memory back as it shrinks.
 type fifo[T any] struct {
 	items []T
 	head  int

@@ -1,9 +1,9 @@
-// Package account is the billing fold: what one partition's journal means. It decides admissions,
-// settles holds, keeps quotas, credits, keys and storage, and writes the ledger.
+// Package account is the billing fold: it turns one partition's journal into decisions and a state. It decides
+// admissions, settles holds, keeps quotas, credits, keys and storage, and writes the ledger.
 //
-// It is pure: the same messages give the same decisions and the same state, on any machine and at
-// any time. It reads no clock, draws no random number, ranges over no map where the order could
-// show, and does no I/O. All arithmetic is on integers.
+// It is pure: the same messages give the same decisions and the same state, on any machine and at any time. It reads no
+// clock, draws no random number, does no I/O, and never ranges over a map where the order would show. All arithmetic is
+// on integers.
 package account
 
 import (
@@ -16,24 +16,24 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// The rules' times, in milliseconds of journal time.
+// Times of the rules, in milliseconds of journal time, and bounds.
 const (
 	HoldMillis     = 2 * 60 * 1000              // after which an unsettled hold is closed
-	MemoryMillis   = 10 * 60 * 1000             // for which closed holds are remembered, if they can still matter
+	MemoryMillis   = 10 * 60 * 1000             // for which a closed hold is remembered if something may still need it
 	CommandMillis  = 24 * 60 * 60 * 1000        // for which the outcomes of commands are kept
 	FailureMillis  = 60 * 1000                  // window of too_many_failures
-	MaxFailures    = 100                        // allowed in it
+	MaxFailures    = 100                        // failed calls in that window after which more are refused
 	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
-	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, either way
+	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
 	aheadMillis    = 5 * 1000                   // that a stamp may be ahead of the journal's clock
 	maxGrants      = 4096                       // live grants an account may have
 	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits an account may have
-	sweepEvery     = 60 * 1000                  // how often idle sources are looked for
+	sweepEvery     = 60 * 1000                  // between two looks for idle edges
 	grantIndexBits = 12                         // a grant's id is sequence << 12 | index
 )
 
-// ErrGap says that a message is not the one after the last: the journal has lost some, or the fold
-// was given another journal's.
+// ErrGap means that a message does not follow the last one: the journal has lost some, or the message is of another
+// journal.
 var ErrGap = errors.New("journal sequence is not the next one")
 
 // ErrUndecodable means that a message can't be decoded. Every fold of the journal skips it.
@@ -60,7 +60,7 @@ func (f *Fold) fault(format string, args ...any) {
 	}
 }
 
-// Kind says what a message holds.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The kinds, by the subject that a message was published to.
@@ -79,7 +79,7 @@ type Message struct {
 	Data       []byte // not kept
 }
 
-// AnswerKind says where an answer goes.
+// AnswerKind is the kind of an answer.
 type AnswerKind uint8
 
 // The kinds of answers.
@@ -88,26 +88,26 @@ const (
 	Outcomes
 )
 
-// Answer goes to the source of the batch.
+// Answer is an answer to the source of a batch.
 type Answer struct {
 	Source string
 	Kind   AnswerKind
 	Data   []byte // an encoded VerdictBatch or CommandOutcomeBatch; not to be changed
 }
 
-// Closed is the record of a month that has left an account's state.
+// Closed is the statement of a month that has left an account's state.
 type Closed struct {
 	Account   event.AccountID
 	Statement *event.StatementAnswer
 }
 
-// Effects is what a message brings about outside of the fold. Its slices are the fold's, and good
-// until the next Apply; what they point to stays.
+// Effects are what the caller has to do after a message. The slices belong to the fold and are overwritten by the next
+// Apply. The values that they point to are not.
 type Effects struct {
 	Answers []Answer
-	Ledger  []*event.LedgerEntry // in the order in which it happened
+	Ledger  []*event.LedgerEntry // in order
 	Closed  []Closed
-	Changed []event.AccountID // whose remembered refusals are out of date
+	Changed []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -127,8 +127,8 @@ type Fold struct {
 
 	byRequest     map[event.RequestID]*hold // open or remembered
 	byIdempotency map[event.IdempotencyID]*hold
-	open          holdList // in order of admission, and so of time-out
-	closed        holdList // remembered, in order of closing
+	open          holdList // in the order of admission, which is that of time-outs
+	closed        holdList // remembered, in the order of closing
 	free          *hold
 	expiries      expiryHeap
 
@@ -157,8 +157,8 @@ type bookFrom struct {
 	event      *event.PriceBook
 }
 
-// source is a publisher of batches: an edge instance, which numbers them, or a domain's stream,
-// whose settlements carry its sequence.
+// source publishes batches. An edge instance numbers its batches. A domain's stream does not, but each of its
+// settlements carries that stream's sequence.
 type source struct {
 	name          string
 	mark          uint64 // edges: number of the last usage batch; domains: sequence
@@ -166,7 +166,7 @@ type source struct {
 	commandMark   uint64
 	commandAnswer []byte
 	seen          int64
-	numbered      bool // an edge: may be forgotten
+	numbered      bool // an edge: it is forgotten when it is idle
 }
 
 // New returns the state before the first message.
@@ -184,35 +184,34 @@ func New() *Fold {
 	}
 }
 
-// Sequence is that of the last message folded.
+// Sequence is the sequence of the last message folded.
 func (f *Fold) Sequence() uint64 { return f.sequence }
 
 // TimeMillis is the journal time of the fold: it decides months, time-outs and expiries.
 func (f *Fold) TimeMillis() int64 { return f.time }
 
-// Entries is the number of admissions, settlements and commands folded.
+// Entries is the number of admissions, settlements and commands folded so far.
 func (f *Fold) Entries() uint64 { return f.entries }
 
 // Chain is the SHA-256 chain over all messages folded.
 func (f *Fold) Chain() [sha256.Size]byte { return f.chain }
 
-// LastDigest is the Digest of the last message folded, zero before the first.
+// LastDigest is the Digest of the last message folded, zero before the first one.
 func (f *Fold) LastDigest() [sha256.Size]byte { return f.digest }
 
-// Accounts is how many accounts there are.
+// Accounts is the number of accounts.
 func (f *Fold) Accounts() int { return len(f.accounts) }
 
-// OpenHolds is how many admissions wait for their settlement.
+// OpenHolds is the number of admissions that wait for their settlement.
 func (f *Fold) OpenHolds() int { return f.open.count }
 
-// Decided counts the admissions decided since this Fold was made, by event.Decision. It is not part
-// of the state.
+// Decided counts the admissions decided since this Fold was made, by event.Decision. It is not part of the state.
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
 const Decisions = int(event.Decision_IDEMPOTENCY_SERVED) + 1
 
-// Prices is the current price book as it was published, nil before the first. Not to be changed.
+// Prices is the current price book as it was published, nil before the first one. It must not be changed.
 func (f *Fold) Prices() *event.PriceBook {
 	if len(f.books) == 0 {
 		return nil
@@ -220,8 +219,7 @@ func (f *Fold) Prices() *event.PriceBook {
 	return f.books[len(f.books)-1].event
 }
 
-// NextDueMillis is when time alone will next change something: a hold times out or a grant
-// expires. 0: nothing is due ever.
+// NextDueMillis is the next time at which a hold times out or a grant expires. 0: there is none.
 func (f *Fold) NextDueMillis() int64 {
 	var due int64
 	if h := f.open.head; h != nil {
@@ -281,7 +279,7 @@ func (f *Fold) resetEffects() {
 	f.ordinal = 0
 }
 
-// Digest is the SHA-256 of a message, what the chain is made of.
+// Digest is the SHA-256 of a message. The chain is made of digests.
 func Digest(m Message) [sha256.Size]byte {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], m.Sequence)
@@ -319,8 +317,8 @@ func (f *Fold) applyUsage(m Message) error {
 		return nil
 	}
 	verdicts := f.verdicts(len(b.Admissions))
-	// Settlements first: what they give back is there for the admissions beside them. Those whose
-	// hold is not known come last: it may be of an admission beside them that was given up.
+	// Settlements come first: what they give back is there for the admissions of the same batch. Settlements of unknown
+	// holds come last: they may be of admissions in the same batch whose callers have given up.
 	f.later = f.later[:0]
 	for _, item := range b.Settlements {
 		if len(item.RequestId) == 16 && f.byRequest[event.RequestID(item.RequestId)] == nil {
@@ -350,8 +348,8 @@ func (f *Fold) applyUsage(m Message) error {
 	return nil
 }
 
-// applySettled folds a batch without a number: a domain's settlements, deduplicated by the domain
-// journal's sequence, or a tick, which is empty.
+// applySettled folds a batch without a number: a domain's settlements, of which it skips those with a sequence that it
+// has seen, or a tick, which is empty.
 func (f *Fold) applySettled(b *event.UsageBatch) {
 	if len(b.Settlements) == 0 {
 		return
@@ -369,7 +367,7 @@ func (f *Fold) applySettled(b *event.UsageBatch) {
 	s.mark = mark
 }
 
-// verdicts gives n empty verdicts whose memory is used again for every batch.
+// verdicts gives n empty verdicts. Every batch uses the same memory.
 func (f *Fold) verdicts(n int) []*event.Verdict {
 	if cap(f.answered) < n {
 		f.answered = make([]event.Verdict, n)
@@ -398,7 +396,7 @@ func (f *Fold) applyPrices(m Message) error {
 	return nil
 }
 
-// bookAt is the price book in force at that time, the oldest where it was before all of them.
+// bookAt is the price book in force at that time, or the oldest one if the time is before all of them.
 func (f *Fold) bookAt(millis int64) *plan.Book {
 	for i := len(f.books) - 1; i > 0; i-- {
 		if f.books[i].fromMillis <= millis {
@@ -411,15 +409,14 @@ func (f *Fold) bookAt(millis int64) *plan.Book {
 	return &plan.Book{}
 }
 
-// timeOf is the fold's time from this message on: the source's stamp, unless that is behind, or
-// more than a little ahead of the journal's own clock, so that one bad clock can't carry everybody
-// into the next month.
+// timeOf is the fold's time from this message on: the source's stamp. It never goes back, and a stamp is cut to a little
+// ahead of the journal's own clock, so that one bad clock can't carry all accounts into the next month.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 	offset = max(-maxOffset, min(offset, maxOffset))
 	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
 }
 
-// advance lets everything happen that is due by now.
+// advance moves the time, and does what is due by then, in order.
 func (f *Fold) advance(now int64) {
 	if now <= f.time {
 		return
@@ -450,7 +447,7 @@ func (f *Fold) advance(now int64) {
 		delete(f.kept, f.keptFifo.pop().id)
 	}
 	if before/sweepEvery != now/sweepEvery {
-		for name, s := range f.sources { // the order does not matter: each goes or stays by itself
+		for name, s := range f.sources { // the order does not show: each is kept or deleted by itself
 			if s.numbered && s.seen+sourceMillis <= now {
 				delete(f.sources, name)
 			}

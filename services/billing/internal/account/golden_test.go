@@ -17,12 +17,11 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// The recorded journals are added, never edited: they say that what was decided once is decided
-// the same way by every later version.
+// Recorded journals are added and never edited: they hold every later version to the same decisions.
 var record = flag.String("record", "", "write this history as a new golden journal, such as v2")
 
-// A journal that was folded before folds to the same state, ledger and answers, or the fold needs a
-// new CodeVersion and a good reason.
+// A recorded journal folds to the same state, ledger and answers. A change of that needs a new CodeVersion and a good
+// reason.
 func TestRecordedJournalsFoldAsTheyDid(t *testing.T) {
 	if *record != "" {
 		writeGolden(t, filepath.Join("testdata", *record))
@@ -101,7 +100,7 @@ func readJournal(t *testing.T, path string) []Message {
 	}
 }
 
-// writeGolden records a history that comes by every rule. It refuses to overwrite one.
+// writeGolden records a history that uses every rule. It refuses to overwrite one.
 func writeGolden(t *testing.T, folder string) {
 	t.Helper()
 	if err := os.Mkdir(folder, 0o755); err != nil {

@@ -23,7 +23,7 @@ func at(s string) int64 {
 	return t.UnixMilli()
 }
 
-// tester is what a test's helpers fail by: testing.T or rapid.T.
+// tester is a testing.T or a rapid.T.
 type tester interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -221,7 +221,7 @@ func (h *history) failed(a *event.Admission) {
 	h.usage(nil, []*event.Settlement{s})
 }
 
-// domain settles as the service of a write does.
+// domain settles as a document service does.
 func (h *history) domain(sequence uint64, settlements ...*event.Settlement) {
 	h.t.Helper()
 	for _, s := range settlements {
@@ -243,7 +243,7 @@ func (h *history) balance(id uint64) uint64 {
 	return h.fold.UsageAt(event.AccountID(id), h.now).BalanceMicros
 }
 
-// ledgerSum is what an account's entries come to.
+// ledgerSum is the sum of an account's entries.
 func (h *history) ledgerSum(id uint64) (sum int64) {
 	for _, e := range h.ledger {
 		if e.Account == id {
@@ -296,7 +296,7 @@ func replayed(t tester, messages []Message) *Fold {
 	return f
 }
 
-// sound checks what holds after every history.
+// sound checks that replay and snapshot come to the live state.
 func (h *history) sound() {
 	h.t.Helper()
 	live := stateHash(h.t, h.fold)

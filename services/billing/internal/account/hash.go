@@ -10,7 +10,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// hash128 is a sum of hashes mod 2^128: principals can be replaced in it one by one.
+// hash128 is a sum of hashes mod 2^128. One principal's hash can be replaced in it without the others.
 type hash128 struct{ high, low uint64 }
 
 func (a hash128) plus(b hash128) hash128 {
@@ -33,9 +33,9 @@ func hashOf(tag byte, data []byte) hash128 {
 	return hash128{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}
 }
 
-// StateHash stands for the whole state, the chain over the messages included: folds with equal
-// hashes have folded the same messages and come to the same state. It is ErrState after Apply returned that. Only principals that have changed
-// since the last call are encoded and hashed again.
+// StateHash is a hash of the whole state, the chain over the messages included. Folds with equal hashes have folded the
+// same messages and come to the same state. It encodes and hashes only the principals that have changed since the last
+// call. After ErrState it returns that.
 func (f *Fold) StateHash() ([16]byte, error) {
 	hash, _, err := f.hash()
 	return hash, err
@@ -57,8 +57,8 @@ func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
 	return hash, global, nil
 }
 
-// Clean encodes and hashes up to n of the principals that have changed, and returns how many are left.
-// It changes no decision and no hash: it does part of the work of StateHash or Image beforehand.
+// Clean encodes and hashes up to n of the principals that have changed, and returns how many are left. It does part of
+// the work of StateHash and Image beforehand, and changes no decision and no hash.
 func (f *Fold) Clean(n int) (left int, err error) {
 	n = min(n, len(f.dirty))
 	for i, p := range f.dirty[:n] {
@@ -92,14 +92,14 @@ func (p *principal) encode() ([]byte, error) {
 	return event.Encode(p.network.state())
 }
 
-// Tags of what is hashed.
+// Tags go before the data that is hashed, so that an account and a network never hash alike.
 const (
 	tagAccount = 'a'
 	tagNetwork = 'n'
 )
 
-// Image is the whole state at one sequence, for a snapshot. It shares nothing that changes with the
-// fold, and to take it costs little: what the principals encode to is kept from when they were hashed.
+// Image is the whole state at one sequence, for a snapshot. It shares nothing with the fold that changes. Taking it is
+// cheap, because the encoded principals are kept from when they were hashed.
 type Image struct {
 	Sequence uint64
 	Hash     [16]byte
@@ -113,7 +113,7 @@ type imagePrincipal struct {
 	data []byte
 }
 
-// Image takes one.
+// Image takes an image of the state. After ErrState it returns that.
 func (f *Fold) Image() (*Image, error) {
 	hash, global, err := f.hash()
 	if err != nil {
@@ -131,8 +131,7 @@ func (f *Fold) Image() (*Image, error) {
 	return i, nil
 }
 
-// Encode is the image as an encoded event.BillingState, which Restore takes. Equal states encode to
-// equal bytes.
+// Encode encodes the image as an event.BillingState, which Restore takes. Equal states encode to equal bytes.
 func (i *Image) Encode() []byte {
 	size := len(i.global)
 	for _, list := range [][]imagePrincipal{i.accounts, i.networks} {
@@ -141,13 +140,13 @@ func (i *Image) Encode() []byte {
 			size += len(p.data) + 1 + binary.MaxVarintLen32
 		}
 	}
-	// Encoded messages one behind the other are one message with all their fields.
+	// In Protobuf, encoded messages one after the other are one message with the fields of all.
 	out := append(make([]byte, 0, size), i.global...)
 	out = appendPrincipals(out, accountsField, i.accounts)
 	return appendPrincipals(out, networksField, i.networks)
 }
 
-// Numbers of BillingState's fields; both and their wire type fit into one byte of tag.
+// Numbers of BillingState's fields. Each fits into one byte together with its wire type.
 const (
 	accountsField = 6
 	networksField = 7

@@ -5,7 +5,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// hold is an admission that waits for its settlement, or a closed one that is remembered.
+// hold is an admission that waits for its settlement, or one that is closed and still remembered.
 type hold struct {
 	request        event.RequestID
 	idempotency    event.IdempotencyID
@@ -14,15 +14,15 @@ type hold struct {
 	timedOut       bool
 	key            plan.QuotaKey
 	charge         event.ChargeSource
-	result         event.Result // of closed ones
-	month          uint32       // that it is counted in
+	result         event.Result // of a closed one
+	month          uint32       // in which it is counted
 	index          uint32       // position in its batch
 	sequence       uint64
 	time           int64
 	closedAt       int64
 	cost           uint64
 	principal      *principal
-	use            []grantUse // empty but for the charges to credits
+	use            []grantUse // of a hold that credits paid
 	links          [2]holdLink
 }
 
@@ -40,7 +40,7 @@ const (
 	linkPrincipal
 )
 
-// holdList is a linked list through the holds themselves: to take one out costs nothing to find.
+// holdList is a linked list through the holds themselves, so that one is removed without a search.
 type holdList struct {
 	kind       linkKind
 	head, tail *hold
@@ -76,7 +76,7 @@ func (f *Fold) remove(l *holdList, h *hold) {
 
 func (h *hold) after() *hold { return h.links[linkPrincipal].next }
 
-// newHold takes one from the free list: holds come and go with every request.
+// newHold takes a hold from the free list, because holds come and go with every request.
 func (f *Fold) newHold() *hold {
 	h := f.free
 	if h == nil {
@@ -94,7 +94,7 @@ func (f *Fold) freeHold(h *hold) {
 	f.free = h
 }
 
-// addOpen enters an open hold everywhere it is found by.
+// addOpen enters an open hold into the lists and indexes.
 func (f *Fold) addOpen(h *hold) {
 	p := h.principal
 	f.open.push(h)
@@ -120,14 +120,14 @@ func (f *Fold) removeOpen(h *hold) {
 	}
 }
 
-// remember keeps a closed hold for a while.
+// remember keeps a closed hold for MemoryMillis.
 func (f *Fold) remember(h *hold, result event.Result, at int64) {
 	h.result, h.closedAt = result, at
 	f.closed.push(h)
 	h.principal.closed.push(h)
 }
 
-// forget lets go of a remembered hold.
+// forget ends the memory of a closed hold.
 func (f *Fold) forget(h *hold) {
 	p := h.principal
 	f.touch(p)
@@ -137,7 +137,7 @@ func (f *Fold) forget(h *hold) {
 	f.reap(p)
 }
 
-// drop takes a closed hold out of the indexes and gives its memory back.
+// drop takes a closed hold out of the indexes and returns it to the free list.
 func (f *Fold) drop(h *hold) {
 	delete(f.byRequest, h.request)
 	if h.hasIdempotency && f.byIdempotency[h.idempotency] == h {

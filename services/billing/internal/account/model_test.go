@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// model is the billing rules once more, written to be read and not to be fast: it keeps every
-// request for ever and counts by looking at all of them.
+// model is a second implementation of the billing rules, simple and slow: it keeps every request for ever and counts
+// by looking at all of them.
 type model struct {
 	now      int64
 	book     *plan.Book
@@ -53,7 +53,7 @@ type modelRequest struct {
 	idem      string
 	state     string // open, served, void: what it counts as
 	memory    string // the same, as it is remembered; empty: not at all
-	timedOut  bool   // closed by time-out and nobody has settled it since
+	timedOut  bool   // closed by a time-out and not settled since
 	closed    int64
 	paid      int64
 	uses      map[*modelGrant]int64
@@ -64,7 +64,7 @@ func newModel(now int64, book *plan.Book) *model {
 	return &model{now: now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
 }
 
-// balance is what the grants have left.
+// balance is the sum of what the grants have left.
 func (a *modelAccount) balance() (sum int64) {
 	for _, g := range a.grants {
 		sum += g.left
@@ -87,7 +87,7 @@ func (a *modelAccount) inSpendOrder() []*modelGrant {
 	return list
 }
 
-// take spends an amount that is there.
+// take spends an amount, which the account has.
 func (a *modelAccount) take(amount int64) map[*modelGrant]int64 {
 	uses := map[*modelGrant]int64{}
 	for _, g := range a.inSpendOrder() {
@@ -100,7 +100,7 @@ func (a *modelAccount) take(amount int64) map[*modelGrant]int64 {
 	return uses
 }
 
-// counted says which requests are in a counter.
+// counted tells whether a request is in a counter.
 func (m *model) counted(account uint64, key plan.QuotaKey, month uint32) (used, overage int, spent int64) {
 	for _, r := range m.requests {
 		if r.account == account && !r.anonymous && r.key == key && r.month == month && r.state != "void" {
@@ -114,7 +114,7 @@ func (m *model) counted(account uint64, key plan.QuotaKey, month uint32) (used, 
 	return used, overage, spent
 }
 
-// advance lets one due thing after the other happen, the earliest first.
+// advance does what is due, the earliest first.
 func (m *model) advance(now int64) {
 	for {
 		var what func()
@@ -206,7 +206,7 @@ func (m *model) inWindow(network uint64) (n int) {
 	return n
 }
 
-// known says whether the fold still remembers a request.
+// known tells whether the fold still remembers a request.
 func (m *model) known(r *modelRequest) bool {
 	return r.memory == "open" || r.memory != "" && r.closed > m.now-MemoryMillis
 }

@@ -2,8 +2,8 @@ package account
 
 import "time"
 
-// month is a calendar month in UTC: its number is year*12 + month-1. start and end are Unix
-// milliseconds, end being the next month's start.
+// month is a calendar month in UTC. Its number is year*12 + month-1. start and end are Unix milliseconds; end is the
+// next month's start.
 type month struct {
 	number     uint32
 	start, end int64
@@ -19,7 +19,7 @@ func monthOf(millis int64) month {
 	return monthNumber(uint32(t.Year())*12 + uint32(t.Month()) - 1)
 }
 
-// at is the month of millis; cheap where that is m.
+// at is the month of millis. It is cheap if that is m.
 func (m month) at(millis int64) month {
 	if millis >= m.start && millis < m.end {
 		return m
@@ -29,12 +29,12 @@ func (m month) at(millis int64) month {
 
 func (m month) millis() uint64 { return uint64(m.end - m.start) }
 
-// Period is the month's name in the API: "2026-11".
+// period is the month's name in the API: "2026-11".
 func (m month) period() string {
 	return time.UnixMilli(m.start).UTC().Format("2006-01")
 }
 
-// parsePeriod reads what period wrote.
+// parsePeriod reads the name of a month.
 func parsePeriod(s string) (month, bool) {
 	t, err := time.Parse("2006-01", s)
 	if err != nil || t.Year() < 1 || len(s) != len("2006-01") {

@@ -6,18 +6,18 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// principal is what an account and a keyless network have in common.
+// principal makes requests: it is an account or a keyless network. These are the fields that both have.
 type principal struct {
 	id       uint64
 	account  *account // one of the two
 	network  *network
 	open     holdList
 	closed   holdList // remembered
-	failures []int64  // times of the failed calls in the last minute
+	failures []int64  // times of failed calls in the last minute
 	dirty    bool
 	gone     bool
-	hash     hash128 // of the state when it was last not dirty
-	encoded  []byte  // that state; replaced, never changed
+	hash     hash128 // of the state when the principal was clean last
+	encoded  []byte  // that state. It is replaced and never changed, since images share it
 	openBy   [plan.KeyCount]uint32
 	openPaid uint32 // open holds that credits paid
 }
@@ -33,18 +33,18 @@ type account struct {
 
 	month     uint32 // number of the month that current counts
 	current   counters
-	previous  *counters // nil: all zero
+	previous  *counters // nil: all are zero
 	tierThen  plan.Tier // at the end of the previous month
 	grants    []*grant  // in the order in which they are spent
-	available int64     // what the grants have left
-	settled   int64     // the ledger's balance: what is available and what open holds have taken
+	available int64     // sum of what the grants have left
+	settled   int64     // the ledger's balance: available, and what open holds have taken
 	entries   uint64    // in the ledger
 
 	storageBytes uint64
-	storageSince int64 // up to when it is in the integrals
+	storageSince int64 // up to when storageBytes is in the integrals
 }
 
-// counters are one month's. Every counted request is in used, those that credits paid in overage too.
+// counters are those of one month. used counts every request, overage those of them that credits paid.
 type counters struct {
 	used, overage, waived [plan.KeyCount]uint32
 	spent                 [plan.KeyCount]uint64
@@ -55,7 +55,7 @@ func (c *counters) zero() bool { return c == nil || *c == counters{} }
 
 type network struct {
 	principal
-	admitted []int64 // times of what was admitted in the window, oldest first
+	admitted []int64 // times of the admissions in the window, oldest first
 }
 
 type networkTime struct {
@@ -82,7 +82,7 @@ func (f *Fold) network(id uint64) *network {
 	return n
 }
 
-// touch notes that the principal is about to change.
+// touch notes that the principal changes, so that it is hashed anew.
 func (f *Fold) touch(p *principal) {
 	if !p.dirty {
 		p.dirty = true
@@ -90,7 +90,7 @@ func (f *Fold) touch(p *principal) {
 	}
 }
 
-// reap forgets a network of which nothing is left.
+// reap forgets a network that has nothing left to remember.
 func (f *Fold) reap(p *principal) {
 	n := p.network
 	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || p.open.count > 0 || p.closed.count > 0 {
@@ -118,7 +118,7 @@ func (f *Fold) trimFailures(at principalTime) {
 	f.reap(p)
 }
 
-// trimAdmitted takes what has left the rolling window out of the networks' logs.
+// trimAdmitted removes admissions that have left the rolling window from the networks' logs.
 func (f *Fold) trimAdmitted() {
 	if f.book == nil {
 		return
@@ -135,7 +135,7 @@ func (f *Fold) trimAdmitted() {
 	}
 }
 
-// dropUntil removes the times that are not after last.
+// dropUntil removes the times up to last.
 func dropUntil(times []int64, last int64) []int64 {
 	n := 0
 	for n < len(times) && times[n] <= last {

@@ -210,7 +210,7 @@ func (m *machine) accountCommand(t *rapid.T) {
 	}
 }
 
-// compare holds the fold to the model and to itself.
+// compare holds the fold to the model, and its totals to its parts.
 func (m *machine) compare(t *rapid.T) {
 	month := monthOf(m.model.now)
 	for id, a := range m.model.accounts {
@@ -254,7 +254,7 @@ func (m *machine) compare(t *rapid.T) {
 	}
 }
 
-// finish compares what is live with a replay from the start and with a snapshot and its tail.
+// finish compares the live fold with a replay from the start, and with a snapshot and the messages after it.
 func (m *machine) finish(t *rapid.T) {
 	m.sound()
 	if m.restored == nil {

@@ -11,8 +11,8 @@ func (f *Fold) KeyCurrent(id event.AccountID, version uint32, fingerprint uint64
 	return a != nil && version != 0 && a.keyVersion == version && a.fingerprint == fingerprint
 }
 
-// forward is a copy of the account as it would be at a time from now on if nothing happened
-// until then, and the statements of the months that it closes by that. Nothing is changed.
+// forward is a copy of the account as it will be at a later time if nothing happens until then, and the statements of
+// the months that end by then. The account itself does not change.
 func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
 	original := f.accounts[uint64(id)]
 	if original == nil {
@@ -31,9 +31,8 @@ func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*eve
 	return &c, closed
 }
 
-// UsageAt is the account's current month as of now, or of the fold's time where that is later. nil
-// where there is no such account. The storage average is over the whole month, as in the bill: it
-// grows to its value as the month goes by.
+// UsageAt is the account's current month as of now, or as of the fold's time if that is later. It is nil if there is no
+// such account. The storage average is over the whole month, as in the bill, so it grows as the month goes by.
 func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 	a, _ := f.forward(id, now)
 	if a == nil {
@@ -50,9 +49,8 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 	}
 }
 
-// StatementAt is a month's statement as of now. held is false where the month has left the state,
-// so that its record has to be asked for; then, and where there is none for such a month, the
-// statement is nil.
+// StatementAt is a month's statement as of now. If the month has left the state, held is false and the statement is in
+// the read model. If the account has no such month, the statement is nil.
 func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *event.StatementAnswer, held bool) {
 	m, ok := parsePeriod(period)
 	a, closed := f.forward(id, now)

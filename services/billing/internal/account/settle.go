@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// settle closes the hold that a settlement names, and counts the storage it reports.
+// settle closes the hold that a settlement names, and counts the storage that it reports.
 func (f *Fold) settle(item *event.Settlement) {
 	if item.StorageDelta != 0 && !item.Anonymous {
 		if a := f.account(item.Account); a != nil {
@@ -50,7 +50,7 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	}
 	f.traceSettled(h.request, status)
 	if !timedOut {
-		f.release(h) // only a time-out can be taken back
+		f.release(h) // a later settlement can take back a time-out only
 	}
 	if h.hasIdempotency || timedOut {
 		f.remember(h, event.Result_SERVED, at)
@@ -79,7 +79,8 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	f.remember(h, event.Result_VOID, at)
 }
 
-// giveBack undoes what an admission took. The ledger's balance must hold the price.
+// giveBack undoes an admission's counting and payment. The ledger must not have charged the price, or must have given
+// it back.
 func (f *Fold) giveBack(h *hold, at int64) {
 	p := h.principal
 	if n := p.network; n != nil {
@@ -99,9 +100,9 @@ func (f *Fold) giveBack(h *hold, at int64) {
 	f.refund(a, h, at)
 }
 
-// timeOut closes a hold that nobody has settled. A write is voided: the service that folded it
-// would have settled it. A read is served: an edge that died after it answered must not make the
-// count of an acknowledged request disappear.
+// timeOut closes a hold that was not settled. A write is voided, because the service that folds writes settles all that
+// it executes. A read is served: an edge that died after it answered must not make an acknowledged request disappear
+// from the count.
 func (f *Fold) timeOut(h *hold) {
 	if at := h.time + HoldMillis; h.write {
 		f.void(h, at, true)
@@ -110,17 +111,17 @@ func (f *Fold) timeOut(h *hold) {
 	}
 }
 
-// settleLate takes a settlement of a hold that is closed already. The first one counts, but one
-// that comes after a time-out still wins.
+// settleLate takes a settlement of a hold that is closed already. The first settlement counts, and it wins over a
+// time-out before it.
 func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	p := h.principal
 	if p.account != nil {
-		f.account(p.id) // brings the months up to date
+		f.account(p.id) // closes the months that have ended
 	}
 	f.touch(p)
 	switch {
 	case h.result == item.Result && h.timedOut:
-		h.timedOut = false // settled now; another settlement changes nothing
+		h.timedOut = false // another settlement changes nothing
 		f.release(h)
 		if item.Failed && item.Result == event.Result_VOID {
 			f.fail(p)
@@ -139,7 +140,7 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	}
 }
 
-// takeBack voids what a time-out had served; the charge is in the ledger already.
+// takeBack voids a hold that a time-out has served. The ledger gets the charge back first.
 func (f *Fold) takeBack(h *hold) {
 	if a := h.principal.account; a != nil && h.cost > 0 {
 		f.enter(a, &event.LedgerEntry{
@@ -151,9 +152,8 @@ func (f *Fold) takeBack(h *hold) {
 	f.traceSettled(h.request, SettlementVoid)
 }
 
-// settleUnknown takes a settlement whose hold is not remembered. From a domain it is a write that
-// was voided by time-out long ago, and is charged if it was served. From an edge it is a read,
-// which the time-out has served.
+// settleUnknown takes a settlement whose hold is not remembered. A domain's is of a write that a time-out voided long
+// ago; it is charged if it was served. An edge's is of a read that the time-out has served, and counts already.
 func (f *Fold) settleUnknown(item *event.Settlement) {
 	switch {
 	case item.Result == event.Result_SERVED && item.Sequence != 0:
@@ -167,8 +167,8 @@ func (f *Fold) settleUnknown(item *event.Settlement) {
 	}
 }
 
-// chargeAnew counts a request that was served after its hold was voided, by the rules of this
-// moment. What neither quota nor credits cover is waived, so that nothing is ever overspent.
+// chargeAnew counts a request that was served after its hold was voided, by the limits and prices of this moment. If
+// neither quota nor credits cover it, it is waived, so that no balance is ever overspent.
 func (f *Fold) chargeAnew(item *event.Settlement) {
 	key := plan.QuotaKey(item.QuotaKey)
 	if f.book == nil || !key.Valid() {

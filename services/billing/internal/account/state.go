@@ -10,8 +10,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// CodeVersion is part of a snapshot's name. It grows whenever the fold comes to other decisions,
-// or keeps other state, from the same messages: older snapshots are then not used any more.
+// CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
+// the same messages. Older snapshots are not used then.
 const CodeVersion = 1
 
 // globalState is the state without accounts and networks.
@@ -40,7 +40,7 @@ func (s *source) state() *event.SourceState {
 		CommandMark: s.commandMark, LastCommandAnswer: s.commandAnswer,
 	}
 	if s.numbered {
-		e.LastNumber = max(s.mark, s.commandMark, 1) // not 0 for an edge, and of no other use
+		e.LastNumber = max(s.mark, s.commandMark, 1) // only tells an edge from a domain: not 0
 	}
 	return e
 }
@@ -91,7 +91,7 @@ func (n *network) state() *event.NetworkState {
 	}
 }
 
-// states lists a principal's holds.
+// states are the holds of a principal's list.
 func (l *holdList) states() []*event.HoldState {
 	if l.count == 0 {
 		return nil
@@ -117,8 +117,8 @@ func (l *holdList) states() []*event.HoldState {
 // errSnapshot means that a snapshot is not one that an Image made.
 var errSnapshot = errors.New("snapshot is damaged")
 
-// Restore makes the fold that an Image was taken of. It keeps the answers, books and outcomes of
-// s. That the state is whole is for the caller to see, by StateHash.
+// Restore makes the fold that an Image was taken of. It keeps the answers, books and outcomes of s. The caller compares
+// StateHash with the image's to know that the snapshot is whole.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()
 	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) {
@@ -160,7 +160,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	return f, nil
 }
 
-// restorer gathers what is ordered over all principals.
+// restorer gathers what has one order over all principals.
 type restorer struct {
 	open, closed []*hold
 	admitted     []networkTime
@@ -268,8 +268,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 	return h, nil
 }
 
-// relink puts what was gathered into the orders that hold over all principals. Where times are equal
-// the order has no effect.
+// relink sorts what was gathered into those orders. The order of equal times has no effect.
 func (f *Fold) relink(r *restorer) {
 	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
 	for _, h := range r.closed {

@@ -7,7 +7,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// uint128 is a number of byte-milliseconds: 50 MB files by the million over a month pass 64 bits.
+// uint128 is a number of byte-milliseconds. A million files of 50 MB over a month do not fit into 64 bits.
 type uint128 struct{ high, low uint64 }
 
 func product(a, b uint64) uint128 {
@@ -46,7 +46,7 @@ func (a uint128) times(n uint64) uint128 {
 	return uint128{high, low.low}
 }
 
-// over divides, rounding down, and saturates. n is not 0.
+// over divides by n, which is not 0. It rounds down and saturates.
 func (a uint128) over(n uint64) uint64 {
 	if a.high >= n {
 		return math.MaxUint64
@@ -55,9 +55,9 @@ func (a uint128) over(n uint64) uint64 {
 	return quotient
 }
 
-// storageBill is what a month's storage comes to: its average over the whole month, and the cents
-// for what of that is above the free bytes, rounded once, down. It is exact: the free part is
-// taken from the integral, and there is one division.
+// storageBill is the bill of a month's storage: the average over the whole month, the part of it above the free bytes,
+// and the cents for that part, rounded once, down (docs/api.md, Storage). It is exact, because the free bytes are
+// subtracted from the integral and there is one division.
 func storageBill(byteMillis uint128, m month, book *plan.Book) (averageBytes, billedBytes, cents uint64) {
 	averageBytes = byteMillis.over(m.millis())
 	above := byteMillis.minus(product(book.FreeStorageBytes, m.millis()))
@@ -66,7 +66,7 @@ func storageBill(byteMillis uint128, m month, book *plan.Book) (averageBytes, bi
 	return averageBytes, billedBytes, cents
 }
 
-// integrate counts the storage up to a time in the current month.
+// integrate adds the storage up to a time to the current month's integral.
 func (a *account) integrate(to int64) {
 	if to > a.storageSince {
 		a.current.byteMillis = a.current.byteMillis.plus(product(a.storageBytes, uint64(to-a.storageSince)))
@@ -74,8 +74,8 @@ func (a *account) integrate(to int64) {
 	}
 }
 
-// store changes what the account stores, from a time that may be past. The months that are still
-// held are corrected; what was before them is closed.
+// store changes the account's stored bytes, from a time on that may be past. The integrals of the current and the
+// previous month are corrected; older months are closed.
 func (f *Fold) store(a *account, delta, from int64) {
 	a.integrate(f.time)
 	size := uint64(delta)
@@ -105,7 +105,7 @@ func (f *Fold) store(a *account, delta, from int64) {
 	}
 }
 
-// before is the previous month's counters, for changing.
+// before are the previous month's counters, which may be changed.
 func (a *account) before() *counters {
 	if a.previous == nil {
 		a.previous = &counters{}

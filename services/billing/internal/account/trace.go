@@ -2,33 +2,32 @@ package account
 
 import "quire.dev/pkg/event"
 
-// How a request that was admitted ended, as ExplainAnswer.settlement says it.
+// How an admitted request ended: the values of ExplainAnswer.settlement.
 const (
 	SettlementOpen            = "open"
 	SettlementServed          = "served"
 	SettlementVoid            = "void"
-	SettlementServedUnsettled = "served_unsettled" // by time-out
+	SettlementServedUnsettled = "served_unsettled" // by a time-out
 	SettlementWaived          = "waived"           // served after its hold was voided, and not charged
 )
 
-// Trace notes what becomes of one request while messages are folded.
+// Trace records the decision about one request, and its settlement, while messages are folded.
 type Trace struct {
 	request event.RequestID
 	until   int64
 	answer  *event.ExplainAnswer
 }
 
-// Watch makes the fold note what becomes of a request in the messages to come. There is one trace
-// at a time.
+// Watch makes the fold trace a request in the messages to come. There is one trace at a time.
 func (f *Fold) Watch(request event.RequestID) *Trace {
 	f.trace = &Trace{request: request}
 	return f.trace
 }
 
-// Answer is what was seen, without the stream's name; nil where the request was not.
+// Answer is the record, without the stream's name. It is nil if the request was not seen.
 func (t *Trace) Answer() *event.ExplainAnswer { return t.answer }
 
-// Done tells that nothing can become of the request any more that it is still remembered for.
+// Done tells whether the record can't change any more.
 func (t *Trace) Done(f *Fold) bool {
 	if t.answer == nil {
 		return false
@@ -40,7 +39,7 @@ func (t *Trace) Done(f *Fold) bool {
 	return f.time > t.until
 }
 
-// traced notes the state before a decision about the watched request.
+// traced begins the record if the hold is of the watched request, and tells whether it is.
 func (f *Fold) traced(h *hold, item *event.Admission) bool {
 	t := f.trace
 	if t == nil || t.request != h.request || t.answer != nil {
@@ -55,7 +54,7 @@ func (f *Fold) traced(h *hold, item *event.Admission) bool {
 	return true
 }
 
-// usedBy is the counter that decides an admission, without changing anything.
+// usedBy is the counter that decides an admission. It changes nothing.
 func (f *Fold) usedBy(item *event.Admission) uint64 {
 	if item.Anonymous {
 		if n := f.networks[item.Account]; n != nil {
@@ -69,7 +68,7 @@ func (f *Fold) usedBy(item *event.Admission) uint64 {
 	return 0
 }
 
-// traceVerdict notes the decision; h is nil where it is a refusal.
+// traceVerdict records the decision. h is nil if it is a refusal.
 func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	e := f.trace.answer
 	e.Verdict = &event.Verdict{
@@ -99,7 +98,7 @@ func (f *Fold) traceGrants(h *hold) {
 	}
 }
 
-// traceSettled notes how the request ended, for now.
+// traceSettled records how the request ended. A later settlement may change that.
 func (f *Fold) traceSettled(request event.RequestID, settlement string) {
 	if f.trace == nil || f.trace.request != request || f.trace.answer == nil {
 		return

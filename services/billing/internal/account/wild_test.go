@@ -11,14 +11,14 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Whatever stands in a journal, a fold neither fails nor hangs on it, and replay and snapshot agree.
+// TestNothingInAJournalStopsTheFold: no content of a journal makes the fold fail or hang, and replay and snapshot agree.
 func TestNothingInAJournalStopsTheFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t, smallBook())
 		h.account(alice, plan.Pro)
 		for range rapid.IntRange(1, 25).Draw(t, "messages") {
 			kind := Kind(rapid.IntRange(0, 3).Draw(t, "kind"))
-			// The journal's own time is the server's, and sane.
+			// The journal's own time comes from the server and is right.
 			h.now += rapid.Int64Range(0, 3_600_000).Draw(t, "journal")
 			m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: wildData(t, kind)}
 			h.messages = append(h.messages, m)
@@ -32,7 +32,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 		live := stateHash(t, h.fold)
 		again := New()
 		for _, m := range h.messages {
-			_, _ = again.Apply(m) // rubbish is rubbish again
+			_, _ = again.Apply(m) // rubbish is skipped again
 		}
 		if stateHash(t, again) != live || stateHash(t, restored(t, h.fold)) != live {
 			t.Fatal("replay or snapshot come to another state")

@@ -1,5 +1,5 @@
-// Package users keeps who may log in: email addresses, password hashes and sessions. They are in
-// the view store only, never in a journal, which is kept for ever.
+// Package users keeps email addresses, password hashes and sessions. They are in the view store only and never in a
+// journal, because a journal is kept for ever.
 package users
 
 import (
@@ -26,7 +26,7 @@ const (
 	sweepPage  = 500
 )
 
-// Collections declares what users are kept in.
+// Collections are those that users and sessions are kept in.
 func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: users, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}}},
@@ -34,7 +34,7 @@ func Collections() []views.Collection {
 	}
 }
 
-// Users answers event.UserRequest. It is safe for concurrent use, and by any number of instances.
+// Users answers event.UserRequest. Safe for concurrent use, and for any number of instances on one store.
 type Users struct {
 	store views.Store
 	clock func() time.Time // with the development offset
@@ -46,7 +46,7 @@ func New(store views.Store, clock func() time.Time, log *slog.Logger) *Users {
 	return &Users{store: store, clock: clock, log: log}
 }
 
-// Handle answers one encoded request. Errors are *rpc.Error or of the store.
+// Handle answers one encoded request. Its errors are *rpc.Error or the store's.
 func (u *Users) Handle(ctx context.Context, payload []byte) ([]byte, error) {
 	request := &event.UserRequest{}
 	if err := event.Decode(payload, request); err != nil {
@@ -87,11 +87,11 @@ func found(user *event.User) *event.UserAnswer {
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK, User: user}
 }
 
-// emailID is what makes addresses unique without regard to case.
+// emailID is the id of an address. Addresses that differ in case only have the same.
 func emailID(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// register adds a user. The same address again is USER_EXISTS with the user there is, unless it is
-// for the same account: then the first answer was lost, and the user is that one.
+// register adds a user. If the address is taken by another account, it answers USER_EXISTS and that user. If it is taken
+// by the same account, an earlier answer was lost, and it answers as then.
 func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.UserAnswer, error) {
 	id := emailID(r.Email)
 	if id == "" || len(r.Email) > event.MaxEmailBytes || r.Account == 0 {
@@ -168,7 +168,7 @@ func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.U
 		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{"expires": views.Int(s.ExpiresMs)},
 	})
 	if errors.Is(err, views.ErrExists) {
-		// The same hash is the same request again: the ids behind hashes are random.
+		// The ids behind hashes are random, so the same hash means that the request was sent again.
 		return u.checkSession(ctx, s.SessionHash, u.clock().UnixMilli())
 	}
 	return found(user), err
@@ -201,7 +201,7 @@ func (u *Users) closeSession(ctx context.Context, hash []byte) (*event.UserAnswe
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, err
 }
 
-// Run removes expired sessions now and then, until ctx ends.
+// Run removes expired sessions every minute until ctx ends.
 func (u *Users) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
