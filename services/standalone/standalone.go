@@ -25,8 +25,7 @@ import (
 
 // Deps is what a Quire works with.
 type Deps struct {
-	Logger  *slog.Logger // nil: silent
-	Version string
+	Logger *slog.Logger // nil: silent
 	// Progress, if set, is told of the steps of a long start. It runs on one goroutine at a time.
 	Progress func(what string, done, total int64)
 

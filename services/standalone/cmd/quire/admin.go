@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"quire.dev/pkg/admin"
@@ -178,7 +179,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 		return fmt.Errorf("%w, and %s holds no data", errNotRunning, cfg.Data)
 	}
 	cfg.Listen, cfg.PublicURL = "127.0.0.1:0", ""
-	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Version: version, Progress: c.progress()})
+	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress()})
 	if err != nil {
 		return err
 	}
@@ -193,24 +194,24 @@ func isRefused(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// waiting prints, after a second and then each second, that something is still under way. The
-// returned function ends it.
+// waiting prints, after a second and then each second, that something is still under way, until stop is called.
 func (c *command) waiting(what string) (stop func()) {
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	began := time.Now()
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(time.Second)
+	ctx, cancel := context.WithCancel(context.Background())
+	var printing sync.WaitGroup
+	printing.Go(func() {
+		began, tick := time.Now(), time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
 			select {
-			case <-done:
+			case <-ctx.Done():
 				return
 			case <-tick.C:
 				fmt.Fprintf(c.stderr, "%s, %s so far\n", what, time.Since(began).Round(time.Second))
 			}
 		}
-	}()
-	return func() { close(done); <-ended }
+	})
+	return func() {
+		cancel()
+		printing.Wait()
+	}
 }

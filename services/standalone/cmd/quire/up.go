@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"quire.dev/pkg/admin"
@@ -41,7 +43,7 @@ func (c *command) up(ctx context.Context, args []string) error {
 		return err
 	}
 	boundMemory()
-	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Version: version, Progress: c.progress()})
+	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress()})
 	if err != nil {
 		return err
 	}
@@ -63,37 +65,28 @@ func (c *command) settings() (host.Settings, *slog.Logger, error) {
 	return cfg, cfg.Logger(host.Quire, c.stderr), nil
 }
 
-// whileRunning runs q, calls use once it is ready, and stops q when use has returned or failed.
+// whileRunning runs q, calls use once q is ready, and stops q when use has returned. It returns the error of the one that
+// failed first.
 func (c *command) whileRunning(ctx context.Context, q *standalone.Quire, use func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- q.Run(ctx) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-q.Ready():
-	}
-	used := make(chan struct{})
-	var useErr error
-	inner, stopUse := context.WithCancel(ctx)
-	defer stopUse()
-	go func() {
-		defer close(used)
-		useErr = use(inner)
-	}()
-	select {
-	case err := <-ended: // it failed, or was told to stop
-		stopUse()
-		<-used
-		return err
-	case <-used:
-		cancel()
-		if err := <-ended; useErr == nil {
-			return err
+	ctx, end := context.WithCancelCause(ctx)
+	var both sync.WaitGroup
+	var stopped error
+	both.Go(func() {
+		stopped = q.Run(ctx)
+		end(stopped)
+	})
+	both.Go(func() {
+		select {
+		case <-q.Ready():
+			end(use(ctx))
+		case <-ctx.Done():
 		}
-		return useErr
+	})
+	both.Wait()
+	if first := context.Cause(ctx); !errors.Is(first, context.Canceled) {
+		return first
 	}
+	return stopped
 }
 
 // greet says where quire is. On the first start it also shows the admin token, and makes a Pro account.
