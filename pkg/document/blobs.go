@@ -6,46 +6,47 @@ import (
 	"time"
 )
 
-// maxQueuedBlobs bounds what waits to be deleted. The sweep of orphans finds what is over.
+// maxQueuedBlobs bounds the blobs that wait to be deleted. The sweep of orphans finds the rest.
 const maxQueuedBlobs = 100_000
 
-// blobQueue holds blobs that no document names any more.
-type blobQueue struct {
-	mu   sync.Mutex
-	due  map[string]time.Time
-	wake chan struct{}
+// blobDeleter deletes the blobs that no document names any more, each once it is due.
+type blobDeleter struct {
+	*scope
+	mu    sync.Mutex
+	due   map[string]time.Time
+	added chan struct{}
 }
 
-func newBlobQueue() *blobQueue {
-	return &blobQueue{due: map[string]time.Time{}, wake: make(chan struct{}, 1)}
+func newBlobDeleter(s *scope) *blobDeleter {
+	return &blobDeleter{scope: s, due: map[string]time.Time{}, added: make(chan struct{}, 1)}
 }
 
-func (q *blobQueue) add(due time.Time, keys []string) {
+func (b *blobDeleter) add(due time.Time, keys []string) {
 	if len(keys) == 0 {
 		return
 	}
-	q.mu.Lock()
+	b.mu.Lock()
 	for _, key := range keys {
-		if len(q.due) < maxQueuedBlobs {
-			q.due[key] = due
+		if len(b.due) < maxQueuedBlobs {
+			b.due[key] = due
 		}
 	}
-	q.mu.Unlock()
-	signal(q.wake)
+	b.mu.Unlock()
+	signal(b.added)
 }
 
-func (q *blobQueue) holds(key string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, ok := q.due[key]
+func (b *blobDeleter) holds(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.due[key]
 	return ok
 }
 
-func (q *blobQueue) ripe(now time.Time) []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (b *blobDeleter) ripe(now time.Time) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var keys []string
-	for key, due := range q.due {
+	for key, due := range b.due {
 		if !due.After(now) {
 			keys = append(keys, key)
 		}
@@ -53,43 +54,44 @@ func (q *blobQueue) ripe(now time.Time) []string {
 	return keys
 }
 
-func (q *blobQueue) done(key string) {
-	q.mu.Lock()
-	delete(q.due, key)
-	q.mu.Unlock()
+func (b *blobDeleter) done(key string) {
+	b.mu.Lock()
+	delete(b.due, key)
+	b.mu.Unlock()
 }
 
-// deleteBlobs empties the queue until ctx ends. What is left then, or lost in a crash, is an orphan.
-func (s *session) deleteBlobs(ctx context.Context) error {
-	poll := time.NewTicker(s.e.cfg.Bounds.SweepPoll)
+// run deletes until ctx ends, then returns nil. Blobs that are left then, or after a crash, are orphans, which the
+// sweep finds.
+func (b *blobDeleter) run(ctx context.Context) error {
+	poll := time.NewTicker(b.cfg.Bounds.SweepPoll)
 	defer poll.Stop()
 	retry := newRetry()
 	for {
 		select {
-		case <-s.blobs.wake:
+		case <-b.added:
 		case <-poll.C:
 		case <-ctx.Done():
 			return nil
 		}
-		for _, key := range s.blobs.ripe(s.e.deps.Clock()) {
-			if err := s.deleteBlob(ctx, key); err != nil {
+		for _, key := range b.ripe(b.deps.Clock()) {
+			if err := b.delete(ctx, key); err != nil {
 				if ctx.Err() != nil {
 					return nil
 				}
-				s.e.metrics.failures.WithLabelValues("blob").Inc()
-				s.log.Warn("a blob was not deleted and will be later", "error", err)
+				b.metrics.failures.WithLabelValues("blob").Inc()
+				b.log.Warn("a blob was not deleted and will be later", "error", err)
 				retry.Wait(ctx)
 				continue
 			}
 			retry.Reset()
-			s.blobs.done(key)
-			s.e.metrics.swept.WithLabelValues("blobs").Inc()
+			b.done(key)
+			b.metrics.swept.WithLabelValues("blobs").Inc()
 		}
 	}
 }
 
-func (s *session) deleteBlob(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+func (b *blobDeleter) delete(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Bounds.ViewWait)
 	defer cancel()
-	return s.e.deps.Blobs.Delete(ctx, key)
+	return b.deps.Blobs.Delete(ctx, key)
 }

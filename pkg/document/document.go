@@ -1,12 +1,11 @@
-// Package document is the service behind pastes, quick pastes and files: one engine with three
-// policies. It follows a domain's journal, folds each request with package fold, answers the edge,
-// settles with billing, and projects what it decided into the read model, which it serves.
+// Package document is the service behind pastes, quick pastes and files: one engine with three policies. It follows a
+// domain's journal, folds each request with package fold, answers the edge, settles with billing, and projects its
+// decisions into the read model, from which it answers reads.
 //
-// What makes it safe: a decision depends on the journal alone, the checkpoint moves in one commit with
-// all that was decided up to it, and never past a message whose settlements billing's journal does not
-// hold. Whoever starts at the checkpoint comes to the same decisions, answers and settles them once
-// more, and billing and the edges know what they had before. So two engines on one partition are
-// never wrong, only late.
+// A decision depends on the journal alone. The checkpoint moves in one commit with all decisions up to it, and never past
+// a message whose settlements are not in billing's journal yet. A replica that begins at the checkpoint comes to the same
+// decisions, and answers and settles them once more; billing and the edges skip the repetitions. So two replicas of one
+// partition are never wrong, and one of them is only late.
 package document
 
 import (
@@ -30,49 +29,56 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Config is what an engine is for.
+// Config describes an engine.
 type Config struct {
 	Policy fold.Policy
 	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
 	// the first. nil: all.
 	Assigned <-chan []int
-	// Served, where it is not nil, is told that a partition is served from now on, or is no more. It is
-	// called by several goroutines, in order for each partition, and must not block.
+	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
+	// by several goroutines, in order for each partition, and must not block.
 	Served func(partition int, serving bool)
-	// PartitionCount is how many partitions each domain has, billing too.
+	// PartitionCount is the number of partitions of every domain, billing included.
 	PartitionCount int
 	// Offset is added to the clock (QUIRE_CLOCK_OFFSET), 0 outside development.
 	Offset time.Duration
 	Bounds Bounds
 }
 
-// Bounds limits what the engine holds and says how often it does what nobody asks for. Zero fields
-// take their defaults.
+// Bounds are the limits of an engine and the intervals of its background jobs. Zero fields take the default given beside
+// them.
 type Bounds struct {
-	CacheBytes       int           // documents kept in memory to be read, all partitions; 64 MiB
-	OverlayBytes     int           // what one partition has decided and not yet projected; 64 MiB
+	CacheBytes       int           // of the documents cached for readers, all partitions; 64 MiB
+	OverlayBytes     int           // of the decisions of a partition that are not projected yet; 64 MiB
 	OverlayMessages  int           // likewise in journal messages; 8,192
 	CommitBytes      int           // of one commit to the read model; 6 MiB
 	CommitMessages   int           // likewise in journal messages; 512
-	CommitDelay      time.Duration // for which a commit waits for company; 10 ms
+	CommitDelay      time.Duration // how long a commit waits for more messages; 10 ms
 	AnswerBytes      int           // of one message of answers; 512 KiB
-	ReadWorkers      int           // loading what is not in memory, a partition; 8
-	ReadQueue        int           // batches of reads that wait for them; 256
-	ListWorkers      int           // 4
+	ReadWorkers      int           // of a partition, which read from the read model; 8
+	ReadQueue        int           // batches of reads that wait for a worker; 256
+	ListWorkers      int           // of a partition; 4
 	ListScan         int           // documents looked at for one page; 5,000
-	ViewWait         time.Duration // for one call of the read model or blob store; 5 s
-	ReadWait         time.Duration // for one batch of reads or one list; 4 s
-	BurnGrace        time.Duration // for which a burned blob can still be fetched; 1 min
-	ExpiryEvery      time.Duration // 10 s
-	OutcomesEvery    time.Duration // 10 min
-	OrphansEvery     time.Duration // 1 h
-	OrphanAge        time.Duration // 1 h
-	PurgeEvery       time.Duration // 10 min
-	ContentRetention time.Duration // for which requests stay in the journal; 7 days
-	SweepPoll        time.Duration // how often the clock is asked whether a sweep is due; 1 s
+	ViewWait         time.Duration // limit of one call of the read model or blob store; 5 s
+	ReadWait         time.Duration // limit of one batch of reads or one list; 4 s
+	BurnGrace        time.Duration // how long the blob of a burned document can still be fetched; 1 min
+	ExpiryEvery      time.Duration // between two sweeps of expired documents; 10 s
+	OutcomesEvery    time.Duration // between two sweeps of old outcomes; 10 min
+	OrphansEvery     time.Duration // between two sweeps of orphaned blobs; 1 h
+	OrphanAge        time.Duration // of a blob that may be an orphan; 1 h
+	PurgeEvery       time.Duration // between two purges of the journal; 10 min
+	ContentRetention time.Duration // how long requests stay in the journal; 7 days
+	SweepPoll        time.Duration // how often the clock is read for the sweeps; 1 s
 	Replicas         int           // of the journal; 1
-	StreamMaxBytes   int64         // of the journal of one partition, which then refuses more; 0: no bound
+	StreamMaxBytes   int64         // of the journal of one partition, which then refuses more; 0: no limit
 }
+
+// Pauses between two attempts at a call that failed, and between two runs of a partition. Two replicas that project one
+// partition end each other's runs: the pauses let one of them finish.
+const (
+	firstPause = 10 * time.Millisecond
+	mostPause  = time.Second
+)
 
 func (b *Bounds) setDefaults() {
 	for _, n := range []struct {
@@ -117,7 +123,7 @@ func (b *Bounds) setDefaults() {
 	}
 }
 
-// Deps is what an engine works with. All of it stays the caller's.
+// Deps are the connections and stores of an engine. They stay the caller's.
 type Deps struct {
 	NC    *nats.Conn
 	Views views.Store // opened with Collections of the domain
@@ -136,7 +142,7 @@ type Engine struct {
 	cache   *otter.Cache[cacheKey, *entry]
 
 	replicas *replica.Set
-	sessions atomic.Uint64 // started so far: tells the cached documents of one from another's
+	runs     atomic.Uint64 // of partitions, begun so far; see cacheKey
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -174,9 +180,8 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	return e, nil
 }
 
-// Run serves the configured partitions until ctx ends, then returns nil. It returns an error where
-// going on would be wrong: the journal was made for another number of partitions, has lost messages,
-// or is configured so that it could.
+// Run serves the assigned partitions until ctx ends, then returns nil. It returns an error if going on would be wrong: the
+// journal was made for another number of partitions, has lost messages, or is configured so that it could.
 func (e *Engine) Run(ctx context.Context) error { return e.replicas.Run(ctx) }
 
 // Ready is closed as soon as every assigned partition has caught up with its journal for the first time; at once where
@@ -198,7 +203,7 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 	if err := journal.Ensure(ctx, e.deps.NC, streams, e.cfg.PartitionCount); err != nil {
 		return replica.Fatal(err)
 	}
-	err := e.newSession(partition).run(ctx)
+	err := e.newPartition(partition).run(ctx)
 	for _, lost := range []error{journal.ErrGap, journal.ErrTruncated, journal.ErrNoStream, journal.ErrClosed} {
 		if errors.Is(err, lost) {
 			return replica.Fatal(fmt.Errorf("fold %s: %w", e.cfg.Policy.Domain.Stream(partition), err))
@@ -217,6 +222,3 @@ func (e *Engine) stream(partition int) journal.Stream {
 		Subjects: domain.Subjects(partition), Replicas: e.cfg.Bounds.Replicas, MaxBytes: e.cfg.Bounds.StreamMaxBytes,
 	}
 }
-
-// now is the service's time of day in Unix milliseconds, with the offset.
-func (e *Engine) now() int64 { return e.deps.Clock().Add(e.cfg.Offset).UnixMilli() }

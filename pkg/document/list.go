@@ -11,42 +11,52 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 )
 
 const (
-	maxListLimit = 100 // contract, Lists
+	maxListLimit = 100 // docs/api.md, Lists
 	listPage     = 200 // heads asked of the read model at once
 )
 
-// list answers one ListRequest. It sees all that was decided before it came.
-func (s *session) list(ctx context.Context, payload []byte) ([]byte, error) {
+// lister answers lists of an account's documents, from the read model.
+type lister struct {
+	*scope
+	model      *readModel
+	position   *wait.Position
+	projection *projection
+	pauses     *pauseDetector
+}
+
+// list answers one ListRequest. It shows every decision that was made before the request came.
+func (l *lister) list(ctx context.Context, payload []byte) ([]byte, error) {
 	request := &event.ListRequest{}
 	if err := event.Decode(payload, request); err != nil {
 		return nil, &rpc.Error{Code: rpc.CodeInternal, Message: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ReadWait)
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Bounds.ReadWait)
 	defer cancel()
 	if request.NowMs == 0 {
-		request.NowMs = s.e.now()
+		request.NowMs = l.now()
 	}
-	if err := s.pending.waitProjected(ctx, s.folded.Get()); err != nil {
+	if err := l.projection.wait(ctx, l.position.Get()); err != nil {
 		return nil, &rpc.Error{Code: CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
 	}
-	if s.pulse.lost() {
+	if l.pauses.paused() {
 		return nil, &rpc.Error{Code: CodeUnavailable, Message: errPaused.Error()}
 	}
-	answer, err := s.scan(ctx, request)
+	answer, err := l.scan(ctx, request)
 	if err != nil {
-		s.failBehind(err)
-		s.e.metrics.failures.WithLabelValues("list").Inc()
+		l.model.failBehind(err)
+		l.metrics.failures.WithLabelValues("list").Inc()
 		return nil, &rpc.Error{Code: CodeUnavailable, Message: err.Error()}
 	}
 	return event.Encode(answer)
 }
 
-// scan looks through an account's documents for a page of those that match, and one more, which tells
-// whether there is more. It gives up after ListScan documents, saying how far it came.
-func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error) {
+// scan looks through an account's documents for a page of those that match, and for one more, which tells whether there
+// are more pages. It stops after ListScan documents and answers how far it came.
+func (l *lister) scan(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error) {
 	limit := min(max(int(request.Limit), 1), maxListLimit)
 	wanted := newFilter(request)
 	answer := &event.ListAnswer{ScannedPosition: request.AfterPosition, ScannedId: request.AfterId}
@@ -55,20 +65,20 @@ func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.
 	}
 	q := views.Query{
 		Index: indexAccount,
-		Equal: []views.Value{views.Int(int64(s.partition)), accountValue(request.Account)},
+		Equal: []views.Value{views.Int(int64(l.number)), accountValue(request.Account)},
 		Desc:  !request.Ascending,
-		Limit: min(listPage, s.e.cfg.Bounds.ListScan),
+		Limit: min(listPage, l.cfg.Bounds.ListScan),
 	}
 	if request.AfterPosition != 0 || request.AfterId != "" {
 		q.After, q.AfterID = []views.Value{views.Int(request.AfterPosition)}, request.AfterId
 	}
-	if err := s.waitCurrent(ctx); err != nil {
+	if err := l.model.waitCurrent(ctx); err != nil {
 		return nil, err
 	}
 	for scanned := 0; ; {
-		docs, err := s.e.deps.Views.List(ctx, s.names.documents, q)
+		docs, err := l.deps.Views.List(ctx, l.names.documents, q)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", s.names.documents, err)
+			return nil, fmt.Errorf("list %s: %w", l.names.documents, err)
 		}
 		for _, d := range docs {
 			doc, err := readDocument(d)
@@ -92,17 +102,17 @@ func (s *session) scan(ctx context.Context, request *event.ListRequest) (*event.
 		if len(docs) < q.Limit {
 			return answer, nil
 		}
-		if scanned >= s.e.cfg.Bounds.ListScan {
+		if scanned >= l.cfg.Bounds.ListScan {
 			answer.More = true
 			return answer, nil
 		}
 	}
 }
 
-// filter is what a list asks for.
+// filter selects the documents of a list.
 type filter struct {
 	nowMS      int64
-	title      string // folded
+	title      string // by foldCase
 	tag        string
 	language   string
 	visibility *uint32
@@ -126,7 +136,7 @@ func (f filter) matches(d *event.Document) bool {
 	return f.title == "" || strings.Contains(foldCase(d.Title), f.title)
 }
 
-// foldCase maps all letters that differ only in case to one of them, by Unicode's simple case folding.
+// foldCase replaces each letter by one that stands for all its cases, by Unicode's simple case folding.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

@@ -12,11 +12,11 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// entry is a document, or an earlier version of one, as it is published to readers: never changed.
+// entry is a document, or an earlier version of one, as readers see it. It is never changed.
 type entry struct {
 	doc   *event.Document // nil: there is none
 	head  *event.Document // doc without content
-	bytes int             // roughly, in memory
+	bytes int             // that it takes in memory, roughly
 }
 
 func newEntry(doc *event.Document) *entry {
@@ -26,14 +26,14 @@ func newEntry(doc *event.Document) *entry {
 	return &entry{doc: doc, head: fold.Head(doc), bytes: entryBytes + doc.SizeVT()}
 }
 
-// entryBytes is what an entry takes beside its document: map and cache nodes, headers, the id twice.
+// entryBytes is the memory of an entry without its document: map and cache nodes, headers, the id twice.
 const entryBytes = 512
 
-// cacheKey tells what one session cached from what another did. A session that ended, because somebody
-// else projects its partition too, must not leave stale documents to the next.
+// cacheKey tells the documents that one run of a partition cached from those of the next: a run that ended because
+// another replica projects the partition must not leave stale documents to it.
 type cacheKey struct {
-	session uint64
-	id      string
+	run uint64
+	id  string
 }
 
 func newCache(maxBytes int) (*otter.Cache[cacheKey, *entry], error) {
@@ -49,14 +49,14 @@ func newCache(maxBytes int) (*otter.Cache[cacheKey, *entry], error) {
 
 const memoryShards = 64
 
-// memory is what a session knows without the read model: an overlay of all that is decided and not yet
-// projected, and a cache of the rest. The fold writes the overlay; anyone reads. A reader holds a lock
-// only for one look-up in a map, so that the fold never waits for readers nor they for it.
+// memory holds the documents that a partition knows without the read model: an overlay of those that are decided and not
+// yet projected, and a cache of others. The folding writes the overlay; any goroutine may read. A reader holds a lock for
+// one look-up in a map only, so that the folding and the readers don't hold each other up.
 type memory struct {
-	session uint64
-	cache   *otter.Cache[cacheKey, *entry]
-	seed    maphash.Seed
-	shards  [memoryShards]memoryShard
+	run    uint64
+	cache  *otter.Cache[cacheKey, *entry]
+	seed   maphash.Seed
+	shards [memoryShards]memoryShard
 
 	outcomesMu sync.RWMutex
 	outcomes   map[event.IdempotencyID]*event.Outcome // not yet projected
@@ -65,14 +65,14 @@ type memory struct {
 type memoryShard struct {
 	mu      sync.RWMutex
 	overlay map[string]*entry
-	// projected counts what left the overlay: what was loaded from the read model before it grew may be
-	// from before the commit, and must not go into the cache.
+	// projected counts the entries that have left the overlay. A document that was loaded from the read model before
+	// the count grew may be older than that commit, and must not go into the cache.
 	projected atomic.Uint64
 	_         [24]byte // a cache line each
 }
 
-func newMemory(session uint64, cache *otter.Cache[cacheKey, *entry]) *memory {
-	m := &memory{session: session, cache: cache, seed: maphash.MakeSeed(), outcomes: map[event.IdempotencyID]*event.Outcome{}}
+func newMemory(run uint64, cache *otter.Cache[cacheKey, *entry]) *memory {
+	m := &memory{run: run, cache: cache, seed: maphash.MakeSeed(), outcomes: map[event.IdempotencyID]*event.Outcome{}}
 	for i := range m.shards {
 		m.shards[i].overlay = map[string]*entry{}
 	}
@@ -83,7 +83,7 @@ func (m *memory) shard(id string) *memoryShard {
 	return &m.shards[maphash.String(m.seed, id)%memoryShards]
 }
 
-// get returns what is known of id, and a mark to give to fill after loading it where nothing is.
+// get returns the entry of id, or nil if it is not known and a mark to give to fill after loading it.
 func (m *memory) get(id string) (e *entry, mark uint64) {
 	s := m.shard(id)
 	mark = s.projected.Load()
@@ -91,12 +91,12 @@ func (m *memory) get(id string) (e *entry, mark uint64) {
 	e = s.overlay[id]
 	s.mu.RUnlock()
 	if e == nil {
-		e, _ = m.cache.GetIfPresent(cacheKey{m.session, id})
+		e, _ = m.cache.GetIfPresent(cacheKey{m.run, id})
 	}
 	return e, mark
 }
 
-// publish lets readers see what the fold has decided.
+// publish shows a decision to readers.
 func (m *memory) publish(id string, e *entry) {
 	s := m.shard(id)
 	s.mu.Lock()
@@ -104,13 +104,14 @@ func (m *memory) publish(id string, e *entry) {
 	s.mu.Unlock()
 }
 
-// projected drops from the overlay what the read model holds by now, unless it was changed again.
+// projected moves an entry that the read model holds now from the overlay to the cache, unless the document was changed
+// again.
 func (m *memory) projected(id string, e *entry) {
 	s := m.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.projected.Add(1)
-	key := cacheKey{m.session, id}
+	key := cacheKey{m.run, id}
 	if e.doc == nil {
 		m.cache.Invalidate(key)
 	} else {
@@ -121,13 +122,13 @@ func (m *memory) projected(id string, e *entry) {
 	}
 }
 
-// fill caches what was loaded since get gave the mark, unless the document may have changed meanwhile.
+// fill caches an entry that was loaded after get gave the mark, unless the document may have changed meanwhile.
 func (m *memory) fill(id string, e *entry, mark uint64) {
 	s := m.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.projected.Load() == mark {
-		m.cache.Set(cacheKey{m.session, id}, e)
+		m.cache.Set(cacheKey{m.run, id}, e)
 	}
 }
 

@@ -80,12 +80,12 @@ func TestOverlayHidesTheCacheUntilProjected(t *testing.T) {
 	}
 }
 
-func TestSessionsDoNotShareWhatTheyCached(t *testing.T) {
+func TestRunsDoNotShareWhatTheyCached(t *testing.T) {
 	m := newTestMemory(t)
 	_, mark := m.get("a")
 	m.fill("a", at(1), mark)
 	if got := versionOf(newMemory(2, m.cache), "a"); got != 0 {
-		t.Errorf("the next session reads version %d of the last one's cache", got)
+		t.Errorf("the next run reads version %d of the last one's cache", got)
 	}
 }
 

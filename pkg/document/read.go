@@ -12,32 +12,53 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 )
 
-// CodeUnavailable is the code of the rpc.Error that answers a list, or a batch of reads as a whole,
-// where the read model does not answer or the fold is behind.
+// CodeUnavailable is the code of the rpc.Error that answers a list if the read model does not answer or the fold is
+// behind.
 const CodeUnavailable = "unavailable"
 
-// reader answers ReadBatch requests: from memory on the goroutine that receives them, and what is not
-// there by workers, so that one slow look-up holds up nobody else.
+// reader answers ReadBatch requests. The goroutine that receives them answers from memory, and workers answer the other
+// reads, so that a slow look-up holds up no other batch.
 type reader struct {
-	s       *session
-	queue   chan *readJob
-	closing chan struct{} // closed when nothing more comes
-	buffers sync.Pool     // of *[]byte
+	*scope
+	model    *readModel
+	memory   *memory
+	position *wait.Position
+	pauses   *pauseDetector
+	queue    chan *readJob
+	closing  chan struct{} // closed when no more jobs come
+	buffers  sync.Pool     // of *[]byte
 }
 
-// readJob is what is left of a batch.
+// readJob is the rest of a batch.
 type readJob struct {
 	request *rpc.Request
 	batch   *event.ReadBatch
 	indexes []int // not answered yet
 }
 
-func (s *session) newReader() *reader {
-	r := &reader{s: s, queue: make(chan *readJob, s.e.cfg.Bounds.ReadQueue), closing: make(chan struct{})}
+func newReader(s *scope, model *readModel, memory *memory, position *wait.Position, pauses *pauseDetector) *reader {
+	r := &reader{scope: s, model: model, memory: memory, position: position, pauses: pauses, queue: make(chan *readJob, s.cfg.Bounds.ReadQueue), closing: make(chan struct{})}
 	r.buffers.New = func() any { return new([]byte) }
 	return r
+}
+
+// start begins the workers. stop, which must follow the last receive, waits until they have answered the jobs that were
+// taken; those that drainWait does not suffice for are refused.
+func (r *reader) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	for range r.cfg.Bounds.ReadWorkers {
+		workers.Go(func() { r.work(ctx) })
+	}
+	return func() {
+		close(r.closing)
+		defer time.AfterFunc(drainWait, cancel).Stop()
+		workers.Wait()
+		cancel()
+	}
 }
 
 // receive runs on the goroutine of the subscription and must not block.
@@ -48,17 +69,11 @@ func (r *reader) receive(request *rpc.Request) {
 		return
 	}
 	if batch.NowMs == 0 {
-		batch.NowMs = r.s.e.now()
+		batch.NowMs = r.now()
 	}
 	job := &readJob{request: request, batch: batch}
-	if r.s.pulse.lost() {
-		for i := range batch.Reads {
-			job.indexes = append(job.indexes, i)
-		}
-		r.refuse(job)
-		return
-	}
-	if batch.AfterSequence > r.s.folded.Get() {
+	paused := r.pauses.paused()
+	if paused || batch.AfterSequence > r.position.Get() {
 		for i := range batch.Reads {
 			job.indexes = append(job.indexes, i)
 		}
@@ -69,10 +84,14 @@ func (r *reader) receive(request *rpc.Request) {
 				job.indexes = append(job.indexes, i)
 			}
 		}
-		r.s.e.metrics.fromMemory.Add(float64(len(batch.Reads) - len(job.indexes)))
+		r.metrics.fromMemory.Add(float64(len(batch.Reads) - len(job.indexes)))
 		answers.flush()
 	}
-	if len(job.indexes) == 0 {
+	switch {
+	case len(job.indexes) == 0:
+		return
+	case paused:
+		r.refuse(job)
 		return
 	}
 	select {
@@ -82,9 +101,9 @@ func (r *reader) receive(request *rpc.Request) {
 	}
 }
 
-// refuse answers that it is not known.
+// refuse answers that the reads can't be answered now.
 func (r *reader) refuse(job *readJob) {
-	r.s.e.metrics.unavailable.Add(float64(len(job.indexes)))
+	r.metrics.unavailable.Add(float64(len(job.indexes)))
 	answers := r.newAnswers(job.request, len(job.indexes))
 	for _, i := range job.indexes {
 		a := answers.next(uint32(i), 0)
@@ -93,7 +112,7 @@ func (r *reader) refuse(job *readJob) {
 	answers.flush()
 }
 
-// fromMemory answers one read unless it needs the read model.
+// fromMemory answers one read. It returns false if the read needs the read model.
 func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *event.Read) bool {
 	if len(read.IdempotencyId) > 0 {
 		id, ok := idempotencyID(read.IdempotencyId)
@@ -101,7 +120,7 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 			answers.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 			return true
 		}
-		if o := r.s.mem.outcome(id); o != nil {
+		if o := r.memory.outcome(id); o != nil {
 			answers.outcome(index, o, nowMS)
 			return true
 		}
@@ -111,7 +130,7 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 		answers.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 		return true
 	}
-	current, _ := r.s.mem.get(read.Item)
+	current, _ := r.memory.get(read.Item)
 	if current == nil {
 		return false
 	}
@@ -119,7 +138,7 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 		answers.document(index, current, read, nowMS)
 		return true
 	}
-	version, _ := r.s.mem.get(versionID(read.Item, read.Version))
+	version, _ := r.memory.get(versionID(read.Item, read.Version))
 	if version == nil {
 		return false
 	}
@@ -127,7 +146,7 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 	return true
 }
 
-// earlier tells whether the read is of an earlier version that the reader may see.
+// earlier tells whether the read asks for an earlier version that the reader may see.
 func earlier(current *event.Document, read *event.Read, nowMS int64) bool {
 	return current != nil && read.Version != 0 && read.Version != current.Version &&
 		fold.MayRead(current, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS})
@@ -140,8 +159,8 @@ func idempotencyID(b []byte) (id event.IdempotencyID, ok bool) {
 	return event.IdempotencyID(b), true
 }
 
-// work answers jobs until closing is closed and the queue is empty; those that ctx does not last for
-// are refused.
+// work answers jobs until closing is closed and the queue is empty. The queue itself is never closed: a receive that the
+// drain of the server did not wait for may still send to it.
 func (r *reader) work(ctx context.Context) {
 	for {
 		select {
@@ -159,23 +178,22 @@ func (r *reader) work(ctx context.Context) {
 }
 
 func (r *reader) do(ctx context.Context, job *readJob) {
-	ctx, cancel := context.WithTimeout(ctx, min(r.s.e.cfg.Bounds.ReadWait, time.Until(job.request.Deadline)))
+	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.Bounds.ReadWait, time.Until(job.request.Deadline)))
 	defer cancel()
 	if err := r.load(ctx, job); err != nil {
-		r.s.failBehind(err)
+		r.model.failBehind(err)
 		if !errors.Is(err, context.Canceled) {
-			r.s.e.metrics.failures.WithLabelValues("read").Inc()
-			r.s.log.Warn("reads were not answered", "reads", len(job.indexes), "error", err)
+			r.metrics.failures.WithLabelValues("read").Inc()
+			r.log.Warn("reads were not answered", "reads", len(job.indexes), "error", err)
 		}
 		r.refuse(job)
 	}
 }
 
-// load answers a job with one query for documents, and where they are asked for one for earlier
-// versions and one for outcomes. It answers all or, with an error, nothing.
+// load answers a job with one query each for documents, earlier versions and outcomes, as far as they are asked for. It
+// answers all reads, or none and returns an error.
 func (r *reader) load(ctx context.Context, job *readJob) error {
-	s := r.s
-	if err := s.folded.Until(ctx, job.batch.AfterSequence); err != nil {
+	if err := r.position.Until(ctx, job.batch.AfterSequence); err != nil {
 		return fmt.Errorf("wait for message %d: %w", job.batch.AfterSequence, err)
 	}
 	documents, err := r.loadDocuments(ctx, job)
@@ -207,13 +225,12 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 		}
 		answers.document(uint32(i), current, read, job.batch.NowMs)
 	}
-	s.e.metrics.fromView.Add(float64(len(job.indexes)))
+	r.metrics.fromView.Add(float64(len(job.indexes)))
 	answers.flush()
 	return nil
 }
 
 func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*entry, error) {
-	s := r.s
 	documents := map[string]*entry{}
 	marks := map[string]uint64{}
 	var ids []string
@@ -225,7 +242,7 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 		if _, seen := marks[read.Item]; seen || documents[read.Item] != nil {
 			continue
 		}
-		e, mark := s.mem.get(read.Item)
+		e, mark := r.memory.get(read.Item)
 		if e != nil {
 			documents[read.Item] = e
 			continue
@@ -233,21 +250,20 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 		marks[read.Item] = mark
 		ids = append(ids, read.Item)
 	}
-	err := s.loadCurrent(ctx, s.names.documents, ids, views.Full, func(d views.Doc) error {
+	err := r.model.loadCurrent(ctx, r.names.documents, ids, views.Full, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		if err != nil {
 			return err
 		}
 		e := newEntry(doc)
 		documents[d.ID] = e
-		s.mem.fill(d.ID, e, marks[d.ID])
+		r.memory.fill(d.ID, e, marks[d.ID])
 		return nil
 	})
 	return documents, err
 }
 
 func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[string]*entry) (map[string]*event.Document, error) {
-	s := r.s
 	versions := map[string]*event.Document{}
 	var ids []string
 	for _, i := range job.indexes {
@@ -257,14 +273,14 @@ func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[s
 			continue
 		}
 		id := versionID(read.Item, read.Version)
-		if e, _ := s.mem.get(id); e != nil {
+		if e, _ := r.memory.get(id); e != nil {
 			versions[id] = e.doc
 			continue
 		}
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	err := s.loadCurrent(ctx, s.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) (err error) {
+	err := r.model.loadCurrent(ctx, r.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) (err error) {
 		versions[d.ID], err = readDocument(d)
 		return err
 	})
@@ -272,7 +288,6 @@ func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[s
 }
 
 func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.IdempotencyID]*event.Outcome, error) {
-	s := r.s
 	outcomes := map[event.IdempotencyID]*event.Outcome{}
 	var ids []string
 	for _, i := range job.indexes {
@@ -280,14 +295,14 @@ func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.Idem
 		if !ok {
 			continue
 		}
-		if o := s.mem.outcome(id); o != nil {
+		if o := r.memory.outcome(id); o != nil {
 			outcomes[id] = o
 			continue
 		}
 		ids = append(ids, outcomeID(id))
 	}
 	slices.Sort(ids)
-	err := s.loadCurrent(ctx, s.names.outcomes, slices.Compact(ids), views.Heads, func(d views.Doc) error {
+	err := r.model.loadCurrent(ctx, r.names.outcomes, slices.Compact(ids), views.Heads, func(d views.Doc) error {
 		id, o, err := readOutcome(d)
 		outcomes[id] = o
 		return err
@@ -297,15 +312,15 @@ func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.Idem
 
 func (r *reader) sent(err error) {
 	if err != nil {
-		r.s.log.Debug("answer was not sent", "error", err)
+		r.log.Debug("answer was not sent", "error", err)
 	}
 }
 
-// answers gathers the answers to one request and sends them in messages of bounded size.
+// answers collects the answers to one request and sends them in messages of bounded size.
 type answers struct {
 	r       *reader
 	request *rpc.Request
-	space   []event.ReadAnswer // one allocation for all
+	space   []event.ReadAnswer // of all answers, in one allocation
 	batch   event.ReadAnswerBatch
 	bytes   int
 }
@@ -317,9 +332,9 @@ func (r *reader) newAnswers(request *rpc.Request, count int) *answers {
 	}
 }
 
-// next is the place for one more answer of about so many bytes.
+// next returns the place of one more answer, which will have about so many bytes.
 func (a *answers) next(index uint32, bytes int) *event.ReadAnswer {
-	if len(a.batch.Answers) > 0 && a.bytes+bytes > a.r.s.e.cfg.Bounds.AnswerBytes {
+	if len(a.batch.Answers) > 0 && a.bytes+bytes > a.r.cfg.Bounds.AnswerBytes {
 		a.flush()
 	}
 	a.bytes += bytes
@@ -330,8 +345,8 @@ func (a *answers) next(index uint32, bytes int) *event.ReadAnswer {
 	return answer
 }
 
-// document answers with what the reader may see of e. What a read by someone other than the owner would
-// burn stays closed here: the outcome of the burn shows it.
+// document answers with the parts of e that the reader may see. A document that this read would burn is answered without
+// its content, which the outcome of the burn holds.
 func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64) {
 	if !fold.MayRead(e.doc, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS}) {
 		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
@@ -367,7 +382,7 @@ func (a *answers) outcome(index uint32, o *event.Outcome, nowMS int64) {
 	answer.Status, answer.Outcome = event.OutcomeStatus_OK, o
 }
 
-// flush sends what is gathered.
+// flush sends the collected answers.
 func (a *answers) flush() {
 	if len(a.batch.Answers) == 0 {
 		return

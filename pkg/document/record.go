@@ -17,7 +17,7 @@ type names struct {
 	versions  string // by versionID: earlier versions, likewise
 	outcomes  string // by idempotency id in hex
 	states    string // by stream: event.DomainState
-	redo      string // what an earlier version left half written; see completeEarlier
+	redo      string // half-written commits of an earlier version; see completeEarlier
 }
 
 func namesOf(d event.Domain) names {
@@ -37,7 +37,7 @@ const (
 	indexDecided = "decided"
 )
 
-// Collections are those that a domain's engine needs in its read model.
+// Collections returns the collections that a domain's engine needs in its read model.
 func Collections(d event.Domain) []views.Collection {
 	n := namesOf(d)
 	return []views.Collection{
@@ -52,14 +52,14 @@ func Collections(d event.Domain) []views.Collection {
 	}
 }
 
-// versionID names an earlier version. No document's id has a slash.
+// versionID is the id of an earlier version. A document's own id has no slash.
 func versionID(item string, version uint64) string {
 	return item + "/" + strconv.FormatUint(version, 10)
 }
 
 func isVersionID(id string) bool { return strings.IndexByte(id, '/') >= 0 }
 
-// putDocument is how a document, or an earlier version, is projected.
+// put encodes a document, or an earlier version of one.
 func (n names) put(partition int, id string, d *event.Document, sequence uint64) (views.Put, error) {
 	head, err := event.Encode(fold.Head(d))
 	if err != nil {

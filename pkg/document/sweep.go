@@ -13,40 +13,51 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 )
 
 // sweepPage is how many documents, outcomes or blobs a sweep looks at together.
 const sweepPage = 500
 
-// sweeper is something nobody asks for that has to be done now and then.
+// sweeper removes from a partition the things that nobody asks to remove: expired documents, old outcomes, orphaned
+// blobs, and old requests in the journal.
 type sweeper struct {
-	what  string
-	every time.Duration
-	run   func(context.Context) error
-	due   time.Time
+	*scope
+	journal    *journal.Journal
+	model      *readModel
+	memory     *memory
+	position   *wait.Position
+	projection *projection
+	blobs      *blobDeleter
+	appender   *journal.Appender[*event.Request] // of expiries
 }
 
-// sweep runs what is due by the engine's clock until ctx ends.
-func (s *session) sweep(ctx context.Context) {
-	b := s.e.cfg.Bounds
-	sweepers := []*sweeper{
-		{what: "expiry", every: b.ExpiryEvery, run: s.sweepExpired},
-		{what: "outcomes", every: b.OutcomesEvery, run: s.sweepOutcomes},
-		{what: "orphans", every: b.OrphansEvery, run: s.sweepOrphans},
-		{what: "journal", every: b.PurgeEvery, run: s.purge},
+// run runs each sweep when it is due by the engine's clock, until ctx ends.
+func (s *sweeper) run(ctx context.Context) {
+	b := s.cfg.Bounds
+	sweeps := []*struct {
+		name  string
+		every time.Duration
+		run   func(context.Context) error
+		due   time.Time
+	}{
+		{name: "expiry", every: b.ExpiryEvery, run: s.expired},
+		{name: "outcomes", every: b.OutcomesEvery, run: s.outcomes},
+		{name: "orphans", every: b.OrphansEvery, run: s.orphans},
+		{name: "journal", every: b.PurgeEvery, run: s.purge},
 	}
 	poll := time.NewTicker(b.SweepPoll)
 	defer poll.Stop()
 	for {
-		for _, w := range sweepers {
-			now := s.e.deps.Clock()
+		for _, w := range sweeps {
+			now := s.deps.Clock()
 			if w.due.After(now) {
 				continue
 			}
 			w.due = now.Add(w.every)
 			if err := w.run(ctx); err != nil && ctx.Err() == nil {
-				s.e.metrics.failures.WithLabelValues("sweep").Inc()
-				s.log.Warn("sweep failed and will be run again", "sweep", w.what, "error", err)
+				s.metrics.failures.WithLabelValues("sweep").Inc()
+				s.log.Warn("sweep failed and will be run again", "sweep", w.name, "error", err)
 			}
 		}
 		select {
@@ -57,42 +68,37 @@ func (s *session) sweep(ctx context.Context) {
 	}
 }
 
-// newSweepAppender makes the journal's writer of expiries. Its batches have no source: they are not
-// answered, and one stored twice does nothing the second time.
-func (s *session) newSweepAppender() (*journal.Appender[*event.Request], error) {
-	return journal.NewAppender(s.e.deps.NC, journal.Config[*event.Request]{
-		Subject:   s.e.cfg.Policy.Domain.RequestSubject(s.partition),
+// newAppender makes the appender of expiries. Its batches have no source: they are not answered, and one that is stored
+// twice does nothing the second time.
+func (s *sweeper) newAppender() (appender *journal.Appender[*event.Request], err error) {
+	s.appender, err = journal.NewAppender(s.deps.NC, journal.Config[*event.Request]{
+		Subject:   s.cfg.Policy.Domain.RequestSubject(s.number),
 		MaxItems:  sweepPage,
 		DrainWait: drainWait,
 		Size:      func(r *event.Request) int { return r.SizeVT() + 4 },
 		Encode: func(_ uint64, requests []*event.Request) ([]byte, error) {
-			return event.Encode(&event.RequestBatch{StampMs: s.e.now(), OffsetMs: s.e.cfg.Offset.Milliseconds(), Requests: requests})
+			return event.Encode(&event.RequestBatch{StampMs: s.now(), OffsetMs: s.cfg.Offset.Milliseconds(), Requests: requests})
 		},
 		Failed: func(requests []*event.Request, _ uint64, err error) {
 			s.log.Debug("expiries were not stored", "documents", len(requests), "error", err) // the next sweep finds them again
 		},
 		Logger: s.log,
 	})
+	return s.appender, err
 }
 
-// expire asks the fold to remove a document whose time is over; of no item it only moves the fold's time.
-func (s *session) expire(ctx context.Context, item string) error {
+// expire asks the fold to remove an expired document. Without an item the request only moves the fold's time.
+func (s *sweeper) expire(ctx context.Context, item string) error {
 	id := event.NewRequestID()
 	r := &event.Request{RequestId: id[:], Item: item, Action: &event.Request_Expire{Expire: &event.Expire{}}}
-	for retry := newRetry(); ; {
-		err := s.sweeps.Add(r)
-		if !errors.Is(err, journal.ErrBusy) || ctx.Err() != nil {
-			return err
-		}
-		retry.Wait(ctx)
-	}
+	return add(ctx, s.appender, r)
 }
 
-// pages lists an index of this partition from its beginning, until each returns false.
-func (s *session) pages(ctx context.Context, collection, index string, each func(views.Doc) bool) error {
-	q := views.Query{Index: index, Equal: []views.Value{views.Int(int64(s.partition))}, Limit: sweepPage}
-	at := slices.IndexFunc(Collections(s.e.cfg.Policy.Domain), func(c views.Collection) bool { return c.Name == collection })
-	c := Collections(s.e.cfg.Policy.Domain)[at]
+// pages calls each with the documents of an index of this partition, in order, until it returns false.
+func (s *sweeper) pages(ctx context.Context, collection, index string, each func(views.Doc) bool) error {
+	q := views.Query{Index: index, Equal: []views.Value{views.Int(int64(s.number))}, Limit: sweepPage}
+	at := slices.IndexFunc(Collections(s.cfg.Policy.Domain), func(c views.Collection) bool { return c.Name == collection })
+	c := Collections(s.cfg.Policy.Domain)[at]
 	order := c.Indexes[slices.IndexFunc(c.Indexes, func(i views.Index) bool { return i.Name == index })]
 	for {
 		docs, err := s.listPage(ctx, collection, q)
@@ -111,19 +117,19 @@ func (s *session) pages(ctx context.Context, collection, index string, each func
 	}
 }
 
-func (s *session) listPage(ctx context.Context, collection string, q views.Query) ([]views.Doc, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+func (s *sweeper) listPage(ctx context.Context, collection string, q views.Query) ([]views.Doc, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
 	defer cancel()
-	docs, err := s.e.deps.Views.List(ctx, collection, q)
+	docs, err := s.deps.Views.List(ctx, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("list %s by %s: %w", collection, q.Index, err)
 	}
 	return docs, nil
 }
 
-// sweepExpired has the fold remove what is over by this service's clock.
-func (s *session) sweepExpired(ctx context.Context) error {
-	now := s.e.now()
+// expired has the fold remove the documents that are expired by this service's clock.
+func (s *sweeper) expired(ctx context.Context) error {
+	now := s.now()
 	var failed error
 	err := s.pages(ctx, s.names.documents, indexExpiry, func(d views.Doc) bool {
 		if d.Keys[keyExpires].Int64() > now {
@@ -132,17 +138,17 @@ func (s *session) sweepExpired(ctx context.Context) error {
 		if failed = s.expire(ctx, d.ID); failed != nil {
 			return false
 		}
-		s.e.metrics.swept.WithLabelValues("expired").Inc()
+		s.metrics.swept.WithLabelValues("expired").Inc()
 		return true
 	})
 	return errors.Join(err, failed)
 }
 
-// sweepOutcomes forgets outcomes after 24 hours of the fold's time, as far as that is projected: folded
-// once more, nobody may find one missing that was there the first time.
-func (s *session) sweepOutcomes(ctx context.Context) error {
+// outcomes deletes outcomes after 24 hours of the fold's time at the checkpoint. A message behind the checkpoint may be
+// folded again, and must then find the same outcomes.
+func (s *sweeper) outcomes(ctx context.Context) error {
 	const keep = fold.KeepOutcomeMillis
-	now := s.e.now()
+	now := s.now()
 	oldest := int64(0)
 	err := s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
 		oldest = d.Keys[keyDecided].Int64()
@@ -151,18 +157,18 @@ func (s *session) sweepOutcomes(ctx context.Context) error {
 	if err != nil || oldest == 0 || oldest > now-keep {
 		return err
 	}
-	if s.pending.projectedTime() < oldest+keep {
-		// No traffic has moved the time.
+	if s.projection.time() < oldest+keep {
+		// No message has moved the time for a while.
 		if err := s.expire(ctx, ""); err != nil {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+		wait, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
 		defer cancel()
-		if err := s.pending.waitTime(wait, oldest+keep); err != nil {
+		if err := s.projection.waitTime(wait, oldest+keep); err != nil {
 			return fmt.Errorf("wait for the fold's time: %w", err)
 		}
 	}
-	until := min(now, s.pending.projectedTime()) - keep
+	until := min(now, s.projection.time()) - keep
 	var old views.Batch
 	err = s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
 		if d.Keys[keyDecided].Int64() > until {
@@ -174,35 +180,35 @@ func (s *session) sweepOutcomes(ctx context.Context) error {
 	if err != nil || len(old.Deletes) == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
 	defer cancel()
-	if err := s.e.deps.Views.Commit(ctx, old); err != nil {
+	if err := s.deps.Views.Commit(ctx, old); err != nil {
 		return fmt.Errorf("delete %d outcomes: %w", len(old.Deletes), err)
 	}
-	s.e.metrics.swept.WithLabelValues("outcomes").Add(float64(len(old.Deletes)))
+	s.metrics.swept.WithLabelValues("outcomes").Add(float64(len(old.Deletes)))
 	return nil
 }
 
-// sweepOrphans deletes blobs that neither a document nor an earlier version names: of writes that were
-// refused or never came, and of deletions that a crash cut short.
-func (s *session) sweepOrphans(ctx context.Context) error {
-	// A blob is written before the event that names it, so this session must know every event there is;
-	// the age says that none is still on its way.
+// orphans deletes blobs that neither a document nor an earlier version names: those of writes that were refused or never
+// came, and of deletions that a crash cut short.
+func (s *sweeper) orphans(ctx context.Context) error {
+	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
+	// blob has to be so old that no event is on its way.
 	last, err := s.journal.LastSequence(ctx)
 	if err != nil {
 		return fmt.Errorf("read end of %s: %w", s.stream, err)
 	}
-	if err := s.folded.Until(ctx, last); err != nil {
+	if err := s.position.Until(ctx, last); err != nil {
 		return fmt.Errorf("wait for message %d: %w", last, err)
 	}
-	prefix := fmt.Sprintf("%s/%d/", s.e.cfg.Policy.Domain, s.partition)
+	prefix := fmt.Sprintf("%s/%d/", s.cfg.Policy.Domain, s.number)
 	var keys []string
 	check := func() error {
 		err := s.deleteOrphans(ctx, prefix, keys)
 		keys = keys[:0]
 		return err
 	}
-	err = s.e.deps.Blobs.Sweep(ctx, prefix, s.e.deps.Clock().Add(-s.e.cfg.Bounds.OrphanAge), func(i blob.Info) error {
+	err = s.deps.Blobs.Sweep(ctx, prefix, s.deps.Clock().Add(-s.cfg.Bounds.OrphanAge), func(i blob.Info) error {
 		if keys = append(keys, i.Key); len(keys) < sweepPage {
 			return nil
 		}
@@ -214,7 +220,7 @@ func (s *session) sweepOrphans(ctx context.Context) error {
 	return check()
 }
 
-func (s *session) deleteOrphans(ctx context.Context, prefix string, keys []string) error {
+func (s *sweeper) deleteOrphans(ctx context.Context, prefix string, keys []string) error {
 	items := map[string][]string{}
 	for _, key := range keys {
 		item, _, ok := strings.Cut(strings.TrimPrefix(key, prefix), "/")
@@ -231,25 +237,25 @@ func (s *session) deleteOrphans(ctx context.Context, prefix string, keys []strin
 			if named[key] {
 				continue
 			}
-			if err := s.deleteBlob(ctx, key); err != nil {
+			if err := s.blobs.delete(ctx, key); err != nil {
 				return fmt.Errorf("delete orphan %s: %w", key, err)
 			}
-			s.e.metrics.swept.WithLabelValues("orphans").Inc()
+			s.metrics.swept.WithLabelValues("orphans").Inc()
 		}
 	}
 	return nil
 }
 
-// blobsOf are the blobs that a document and its earlier versions name.
-func (s *session) blobsOf(ctx context.Context, item string) (map[string]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Bounds.ViewWait)
+// blobsOf returns the blobs that a document and its earlier versions name.
+func (s *sweeper) blobsOf(ctx context.Context, item string) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
 	defer cancel()
 	named := map[string]bool{}
 	var doc *event.Document
-	if e, _ := s.mem.get(item); e != nil {
+	if e, _ := s.memory.get(item); e != nil {
 		doc = e.doc
 	} else {
-		err := s.loadCurrent(ctx, s.names.documents, []string{item}, views.Heads, func(d views.Doc) (err error) {
+		err := s.model.loadCurrent(ctx, s.names.documents, []string{item}, views.Heads, func(d views.Doc) (err error) {
 			doc, err = readDocument(d)
 			return err
 		})
@@ -264,13 +270,13 @@ func (s *session) blobsOf(ctx context.Context, item string) (map[string]bool, er
 	var ids []string
 	for v := max(doc.FirstVersionKept, 1); v < doc.Version; v++ {
 		id := versionID(item, v)
-		if e, _ := s.mem.get(id); e != nil {
+		if e, _ := s.memory.get(id); e != nil {
 			named[e.doc.GetContent().GetBlob()] = true
 			continue
 		}
 		ids = append(ids, id)
 	}
-	err := s.loadCurrent(ctx, s.names.versions, ids, views.Heads, func(d views.Doc) error {
+	err := s.model.loadCurrent(ctx, s.names.versions, ids, views.Heads, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		named[doc.GetContent().GetBlob()] = true
 		return err
@@ -278,17 +284,17 @@ func (s *session) blobsOf(ctx context.Context, item string) (map[string]bool, er
 	return named, err
 }
 
-// purge lets go of requests that are projected and older than the retention.
-func (s *session) purge(ctx context.Context) error {
+// purge removes requests from the journal that are projected and older than the retention.
+func (s *sweeper) purge(ctx context.Context) error {
 	state, err := s.journal.State(ctx)
 	if err != nil || state.Messages == 0 {
 		return err
 	}
-	young, err := s.journal.SeekTime(ctx, s.e.deps.Clock().Add(-s.e.cfg.Bounds.ContentRetention))
+	young, err := s.journal.SeekTime(ctx, s.deps.Clock().Add(-s.cfg.Bounds.ContentRetention))
 	if err != nil {
 		return err
 	}
-	upTo := min(s.pending.projectedTo(), young-1)
+	upTo := min(s.model.projected.Load(), young-1)
 	if young == 0 || upTo < state.First {
 		return nil
 	}

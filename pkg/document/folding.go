@@ -1,0 +1,143 @@
+package document
+
+import (
+	"context"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/wait"
+)
+
+// folding folds the journal of a partition. What it decides is shown to readers at once, answered, settled with billing
+// and projected. All but position is of the goroutine that follows the journal.
+type folding struct {
+	*scope
+	model      *readModel
+	memory     *memory
+	projection *projection
+	answerer   *answerer
+	settler    *settler
+	position   wait.Position // of the messages that readers see
+	state      *fold.State
+}
+
+func newFolding(s *scope, model *readModel, memory *memory, projection *projection) *folding {
+	f := &folding{scope: s, model: model, memory: memory, projection: projection}
+	f.answerer = &answerer{scope: s, recent: map[string]*message{}}
+	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, appenders: map[int]*journal.Appender[*settlements]{}}
+	return f
+}
+
+// handle folds one message: it shows the decisions to readers, sends the answers that are safe already, and leaves the
+// rest to the settler and the projection. After an error the partition begins again.
+func (f *folding) handle(ctx context.Context, m journal.Message) error {
+	if err := f.projection.waitRoom(ctx); err != nil {
+		return err
+	}
+	batch := &event.RequestBatch{}
+	if err := event.Decode(m.Data, batch); err != nil {
+		// The message stays in the journal, no source can be answered, and another attempt would fail as well.
+		f.log.Error("message can't be read and is passed over", "sequence", m.Sequence, "error", err)
+		batch = &event.RequestBatch{}
+	}
+	now, repeat := f.state.Enter(fold.Message{Sequence: m.Sequence, StoredMS: m.Time.UnixMilli(), Batch: batch})
+	folded := &message{sequence: m.Sequence, source: batch.Source, number: batch.Number}
+	if repeat {
+		f.answerer.repeat(batch)
+		return f.finish(ctx, folded, nil)
+	}
+	known, err := f.load(ctx, m.Sequence, batch)
+	if err != nil {
+		return err
+	}
+	groups := f.decide(folded, known, batch, now, m.Time.UnixMilli()+batch.OffsetMs)
+	for _, w := range folded.writes {
+		f.memory.publish(w.id, w.entry)
+	}
+	for _, k := range folded.outcomes {
+		f.memory.publishOutcome(k.id, k.outcome)
+	}
+	f.answerer.answer(folded, folded.answers)
+	f.answerer.remember(folded, f.state)
+	return f.finish(ctx, folded, groups)
+}
+
+// finish gives the message to the projection and its settlements to billing.
+func (f *folding) finish(ctx context.Context, m *message, groups []*settlements) error {
+	m.state = f.state.Snapshot()
+	m.unsettled.Store(int32(len(groups)))
+	f.projection.push(m)
+	f.metrics.messages.Inc()
+	f.position.Set(m.sequence)
+	for _, g := range groups {
+		g.message = m
+		if err := f.settler.settle(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide folds the requests of a batch in order and fills m. It returns the settlements, by partition of billing.
+func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []*settlements {
+	var groups []*settlements
+	final := make(map[string]int, len(batch.Requests)) // the last write of each id
+	put := func(w write) {
+		if i, ok := final[w.id]; ok {
+			if w.deletion == nil {
+				w.deletion = m.writes[i].deletion
+			}
+			m.writes[i] = w
+			return
+		}
+		final[w.id] = len(m.writes)
+		m.writes = append(m.writes, w)
+	}
+	for i, r := range batch.Requests {
+		at := fold.Position{Sequence: m.sequence, Index: uint32(i), NowMS: now, StoredMS: stored}
+		var kept *event.Outcome
+		if fold.IsKept(r) {
+			kept = k.outcomes[event.IdempotencyID(r.IdempotencyId)]
+		}
+		change, outcome := fold.Decide(f.cfg.Policy, k.documents[r.Item], kept, r, at)
+		apply(k, r.Item, change, put)
+		if fold.Keeps(r, outcome) {
+			id := event.IdempotencyID(r.IdempotencyId)
+			k.outcomes[id] = outcome
+			m.outcomes = append(m.outcomes, keptOutcome{id: id, outcome: outcome})
+			m.bytes += entryBytes + outcome.SizeVT()
+		}
+		settled := fold.Settlements(r, outcome, change, m.sequence)
+		if len(settled) == 0 || fold.Served(outcome) && change.Storage.DeltaBytes == 0 {
+			m.answers = append(m.answers, outcome)
+		} else {
+			m.lateAnswers = append(m.lateAnswers, outcome)
+		}
+		for _, t := range settled {
+			groups = addSettlement(groups, event.AccountPartition(event.AccountID(t.Account), f.cfg.PartitionCount), t)
+		}
+		f.metrics.decided(outcome.Status)
+	}
+	for _, w := range m.writes {
+		m.bytes += w.entry.bytes
+	}
+	return groups
+}
+
+// apply shows a change to the rest of the batch, and puts it among the writes.
+func apply(k known, item string, c fold.Change, put func(write)) {
+	if c.Version != nil {
+		put(write{id: versionID(item, c.Version.Version), entry: newEntry(c.Version)})
+	}
+	switch {
+	case c.Put != nil:
+		k.documents[item] = c.Put
+		put(write{id: item, entry: newEntry(c.Put)})
+	case c.Delete:
+		k.documents[item] = nil
+		put(write{id: item, entry: newEntry(nil), deletion: &deletion{
+			firstVersion: c.FirstVersion, lastVersion: c.LastVersion, blob: c.Blob, burned: c.Burned,
+		}})
+	}
+}

@@ -1,0 +1,44 @@
+package document
+
+import (
+	"sync/atomic"
+
+	"quire.dev/pkg/event"
+)
+
+// message is one journal message that has been folded.
+type message struct {
+	sequence uint64
+	source   string
+	number   uint64 // of the batch, by its source
+	writes   []write
+	outcomes []keptOutcome
+	state    *event.DomainState // after it
+	bytes    int                // roughly, of writes and outcomes
+
+	answers     []*event.Outcome // safe to send as soon as the message is folded
+	lateAnswers []*event.Outcome // safe to send once it is settled
+
+	unsettled atomic.Int32 // groups of settlements that billing's journal does not hold yet
+}
+
+func (m *message) settled() bool { return m.unsettled.Load() == 0 }
+
+// write is a document, or an earlier version of one, that has to be projected.
+type write struct {
+	id       string
+	entry    *entry
+	deletion *deletion // nil if the document still exists
+}
+
+// deletion names the other things of a deleted document that have to go.
+type deletion struct {
+	firstVersion, lastVersion uint64
+	blob                      string
+	burned                    bool
+}
+
+type keptOutcome struct {
+	id      event.IdempotencyID
+	outcome *event.Outcome
+}

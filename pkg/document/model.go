@@ -1,0 +1,175 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+)
+
+var (
+	// errAhead: another replica has projected this partition further than this one. The read model then holds states
+	// that this replica has not come to, so it has to begin again from there.
+	errAhead = errors.New("another instance projects this partition")
+	// errBehind: the read model does not show what this replica found or wrote there.
+	errBehind = errors.New("the read model is older than it was")
+)
+
+// loadChunk is how many documents are loaded at once with their contents, which have to fit into memory.
+const loadChunk = 500
+
+// readModel is the read model as one partition may use it: never older than the partition's own commits. A server of
+// MongoDB that was just elected may show an older state for a moment.
+type readModel struct {
+	*scope
+	projected  atomic.Uint64 // the checkpoint, as moved by the partition's commits
+	committing atomic.Uint64 // the checkpoint that a commit under way moves to
+}
+
+// attempt repeats a call until the store answers. It returns ctx's error if ctx ends first, and at once an error that a
+// repetition can't cure. Each call has ViewWait.
+func (m *readModel) attempt(ctx context.Context, name string, call func(context.Context) error) error {
+	return m.attemptFor(ctx, m.cfg.Bounds.ViewWait, name, call)
+}
+
+func (m *readModel) attemptFor(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
+	for retry := newRetry(); ; {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		err := call(bounded)
+		cancel()
+		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
+			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		m.metrics.failures.WithLabelValues(name).Inc()
+		m.log.Warn("call failed and will be tried again", "call", name, "error", err)
+		retry.Wait(ctx)
+	}
+}
+
+func (m *readModel) checkpoint(ctx context.Context) (uint64, error) {
+	checkpoint, err := m.deps.Views.Checkpoint(ctx, m.stream)
+	if err != nil {
+		return 0, fmt.Errorf("read checkpoint of %s: %w", m.stream, err)
+	}
+	return checkpoint, nil
+}
+
+// loadState returns nil if nothing was ever committed.
+func (m *readModel) loadState(ctx context.Context) (*event.DomainState, error) {
+	docs, err := m.deps.Views.Load(ctx, m.names.states, []string{m.stream}, views.Heads)
+	if err != nil {
+		return nil, fmt.Errorf("load state of %s: %w", m.stream, err)
+	}
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	state := &event.DomainState{}
+	if err := event.Decode(docs[0].Head, state); err != nil {
+		return nil, fmt.Errorf("load state of %s: %w", m.stream, err)
+	}
+	return state, nil
+}
+
+// waitCurrent waits until the read model shows all commits of this partition, whose documents memory may have dropped.
+// It fails with errBehind if ctx ends first: the read model has lost a commit, and the partition has to begin again from
+// the state that is left. It comes before the reads, since one server never shows an older state than before.
+func (m *readModel) waitCurrent(ctx context.Context) error {
+	projected := m.projected.Load()
+	for retry := newRetry(); ; {
+		checkpoint, err := m.checkpoint(ctx)
+		if err != nil || checkpoint >= projected {
+			return err
+		}
+		if retry.Wait(ctx); ctx.Err() != nil {
+			return fmt.Errorf("%w: at %d, and %d before", errBehind, checkpoint, projected)
+		}
+	}
+}
+
+// loadCurrent calls take with each of the documents that exists, as of the partition's last commit or later.
+func (m *readModel) loadCurrent(ctx context.Context, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := m.waitCurrent(ctx); err != nil {
+		return err
+	}
+	return m.load(ctx, collection, ids, parts, take)
+}
+
+// load is loadCurrent for callers that have called waitCurrent.
+func (m *readModel) load(ctx context.Context, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
+	atOnce := views.MaxLoad
+	if parts == views.Full {
+		atOnce = loadChunk
+	}
+	for chunk := range slices.Chunk(ids, atOnce) {
+		docs, err := m.deps.Views.Load(ctx, collection, chunk, parts)
+		if err != nil {
+			return fmt.Errorf("load %d from %s: %w", len(chunk), collection, err)
+		}
+		for _, d := range docs {
+			if err := take(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkAlone fails with errAhead if the documents that were just loaded may come from another replica's commit of
+// messages that this one has not folded: such a commit has moved the checkpoint.
+func (m *readModel) checkAlone(ctx context.Context) error {
+	checkpoint, err := m.checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	// committing is read first, since its commit may become the projected one in between. Each commit of this partition
+	// found the checkpoint where the last one left it, so all commits up to both are its own.
+	if checkpoint != m.committing.Load() && checkpoint > m.projected.Load() {
+		return fmt.Errorf("%w: to %d", errAhead, checkpoint)
+	}
+	return nil
+}
+
+// write commits b. A large batch has the time of one call for every 12 MB, which is how MongoDB stores it.
+func (m *readModel) write(ctx context.Context, b views.Batch) error {
+	timeout := m.cfg.Bounds.ViewWait * time.Duration(1+b.SizeBytes()/views.MaxDocBytes)
+	return m.attemptFor(ctx, timeout, "commit", func(ctx context.Context) error { return m.deps.Views.Commit(ctx, b) })
+}
+
+// commit commits b, which moves the checkpoint.
+func (m *readModel) commit(ctx context.Context, b views.Batch) error {
+	m.committing.Store(b.To)
+	err := m.write(ctx, b)
+	if !errors.Is(err, views.ErrConflict) {
+		return err
+	}
+	// Either an attempt of unknown outcome was committed, or another replica is projecting. A replica that came to the
+	// same checkpoint has committed the same.
+	var checkpoint uint64
+	err = m.attempt(ctx, "load", func(ctx context.Context) (err error) {
+		checkpoint, err = m.checkpoint(ctx)
+		return err
+	})
+	if err == nil && checkpoint != b.To {
+		err = fmt.Errorf("%w: to %d, from %d to %d was tried", errAhead, checkpoint, b.From, b.To)
+	}
+	return err
+}
+
+// failBehind makes the partition begin again if err is errBehind.
+func (m *readModel) failBehind(err error) {
+	if errors.Is(err, errBehind) {
+		m.fail(err)
+	}
+}

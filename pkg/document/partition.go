@@ -1,0 +1,188 @@
+package document
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
+)
+
+// scope is one partition as all of its parts know it.
+type scope struct {
+	cfg     *Config
+	deps    *Deps
+	metrics *metrics
+	number  int
+	stream  string
+	names   names
+	log     *slog.Logger
+	failed  chan error // holds one
+}
+
+// now is the service's time of day in Unix milliseconds, with the offset.
+func (s *scope) now() int64 { return s.deps.Clock().Add(s.cfg.Offset).UnixMilli() }
+
+// fail makes the partition begin again, from a callback that can't return an error.
+func (s *scope) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // it begins again already
+	}
+}
+
+// newRetry paces the attempts at a call that fails.
+func newRetry() wait.Backoff { return wait.Backoff{First: firstPause, Most: mostPause} }
+
+// partition is one partition from its checkpoint until something makes it begin again. It starts and stops the parts:
+// the folding, which decides; the projection, which writes the decisions into the read model; and the reader, lister and
+// sweeper, which use both.
+type partition struct {
+	*scope
+	announce   func(ctx context.Context, partition int) (withdraw func())
+	journal    *journal.Journal
+	model      *readModel
+	folding    *folding
+	projection *projection
+	reader     *reader
+	lister     *lister
+	sweeper    *sweeper
+	blobs      *blobDeleter
+	pauses     *pauseDetector
+}
+
+func (e *Engine) newPartition(number int) *partition {
+	stream := e.cfg.Policy.Domain.Stream(number)
+	s := &scope{
+		cfg: &e.cfg, deps: &e.deps, metrics: e.metrics, number: number, stream: stream, names: namesOf(e.cfg.Policy.Domain),
+		log: e.deps.Logger.With("partition", number), failed: make(chan error, 1),
+	}
+	p := &partition{
+		scope: s, announce: e.replicas.Announce, journal: journal.Open(e.deps.NC, stream),
+		model: &readModel{scope: s}, blobs: newBlobDeleter(s), pauses: newPauseDetector(),
+	}
+	memory := newMemory(e.runs.Add(1), e.cache)
+	p.projection = newProjection(s, p.model, memory, p.blobs)
+	p.folding = newFolding(s, p.model, memory, p.projection)
+	p.reader = newReader(s, p.model, memory, &p.folding.position, p.pauses)
+	p.lister = &lister{scope: s, model: p.model, position: &p.folding.position, projection: p.projection, pauses: p.pauses}
+	p.sweeper = &sweeper{
+		scope: s, journal: p.journal, model: p.model, memory: memory, position: &p.folding.position, projection: p.projection, blobs: p.blobs,
+	}
+	return p
+}
+
+// run folds and serves until ctx ends, then returns nil. An error means that the partition has to begin again.
+func (p *partition) run(ctx context.Context) error {
+	checkpoint, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	p.pauses.begin()
+	// When ctx ends, the reads that were taken are answered first. They wait for the folding and the projection, which
+	// therefore end after them. After an error all end at once.
+	stopping := ctx
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, ctx := errgroup.WithContext(base)
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	defer context.AfterFunc(stopping, stopServing)()
+	expiries, err := p.sweeper.newAppender()
+	if err != nil {
+		return err
+	}
+	p.folding.settler.start = func(appender *journal.Appender[*settlements]) {
+		group.Go(func() error { return appender.Run(ctx) })
+	}
+	group.Go(func() error {
+		select {
+		case err := <-p.failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	for _, part := range []func(context.Context) error{expiries.Run, p.pauses.watch, p.projection.run, p.blobs.run} {
+		group.Go(func() error { return part(ctx) })
+	}
+	caughtUp := make(chan struct{})
+	group.Go(func() error {
+		defer stop()
+		select {
+		case <-caughtUp:
+		case <-serving.Done():
+			return nil
+		}
+		return p.serve(serving, ctx)
+	})
+	group.Go(func() error {
+		return p.journal.Follow(ctx, checkpoint, p.folding.handle, journal.FollowOptions{CaughtUp: func() { close(caughtUp) }})
+	})
+	return group.Wait()
+}
+
+// open reads the state at the checkpoint and gives it to the parts.
+func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
+	bounded, cancel := context.WithTimeout(ctx, p.cfg.Bounds.ViewWait)
+	defer cancel()
+	var state *event.DomainState
+	for {
+		if checkpoint, err = p.model.checkpoint(bounded); err != nil {
+			return 0, err
+		}
+		if state, err = p.model.loadState(bounded); err != nil {
+			return 0, err
+		}
+		if state.GetSequence() == checkpoint {
+			break
+		}
+		// Another replica has committed between the two reads.
+		if err := bounded.Err(); err != nil {
+			return 0, fmt.Errorf("read state of %s at %d: %w", p.stream, checkpoint, err)
+		}
+	}
+	p.folding.state = fold.NewState(state)
+	p.folding.position.Set(checkpoint)
+	p.model.projected.Store(checkpoint)
+	p.model.committing.Store(checkpoint)
+	p.projection.timeMS = p.folding.state.TimeMS()
+	return checkpoint, p.completeEarlier(ctx, checkpoint)
+}
+
+const (
+	// replicaQueue is the queue group that the replicas of a partition share: each request is answered by one of them.
+	// Its name on the wire stays, since replicas of an older version share it.
+	replicaQueue = "folders"
+	// drainWait bounds how long a partition that stops still answers, for each of its subscriptions, and still settles.
+	// Another replica answers and settles the rest.
+	drainWait = time.Second
+)
+
+// serve answers reads and lists, and sweeps, until ctx ends. It begins once the folding has caught up, so that reads see
+// every write that was acknowledged before. The reads that were taken when ctx ends are answered within answering.
+func (p *partition) serve(ctx, answering context.Context) error {
+	domain := p.cfg.Policy.Domain
+	defer p.reader.start(answering)()
+	reads, err := rpc.ServeBatch(p.deps.NC, domain.ReadSubject(p.number), replicaQueue, p.reader.receive, rpc.WithLogger(p.log))
+	if err != nil {
+		return err
+	}
+	defer rpc.Stop(drainWait, reads)
+	lists, err := rpc.Serve(p.deps.NC, domain.ListSubject(p.number), replicaQueue, p.cfg.Bounds.ListWorkers, p.lister.list, rpc.WithLogger(p.log))
+	if err != nil {
+		return err
+	}
+	defer rpc.Stop(drainWait, lists)
+	defer p.announce(ctx, p.number)()
+	p.log.Info("serving", "sequence", p.folding.position.Get())
+	p.sweeper.run(ctx)
+	return nil
+}

@@ -1,0 +1,257 @@
+package document
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
+)
+
+// projection commits the folded messages to the read model, in order and behind the folding. Its queue is bounded: the
+// folding waits if the read model does not keep up.
+type projection struct {
+	*scope
+	model  *readModel
+	memory *memory
+	blobs  *blobDeleter
+
+	mu     sync.Mutex
+	queue  []*message // folded and not projected
+	bytes  int        // of the queue
+	timeMS int64      // the fold's time at the last message projected
+
+	moved wait.Changes  // of the head of the queue
+	ready chan struct{} // receives when the head of the queue may be ready
+	hurry chan struct{} // receives when someone waits for the projection
+}
+
+func newProjection(s *scope, model *readModel, memory *memory, blobs *blobDeleter) *projection {
+	return &projection{scope: s, model: model, memory: memory, blobs: blobs, ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// waitRoom waits until another message may be folded.
+func (p *projection) waitRoom(ctx context.Context) error {
+	return p.moved.Until(ctx, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.bytes < p.cfg.Bounds.OverlayBytes && len(p.queue) < p.cfg.Bounds.OverlayMessages
+	})
+}
+
+// push queues a message that was folded.
+func (p *projection) push(m *message) {
+	p.mu.Lock()
+	p.queue = append(p.queue, m)
+	p.bytes += m.bytes
+	p.show()
+	p.mu.Unlock()
+	if m.settled() {
+		p.wake()
+	}
+}
+
+// wake tells that a queued message has become settled.
+func (p *projection) wake() { signal(p.ready) }
+
+// show sets the gauges. mu is held.
+func (p *projection) show() {
+	p.metrics.overlay.Set(float64(p.bytes))
+	p.metrics.unprojected.Set(float64(len(p.queue)))
+}
+
+// next returns the settled messages at the head of the queue that fit into one commit, at least one if there is any.
+// They stay in the queue until drop.
+func (p *projection) next() []*message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(p.queue) && n < p.cfg.Bounds.CommitMessages && p.queue[n].settled() {
+		bytes += p.queue[n].bytes
+		if n > 0 && bytes > p.cfg.Bounds.CommitBytes {
+			break
+		}
+		n++
+	}
+	return p.queue[:n:n]
+}
+
+// drop removes the messages that next returned and that were projected.
+func (p *projection) drop(batch []*message) {
+	p.mu.Lock()
+	for _, m := range batch {
+		p.bytes -= m.bytes
+		p.timeMS = m.state.TimeMs
+	}
+	rest := make([]*message, len(p.queue)-len(batch), max(cap(p.queue)/2, len(p.queue)))
+	copy(rest, p.queue[len(batch):]) // batch keeps the old array
+	p.queue = rest
+	p.show()
+	p.mu.Unlock()
+	p.moved.Notify()
+}
+
+// time is the fold's time at the last message projected, in Unix milliseconds.
+func (p *projection) time() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.timeMS
+}
+
+// wait waits until the read model holds the decisions on all messages up to sequence.
+func (p *projection) wait(ctx context.Context, sequence uint64) error {
+	return p.until(ctx, func() bool { return p.model.projected.Load() >= sequence })
+}
+
+// waitTime waits until the fold's time at the last message projected is no less than timeMS.
+func (p *projection) waitTime(ctx context.Context, timeMS int64) error {
+	return p.until(ctx, func() bool { return p.time() >= timeMS })
+}
+
+func (p *projection) until(ctx context.Context, done func() bool) error {
+	return p.moved.Until(ctx, func() bool {
+		if done() {
+			return true
+		}
+		signal(p.hurry)
+		return false
+	})
+}
+
+// run projects until ctx ends, then returns nil.
+func (p *projection) run(ctx context.Context) error {
+	for {
+		select {
+		case <-p.ready:
+		case <-ctx.Done():
+			return nil
+		}
+		p.gather(ctx)
+		for batch := p.next(); len(batch) > 0; batch = p.next() {
+			if err := p.project(ctx, batch); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		}
+	}
+}
+
+// gather waits for more messages to share the commit, unless someone waits for the projection.
+func (p *projection) gather(ctx context.Context) {
+	t := time.NewTimer(p.cfg.Bounds.CommitDelay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.hurry:
+	case <-ctx.Done():
+	}
+}
+
+// project commits a batch and removes it from the queue and from memory's overlay.
+func (p *projection) project(ctx context.Context, batch []*message) error {
+	c := merge(batch)
+	if err := p.deleteVersions(ctx, c); err != nil {
+		return err
+	}
+	commit, err := c.encode(p.names, p.number)
+	if err != nil {
+		return err
+	}
+	last := batch[len(batch)-1]
+	state, err := p.names.putState(p.stream, last.state)
+	if err != nil {
+		return err
+	}
+	commit.Stream, commit.From, commit.To = p.stream, p.model.projected.Load(), last.sequence
+	commit.Puts = append(commit.Puts, state)
+	if err := p.model.commit(ctx, commit); err != nil {
+		return err
+	}
+	p.metrics.commits.Inc()
+	p.release(batch, c)
+	return nil
+}
+
+// release hands the projected documents from the overlay to the cache, and their blobs to the deleter. It moves the
+// projected checkpoint first: a reader that then misses a document in memory waits for a read model that holds it.
+func (p *projection) release(batch []*message, c *changes) {
+	p.model.projected.Store(batch[len(batch)-1].sequence)
+	p.drop(batch)
+	for _, m := range batch {
+		for _, w := range m.writes {
+			p.memory.projected(w.id, w.entry)
+		}
+		for _, k := range m.outcomes {
+			p.memory.outcomeProjected(k.id, k.outcome)
+		}
+	}
+	now := p.deps.Clock()
+	p.blobs.add(now, c.blobs)
+	p.blobs.add(now.Add(p.cfg.Bounds.BurnGrace), c.burned)
+}
+
+// versionChunk is how many earlier versions of a deleted document are looked up and deleted at once.
+const versionChunk = 1000
+
+// deleteVersions deletes the earlier versions of the deleted documents, from the changes and from the read model, and
+// notes their blobs.
+//
+// It goes ahead of the commit, which is bounded, since a document may have any number of versions. That is safe: the
+// deletion is decided, nobody can read a version without its document, and after a crash in between it is done again.
+func (p *projection) deleteVersions(ctx context.Context, c *changes) error {
+	for _, w := range c.deleted {
+		c.dropBlob(w.deletion.blob, w.deletion.burned)
+		for first := w.deletion.firstVersion; first <= w.deletion.lastVersion; first += versionChunk {
+			last := min(first+versionChunk-1, w.deletion.lastVersion)
+			var ids []string
+			for v := first; v <= last; v++ {
+				id := versionID(w.id, v)
+				ids = append(ids, id)
+				if unprojected, ok := c.writes[id]; ok {
+					c.dropBlob(unprojected.entry.doc.GetContent().GetBlob(), false)
+					delete(c.writes, id)
+				}
+			}
+			if err := p.deleteProjected(ctx, c, ids, c.sequence[w.id]); err != nil {
+				return fmt.Errorf("delete earlier versions of %s: %w", w.id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// deleteProjected deletes the versions that the read model holds.
+func (p *projection) deleteProjected(ctx context.Context, c *changes, ids []string, sequence uint64) error {
+	var docs []views.Doc
+	err := p.model.attempt(ctx, "load", func(ctx context.Context) error {
+		docs = docs[:0]
+		return p.model.loadCurrent(ctx, p.names.versions, ids, views.Heads, func(d views.Doc) error {
+			docs = append(docs, d)
+			return nil
+		})
+	})
+	if err != nil || len(docs) == 0 {
+		return err
+	}
+	var b views.Batch
+	for _, d := range docs {
+		head, err := readDocument(d)
+		if err != nil {
+			return err
+		}
+		c.dropBlob(head.GetContent().GetBlob(), false)
+		b.Deletes = append(b.Deletes, views.Delete{Collection: p.names.versions, ID: d.ID, Seq: sequence})
+	}
+	return p.model.write(ctx, b)
+}
