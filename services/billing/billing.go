@@ -134,7 +134,6 @@ type Deps struct {
 	Offset  time.Duration      // QUIRE_CLOCK_OFFSET, 0 outside development
 	Logger  *slog.Logger       // silent where it is nil
 	Metrics *telemetry.Metrics // may be nil
-	Health  *telemetry.Health  // may be nil
 }
 
 // Collections are those of the read model that this service owns.
@@ -191,8 +190,6 @@ func (s *Service) Serving() bool { return s.replicas.Serving() }
 // wrong: a journal that does not fit its snapshots or read model, a stream that could lose
 // messages or is of another number of partitions, a closed connection.
 func (s *Service) Run(ctx context.Context) error {
-	check := s.deps.Health.Register("billing")
-	defer check.Remove()
 	if err := journal.Ensure(ctx, s.deps.NC, s.streams(), s.cfg.PartitionCount); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -211,14 +208,6 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stopInstance()
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.replicas.Run(work) })
-	group.Go(func() error {
-		select {
-		case <-s.Ready():
-			check.Ready()
-		case <-work.Done():
-		}
-		return nil
-	})
 	group.Go(func() error { return runUsers(work) })
 	return group.Wait()
 }

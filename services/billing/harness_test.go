@@ -110,25 +110,25 @@ func (s *stack) journal(server *journaltest.Server) {
 
 // running is a service that was started.
 type running struct {
+	*billing.Service
 	t       testing.TB
 	cancel  context.CancelFunc
 	done    chan error
-	health  *telemetry.Health
 	metrics *telemetry.Metrics
 }
 
 func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Service, *running) {
 	s.t.Helper()
-	health, metrics := telemetry.NewHealth(), telemetry.NewMetrics()
+	metrics := telemetry.NewMetrics()
 	service, err := billing.New(cfg, billing.Deps{
-		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics, Health: health,
+		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics,
 		Logger: slog.New(slog.NewTextHandler(testWriter{s.t}, nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{t: s.t, cancel: cancel, done: make(chan error, 1), health: health, metrics: metrics}
+	r := &running{Service: service, t: s.t, cancel: cancel, done: make(chan error, 1), metrics: metrics}
 	go func() { r.done <- service.Run(ctx) }()
 	s.t.Cleanup(func() {
 		cancel()
@@ -140,7 +140,7 @@ func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Servi
 // exposed is what operators read of it.
 func (r *running) exposed() string {
 	answer := httptest.NewRecorder()
-	telemetry.Handler(r.metrics, r.health).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	telemetry.Handler(r.metrics, telemetry.NewHealth()).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	return answer.Body.String()
 }
 

@@ -93,7 +93,7 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 		PartitionCount: p.cfg.Partitions, Book: plan.Published(p.cfg.AnonymousLimit), Progress: p.concurrentProgress(),
 	}, billing.Deps{
 		NC: nc, Views: store, Blobs: blobs, Offset: p.cfg.ClockOffset,
-		Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health,
+		Logger: p.deps.Logger, Metrics: p.host.Metrics,
 	})
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func wire(ctx context.Context, p *host.Process) error {
 		cfg.Instance, cfg.Live = membership.Instance(), membership.Live
 	}
 	service, err := billing.New(cfg, billing.Deps{
-		NC: p.NC, Views: store, Blobs: p.Blobs, Offset: p.ClockOffset, Logger: p.Log, Metrics: p.Metrics, Health: p.Health,
+		NC: p.NC, Views: store, Blobs: p.Blobs, Offset: p.ClockOffset, Logger: p.Log, Metrics: p.Metrics,
 	})
 	if err != nil {
 		return err
