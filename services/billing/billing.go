@@ -30,39 +30,35 @@ import (
 	"quire.dev/services/billing/internal/users"
 )
 
-// Config is what one instance folds and how. Zero fields take the defaults said beside them.
+// Config describes one instance. Zero fields take the default given beside them.
 type Config struct {
-	Partitions     []int // all of them where it is nil
 	PartitionCount int   // of every domain; 1
-
-	// Instance names this process among those that fold the same partitions: letters, digits, - and _;
-	// drawn at random. Live, if set, names all of them that are alive, and must not block.
-	Instance string
-	Live     func() []string
-
-	// Assigned, if set, tells Run which partitions to fold, in place of Partitions: each set it gives
-	// replaces the one before. Run folds none until the first.
+	Partitions     []int // that Run folds where Assigned is nil; all
+	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
+	// the first.
 	Assigned <-chan []int
-	// Served, if set, is told that a partition is folded to its end and answers from now on, or is about
-	// to stop. It is called by several goroutines, in order for each partition, and must not block.
+	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
+	// by several goroutines, in order for each partition, and must not block.
 	Served func(partition int, serving bool)
+
+	Instance string          // differs between processes: letters, digits, - and _; drawn at random
+	Live     func() []string // names the instances that are alive, and must not block; none
 
 	Book *plan.Book // the price book to publish; plan.Published(10)
 
-	Replicas        int   // of streams that are made; 1
-	StreamMaxBytes  int64 // of each stream; 0: no bound
+	Replicas        int   // of the streams; 1
+	StreamMaxBytes  int64 // of each stream, which then refuses more; 0: no limit
 	ProjectionBound int   // documents that may wait for the read model; 100,000
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
-	StopTimeout      time.Duration // for writing what is left at a stop; 20 s
+	StopTimeout      time.Duration // limit of each step of a stop: answering queries, writing the read model and a snapshot; 20 s
 
-	// Progress, if set, is told of folds and audits that take a while. It may be called from several
-	// goroutines at a time.
-	Progress func(what string, done, total uint64)
+	// Progress, where it is not nil, is told of long folds and audits. Several goroutines may call it at a time.
+	Progress func(task string, done, total uint64)
 }
 
-// instanceName is what can be in a token of a subject.
+// instanceName matches the names that can be a token of a subject.
 var instanceName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // Validate reports all faults at once.
@@ -125,10 +121,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps is what the service works with; all of it stays the caller's.
+// Deps are the connections and stores of the service. They stay the caller's.
 type Deps struct {
 	NC      *nats.Conn
-	Views   views.Store        // opened with Collections; users are nowhere else, so it must sync its commits
+	Views   views.Store        // opened with Collections; the only place of users, so it must sync its commits
 	Blobs   blob.Store         // for snapshots
 	Clock   func() time.Time   // time.Now where it is nil
 	Offset  time.Duration      // QUIRE_CLOCK_OFFSET, 0 outside development
@@ -136,7 +132,7 @@ type Deps struct {
 	Metrics *telemetry.Metrics // may be nil
 }
 
-// Collections are those of the read model that this service owns.
+// Collections returns the collections of the read model that this service owns.
 func Collections() []views.Collection {
 	return append(projection.Collections(), users.Collections()...)
 }
@@ -146,8 +142,8 @@ const (
 	userQueue   = "billing"
 )
 
-// Service is one instance. Any number of them may fold the same partitions: they come to the same
-// answers. Run is called once.
+// Service is one instance. Any number of instances may fold the same partitions: they come to the same answers. Run is
+// called once.
 type Service struct {
 	cfg      Config
 	deps     Deps
@@ -178,17 +174,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Ready is closed once all partitions have folded their journals to the end and answer, for the first
-// time; at once where none is assigned.
+// Ready is closed as soon as every assigned partition has caught up with its journal for the first time; at once where
+// none is assigned.
 func (s *Service) Ready() <-chan struct{} { return s.replicas.Ready() }
 
 // Serving tells whether all assigned partitions are served now. It is true where none is assigned.
 func (s *Service) Serving() bool { return s.replicas.Serving() }
 
-// Run makes the streams that are missing, folds, and serves until ctx ends; then it writes
-// snapshots and what the read model lacks, and returns nil. An error says that going on would be
-// wrong: a journal that does not fit its snapshots or read model, a stream that could lose
-// messages or is of another number of partitions, a closed connection.
+// Run makes the streams that are missing, and serves the assigned partitions until ctx ends. Then it writes snapshots and
+// the rest of the read model, and returns nil. It returns an error if going on would be wrong: a journal does not fit its
+// snapshots or read model, a stream could lose messages or was made for another number of partitions, or the connection
+// is closed.
 func (s *Service) Run(ctx context.Context) error {
 	if err := journal.Ensure(ctx, s.deps.NC, s.streams(), s.cfg.PartitionCount); err != nil {
 		if ctx.Err() != nil {
@@ -212,7 +208,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// streams are those of all partitions, folded here or not: whoever appends first must find them.
+// streams returns the streams of all partitions, also of those that are folded elsewhere: the first one to append must
+// find them.
 func (s *Service) streams() []journal.Stream {
 	var streams []journal.Stream
 	for p := range s.cfg.PartitionCount {
@@ -239,7 +236,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 	return err
 }
 
-// temporary tells the errors of a store that does not answer from those that stay.
+// temporary reports whether the error is of a store that does not answer, which waiting may cure.
 func temporary(err error) bool {
 	for _, known := range []error{views.ErrUnavailable, blob.ErrUnavailable, journal.ErrUnavailable, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
@@ -249,7 +246,7 @@ func temporary(err error) bool {
 	return false
 }
 
-// serveUsers answers about users and sessions until stop is called. run is to be run meanwhile.
+// serveUsers answers requests about users and sessions until stop is called. run has to run beside it.
 func (s *Service) serveUsers() (stop func(), run func(context.Context) error, err error) {
 	clock := func() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
 	u := users.New(s.deps.Views, clock, s.deps.Logger)
@@ -260,7 +257,7 @@ func (s *Service) serveUsers() (stop func(), run func(context.Context) error, er
 	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, u.Run, nil
 }
 
-// serveInstance answers what this instance is, beside all the others, until stop is called.
+// serveInstance answers with the name and partitions of this instance until stop is called. All instances answer.
 func (s *Service) serveInstance() (stop func(), err error) {
 	answer := func(context.Context, []byte) ([]byte, error) {
 		return json.Marshal(event.Instance{
@@ -269,14 +266,14 @@ func (s *Service) serveInstance() (stop func(), err error) {
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, 1, answer, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
-		return nil, fmt.Errorf("serve what this instance is: %w", err)
+		return nil, fmt.Errorf("serve questions about this instance: %w", err)
 	}
 	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, nil
 }
 
-// ErrJournal says that a journal is not the one that its snapshots or read model were made from, or
-// has lost messages. Run changes nothing then; the error says what an operator can do.
+// ErrJournal: a journal is not the one that its snapshots or read model were made from, or it has lost messages. Run
+// changes nothing then. The error's text tells operators how to go on.
 var ErrJournal = partition.ErrJournal
 
-// CodeVersion is the fold's: snapshots of another one are not used.
+// CodeVersion is that of the fold. Snapshots of another one are not used.
 const CodeVersion = account.CodeVersion

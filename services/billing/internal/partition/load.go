@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/billing/internal/projection"
 )
 
-// load makes the fold and the projection that the follower goes on with.
+// load makes the fold and the projection from the newest snapshot and the read model's checkpoint.
 func (p *Partition) load(ctx context.Context) error {
 	checkpoint, err := p.deps.Views.Checkpoint(ctx, p.stream)
 	if err != nil {
@@ -33,7 +33,7 @@ func (p *Partition) load(ctx context.Context) error {
 			return p.unfit(fmt.Errorf("it ends at %d, and snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
 		}
 	}
-	// What the read model lacks has to be folded again, so that it is written: a snapshot after its
+	// The messages after the read model's checkpoint have to be folded again, to be projected. So a snapshot after the
 	// checkpoint is of no use.
 	fold, key, err := p.snapshots.Newest(ctx, checkpoint)
 	if err != nil {
@@ -50,8 +50,8 @@ func (p *Partition) load(ctx context.Context) error {
 	return nil
 }
 
-// checkLast compares the journal's message at the snapshot's sequence with the one that was folded:
-// a journal restored from an older backup, and written to since, has another one there.
+// checkLast compares the journal's message at the snapshot's sequence with the one that was folded. They differ in a
+// journal that was restored from an older backup and written to since.
 func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key string) error {
 	if fold.Sequence() == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 	return nil
 }
 
-// unfit says what is wrong with the journal and what an operator can do.
+// unfit makes an ErrJournal of its cause. The text tells operators how to go on.
 func (p *Partition) unfit(cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
 		"from a backup or a replica. If this journal is the right one and the rest is what is wrong, move the snapshots "+
@@ -79,16 +79,16 @@ func (p *Partition) unfit(cause error) error {
 }
 
 // reporter logs the progress of a long fold, and passes it on.
-func (p *Partition) reporter(what string) func(done, total uint64) {
+func (p *Partition) reporter(task string) func(done, total uint64) {
 	const first, every = time.Second, 5 * time.Second
 	started := p.deps.Clock()
 	next := started.Add(first)
 	logged := false
 	return func(done, total uint64) {
-		p.cfg.Progress(what, done, total)
+		p.cfg.Progress(task, done, total)
 		now := p.deps.Clock()
 		if now.After(next) || logged && done == total {
-			p.log.Info(what, "done", done, "total", total, "seconds", int(now.Sub(started).Seconds()))
+			p.log.Info(task, "done", done, "total", total, "seconds", int(now.Sub(started).Seconds()))
 			next, logged = now.Add(every), done != total
 		}
 	}

@@ -41,7 +41,7 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 	return metrics
 }
 
-// observe shows the sizes of the state and what was decided. It is for one goroutine.
+// observe sets the metrics to the sizes of the state and the decisions. One goroutine may call it.
 func (p *Partition) observe() {
 	p.mu.Lock()
 	sizes := map[string]float64{
@@ -62,8 +62,8 @@ func (p *Partition) observe() {
 	}
 }
 
-// forget removes what is shown of a partition that is not folded here any more: its last sizes would
-// stand there for ever, as those of a fold that has stopped.
+// forget removes the metrics of a partition that is no longer folded here. They would look like those of a fold that
+// stands still.
 func (m *Metrics) forget(partition int) {
 	m.state.DeletePartialMatch(prometheus.Labels{"partition": strconv.Itoa(partition)})
 }

@@ -26,41 +26,41 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// Config is what one partition is run with; every field is set.
+// Config describes one partition. Every field is set.
 type Config struct {
 	Partition        int
 	Instance         string // of this process
 	Book             *plan.Book
-	SnapshotMessages int           // after which a snapshot is written
-	SnapshotInterval time.Duration // after which one is written if anything was folded
+	SnapshotMessages int           // between two snapshots
+	SnapshotInterval time.Duration // between two snapshots, if anything was folded
 	ProjectionBound  int           // documents that may wait for the read model
-	StopTimeout      time.Duration // for the last snapshot and the read model
-	// Progress is told of long folds, 0 of n to n of n. It may be called from several goroutines.
-	Progress func(what string, done, total uint64)
+	StopTimeout      time.Duration // limit of answering queries at a stop, and of the writes after that
+	// Progress is told of long folds. Several goroutines may call it.
+	Progress func(task string, done, total uint64)
 }
 
-// Deps is what it works with.
+// Deps are the connections and stores of a partition.
 type Deps struct {
 	NC     *nats.Conn
 	Views  views.Store
 	Blobs  blob.Store
 	Clock  func() time.Time
 	Offset time.Duration
-	// Announce tells that the partition is served, until ctx ends or withdraw is called.
+	// Announce tells that the partition is served. It counts as served until ctx ends or withdraw is called.
 	Announce func(ctx context.Context, partition int) (withdraw func())
 	Logger   *slog.Logger
 	Metrics  *Metrics
 }
 
-// ErrJournal says that the journal is not the one that the snapshots or the read model were made
-// from, or has lost messages. Nothing was changed.
+// ErrJournal: the journal is not the one that the snapshots or the read model were made from, or it has lost messages.
+// Nothing was changed.
 var ErrJournal = errors.New("the journal does not fit what was folded from it")
 
 const (
 	queryWorkers = 32
 	queryQueue   = "billing"
-	// answerAge is how old a message may be whose answer is still sent: who waits for an older one
-	// has given up or sends its batch again.
+	// answerAge is the age of a message after which its answer is not sent any more: its source has given up, or sends
+	// the batch again.
 	answerAge = 2 * time.Minute
 )
 
@@ -77,11 +77,11 @@ type Partition struct {
 	fold       *account.Fold
 	projection *projection.Projection
 
-	position wait.Position // of what is folded, answered and pushed
+	position wait.Position // of the messages that are folded, answered and pushed
 	audits   audits
-	explains chan struct{} // bounds how many journals are folded again at a time
+	explains chan struct{} // bounds the explanations under way
 
-	// Of the snapshot goroutine, then of stop.
+	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
 	observed     [account.Decisions]uint64
 }
@@ -101,8 +101,9 @@ func New(cfg Config, deps Deps) *Partition {
 // now is the service's clock with the development offset.
 func (p *Partition) now() time.Time { return p.deps.Clock().Add(p.deps.Offset) }
 
-// Run works until ctx ends, then writes what is left and returns nil. An error says that going on
-// would be wrong (ErrJournal, projection.ErrRewound), or that the connection is closed.
+// Run works until ctx ends, then writes the rest of the read model and a snapshot, and returns nil. Errors: that of a store
+// that did not answer at the start; ErrJournal, account.ErrState and projection.ErrRewound, after which going on would be
+// wrong; and the connection is closed.
 func (p *Partition) Run(ctx context.Context) error {
 	if err := p.load(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -110,20 +111,20 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	// The projection outlives the follower, which may wait for it.
+	// The projection ends after the follower, which may wait for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProjecting()
 	projected := make(chan error, 1)
 	group, work := errgroup.WithContext(ctx)
 	go func() { projected <- p.projection.Run(projecting) }()
 	caughtUp := make(chan struct{})
-	// So does the follower outlive the queries that were taken, which wait for what is acknowledged.
+	// The follower ends after the queries that were taken, which wait for messages.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
 	group.Go(func() error {
 		err := p.follow(following, caughtUp)
 		if work.Err() != nil {
-			return nil // it was stopping, and what is folded stands
+			return nil // the partition was stopping
 		}
 		return err
 	})
@@ -180,7 +181,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		if !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
-		// Every fold of this journal skips it. It is an incident all the same.
+		// Every replica skips it. It is an incident all the same.
 		p.log.Error("a message of the journal can't be folded and is skipped", "sequence", m.Sequence, "error", err)
 		p.deps.Metrics.skipped.Inc()
 	}
@@ -195,7 +196,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	return nil
 }
 
-// message is one of the journal as the fold takes it.
+// message makes the fold's message of the journal's.
 func (p *Partition) message(m journal.Message) account.Message {
 	kind := account.Unknown
 	switch m.Subject {
@@ -209,8 +210,8 @@ func (p *Partition) message(m journal.Message) account.Message {
 	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kind, Data: m.Data}
 }
 
-// answer sends verdicts and outcomes to their sources, and announces changed accounts. What is lost
-// is asked for again: a source publishes its batch once more and is answered from the fold's state.
+// answer sends verdicts and outcomes to their sources, and announces changed accounts. A source that has lost an answer
+// publishes its batch once more, and is answered from the fold's state.
 func (p *Partition) answer(effects account.Effects) {
 	for _, a := range effects.Answers {
 		subject := event.VerdictSubject(a.Source)
@@ -234,7 +235,7 @@ func (p *Partition) answer(effects account.Effects) {
 	p.publish(event.AnnounceSubject, data)
 }
 
-// publish leaves at once: the connection flushes as soon as it has anything to send.
+// publish does not wait for more messages: the connection flushes as soon as it has anything to send.
 func (p *Partition) publish(subject string, data []byte) {
 	if err := p.deps.NC.Publish(subject, data); err != nil {
 		p.deps.Metrics.unsent.Inc()
@@ -242,7 +243,7 @@ func (p *Partition) publish(subject string, data []byte) {
 	}
 }
 
-// serve runs what needs a fold that is up to date.
+// serve answers queries, ticks and takes snapshots until ctx ends. It begins when the fold has caught up.
 func (p *Partition) serve(ctx context.Context) error {
 	if err := p.publishPrices(ctx); err != nil {
 		return err
@@ -259,8 +260,8 @@ func (p *Partition) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serveQueries answers those that any replica of the partition may answer, and those that are for this
-// one, until stop is called.
+// serveQueries answers the queries that any replica of the partition may answer, and those to this one, until stop is
+// called.
 func (p *Partition) serveQueries() (stop func(), err error) {
 	var servers []*rpc.Server
 	stop = func() {
@@ -281,8 +282,7 @@ func (p *Partition) serveQueries() (stop func(), err error) {
 	return stop, nil
 }
 
-// publishPrices appends the configured price book unless it is the current one, and waits until it
-// is folded.
+// publishPrices appends the configured price book unless it is the current one, and waits until it is folded.
 func (p *Partition) publishPrices(ctx context.Context) error {
 	want := account.PriceEvent(p.cfg.Book)
 	again := time.NewTimer(0)
@@ -316,9 +316,9 @@ func samePrices(have, want *event.PriceBook) bool {
 	return have != nil && *account.BookOf(have) == *account.BookOf(want)
 }
 
-// tick appends an empty batch when something is due and no traffic moves the fold's time.
+// tick appends an empty batch when a hold or grant is due and no other message moves the fold's time.
 func (p *Partition) tick(ctx context.Context) error {
-	// Another instance that folds this partition ticks too; whoever is a little earlier does for both.
+	// The other replicas of this partition tick too. With different graces one tick serves them all.
 	grace := 200*time.Millisecond + rand.N(800*time.Millisecond)
 	const every, most = 100 * time.Millisecond, time.Minute
 	ticker := time.NewTicker(every)

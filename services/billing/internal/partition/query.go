@@ -14,10 +14,10 @@ import (
 const (
 	defaultPage = 50
 	mostPage    = 200
-	// aheadMillis is how far a caller's clock may be ahead of this service's.
+	// aheadMillis bounds how far a caller's clock may be ahead of this service's.
 	aheadMillis = 5000
-	// explainBefore and explainAfter are how far the clock of an edge, which is in a request's id,
-	// may be from the journal's.
+	// explainBefore and explainAfter bound how far the clock of an edge may be from the journal's. A request's id holds
+	// the edge's time.
 	explainBefore = 5 * time.Minute
 	explainAfter  = 15 * time.Minute
 
@@ -25,7 +25,7 @@ const (
 	codeUnavailable = "unavailable"
 )
 
-// query answers one encoded event.Query, from what was acknowledged before it came, or later.
+// query answers one encoded event.Query. The answer shows every message that was acknowledged before the query came.
 func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	q := &event.Query{}
 	if err := event.Decode(payload, q); err != nil {
@@ -87,7 +87,7 @@ func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *e
 	return answer
 }
 
-// ledger reads from the read model, once that holds what the query has to see.
+// ledger reads from the read model, once that holds the messages that the query has to see.
 func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.LedgerQuery, last uint64) (*event.QueryAnswer, error) {
 	cursor := string(q.GetCursor())
 	if cursor != "" && !account.ValidLedgerID(cursor) {
@@ -125,7 +125,7 @@ func (p *Partition) exists(id event.AccountID) bool {
 func (p *Partition) statement(ctx context.Context, id event.AccountID, period string, now int64) (*event.QueryAnswer, error) {
 	p.mu.Lock()
 	s, held := p.fold.StatementAt(id, period, now)
-	left := p.fold.Sequence() // where the month has left the state by
+	left := p.fold.Sequence() // the month's record was pushed no later than with this message
 	p.mu.Unlock()
 	if !held {
 		err := p.position.Until(ctx, left)

@@ -16,8 +16,7 @@ import (
 // errEnough ends a replay early.
 var errEnough = errors.New("enough was folded")
 
-// explain finds how a request was decided by folding the part of the journal again that its id's
-// time points to.
+// explain finds how a request was decided. It folds the journal again around the time in the request's id.
 func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.ExplainQuery, last uint64) (*event.QueryAnswer, error) {
 	request, err := event.RequestIDFrom(q.GetRequestId())
 	if err != nil {
@@ -72,8 +71,8 @@ func (p *Partition) find(ctx context.Context, request event.RequestID, last uint
 	return trace.Answer(), nil
 }
 
-// audits lets callers share one audit at a time. It goes on when they give up, so that a long one
-// is found finished, or further on, by who asks again soon.
+// audits lets callers share one audit at a time. The audit goes on when they give up, so that a caller who asks again
+// soon finds it further on or finished.
 type audits struct {
 	mu      sync.Mutex
 	running *auditRun
@@ -89,7 +88,7 @@ type auditRun struct {
 	taken  bool // guarded by audits.mu
 }
 
-// untaken is how long the result of an audit is kept that all who waited for it had given up.
+// untaken is how long a result is kept for the next caller if all callers had given up.
 const untaken = 5 * time.Second
 
 func (a *audits) join(run func(ctx context.Context) (*event.AuditAnswer, error)) *auditRun {
@@ -118,14 +117,14 @@ func (a *audits) join(run func(ctx context.Context) (*event.AuditAnswer, error))
 	return r
 }
 
-// take notes that somebody has the result.
+// take notes that a caller has received the result.
 func (a *audits) take(r *auditRun) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r.taken = true
 }
 
-// wait ends a running audit.
+// wait cancels a running audit and waits for its end.
 func (a *audits) wait() {
 	a.mu.Lock()
 	cancel := a.cancel

@@ -11,13 +11,14 @@ import (
 const (
 	snapshotCheck   = 200 * time.Millisecond
 	snapshotTimeout = 5 * time.Minute
-	// cleanParties are encoded while the fold waits, about a millisecond; cleanSteps bounds the steps.
-	cleanParties = 256
-	cleanSteps   = 1 << 20
+	// cleanPrincipals is how many principals are encoded while the fold waits, for about a millisecond. cleanSteps bounds the
+	// steps.
+	cleanPrincipals = 256
+	cleanSteps      = 1 << 20
 )
 
-// keepSnapshots writes a snapshot after so many messages or so much time, and thins the old ones.
-// A failure costs nothing but a longer start; it is tried again.
+// keepSnapshots writes a snapshot after SnapshotMessages or SnapshotInterval, and thins the old ones. After a failure it
+// tries again; a missing snapshot only makes the next start longer.
 func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
@@ -47,19 +48,19 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 	}
 }
 
-// snapshot takes an image of the state while the fold stands still, and writes it while it goes on.
-// What has changed since the last one is encoded in small steps before, between which the fold goes on.
+// snapshot takes an image of the state while the fold waits, and writes it while the fold goes on. The principals that have
+// changed since the last snapshot are encoded before, in small steps between which the fold goes on.
 func (p *Partition) snapshot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	for range cleanSteps {
 		p.mu.Lock()
-		left, err := p.fold.Clean(cleanParties)
+		left, err := p.fold.Clean(cleanPrincipals)
 		p.mu.Unlock()
 		if err != nil {
 			return err
 		}
-		if left <= cleanParties {
+		if left <= cleanPrincipals {
 			break
 		}
 	}
@@ -88,7 +89,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// stop writes what the next start would otherwise have to fold again.
+// stop writes the rest of the read model and a snapshot. Without them the next start folds more.
 func (p *Partition) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.StopTimeout)
 	defer cancel()

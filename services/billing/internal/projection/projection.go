@@ -1,6 +1,6 @@
-// Package projection writes what a billing fold decided into the read model: ledger entries and
-// the statements of closed months. It runs behind the fold and holds a bounded queue, so that a
-// slow or failing store stops no verdict until the queue is full.
+// Package projection writes the decisions of a billing fold into the read model: ledger entries and the statements of
+// closed months. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
+// queue is full.
 package projection
 
 import (
@@ -17,7 +17,7 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// The collections. The ids begin with the account, so that partitions share them.
+// The collections. Partitions share them, since the ids begin with the account.
 const (
 	Ledger     = "billing_ledger"
 	Statements = "billing_statements"
@@ -25,7 +25,7 @@ const (
 	byAccount = "by_account"
 )
 
-// Collections declares them.
+// Collections returns the collections with their indexes.
 func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: Ledger, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}}},
@@ -37,7 +37,7 @@ const (
 	batchPuts     = 1000
 	batchBytes    = 4 << 20
 	commitTimeout = 30 * time.Second
-	// idleEvery is how often the checkpoint alone is moved when there is nothing to write.
+	// idleEvery is how often the checkpoint is moved while there is nothing else to write.
 	idleEvery  = time.Second
 	firstPause = 50 * time.Millisecond
 	mostPause  = 5 * time.Second
@@ -45,11 +45,11 @@ const (
 	DefaultBound = 100_000
 )
 
-// ErrRewound says that the read model's checkpoint went back while it was written to: it was
-// restored from a backup or swapped. A restart folds what is missing again.
+// ErrRewound: the read model's checkpoint went back while it was written to. It was restored from a backup or replaced. A
+// restart folds the missing messages again.
 var ErrRewound = errors.New("the read model went back")
 
-// Projection writes for one stream. Push is for one goroutine, the rest for any.
+// Projection writes for one stream. One goroutine may call Push, and any the other methods.
 type Projection struct {
 	store  views.Store
 	stream string
@@ -70,8 +70,7 @@ type item struct {
 	put      views.Put
 }
 
-// New makes a projection that goes on from the store's checkpoint. bound is how many documents may
-// wait, DefaultBound where it is 0.
+// New makes a projection that goes on from the store's checkpoint. bound is how many documents may wait; 0: DefaultBound.
 func New(store views.Store, stream string, checkpoint uint64, bound int, log *slog.Logger) *Projection {
 	if bound <= 0 {
 		bound = DefaultBound
@@ -82,8 +81,8 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	}
 }
 
-// Push takes the effects of a message. It waits while the queue is full, at most until ctx ends.
-// What is in the store already is left out.
+// Push queues the effects of a message. It waits while the queue is full, at most until ctx ends. Messages that the store
+// holds already are left out.
 func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.Effects) error {
 	puts, err := documents(sequence, effects)
 	if err != nil {
@@ -137,7 +136,7 @@ func documents(sequence uint64, effects account.Effects) ([]views.Put, error) {
 	return puts, nil
 }
 
-// Wait returns once everything up to the sequence, which must have been pushed, is in the store.
+// Wait returns once all messages up to the sequence are in the store. They must have been pushed.
 func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 	err := p.changes.Until(ctx, func() bool {
 		p.mu.Lock()
@@ -150,22 +149,22 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 	return nil
 }
 
-// Pending is how many documents wait.
+// Pending returns how many documents wait.
 func (p *Projection) Pending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.queue)
 }
 
-// Failing is why the last attempt to write failed, nil where it did not.
+// Failing returns the error of the last attempt to write, or nil.
 func (p *Projection) Failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failing
 }
 
-// Run writes until ctx ends, then returns nil; what waits is then written by Flush, or again after
-// the next start. Its error is ErrRewound, or a mistake of this program.
+// Run writes until ctx ends, then returns nil. Documents that wait then are written by Flush, or after the next start. Its
+// error is ErrRewound, or a mistake of this program.
 func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
@@ -193,7 +192,7 @@ func (p *Projection) Run(ctx context.Context) error {
 	return nil
 }
 
-// noted tells operators when the store begins to fail, and when it works again.
+// noted logs when the store begins to fail and when it works again.
 func (p *Projection) noted(ctx context.Context, err error) {
 	p.mu.Lock()
 	before := p.failing
@@ -208,7 +207,7 @@ func (p *Projection) noted(ctx context.Context, err error) {
 	}
 }
 
-// Flush writes all that waits, once Run has returned.
+// Flush writes all documents that wait, once Run has returned.
 func (p *Projection) Flush(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -223,8 +222,8 @@ func (p *Projection) Flush(ctx context.Context) error {
 	}
 }
 
-// write commits one batch: whole messages with the checkpoint behind them, or part of a message
-// that is too large for one batch, which changes nothing when it is written again.
+// write commits one batch: whole messages with the checkpoint behind them, or a part of a message that is too large for
+// one batch. To write such a part twice changes nothing.
 func (p *Projection) write(ctx context.Context) error {
 	p.mu.Lock()
 	batch, n := p.next()
@@ -251,7 +250,7 @@ func (p *Projection) write(ctx context.Context) error {
 	return nil
 }
 
-// next puts a batch together. mu is held.
+// next returns the next batch and how many items it takes from the queue. mu is held.
 func (p *Projection) next() (views.Batch, int) {
 	size, n := 0, 0
 	for n < len(p.queue) && n < batchPuts {
@@ -279,7 +278,7 @@ func (p *Projection) next() (views.Batch, int) {
 	return b, n
 }
 
-// taken removes the first items. mu is held.
+// taken removes the first n items. mu is held.
 func (p *Projection) taken(n int) {
 	clear(p.queue[:n])
 	p.queue = p.queue[n:]
@@ -288,8 +287,7 @@ func (p *Projection) taken(n int) {
 	}
 }
 
-// resume goes on from a checkpoint that another instance of the same fold, or a commit of ours
-// whose answer was lost, has moved.
+// resume goes on from a checkpoint that was moved by another replica, or by a commit of this one whose answer was lost.
 func (p *Projection) resume(ctx context.Context) error {
 	at, err := p.store.Checkpoint(ctx, p.stream)
 	if err != nil {
@@ -310,8 +308,8 @@ func (p *Projection) resume(ctx context.Context) error {
 	return nil
 }
 
-// Page reads a page of an account's ledger, the newest entry first. before is the id of the last
-// entry seen, empty for the start. more tells that there are older ones.
+// Page reads a page of an account's ledger, the newest entry first. before is the id of the last entry of the page before,
+// empty for the first page. more tells whether there are older entries.
 func (p *Projection) Page(ctx context.Context, id event.AccountID, before string, limit int) (entries []*event.LedgerEntry, more bool, err error) {
 	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: limit + 1}
 	if before != "" {
@@ -334,7 +332,7 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, before string
 	return entries, more, nil
 }
 
-// Statement reads the record of a closed month, nil where there is none.
+// Statement reads the record of a closed month, nil if there is none.
 func (p *Projection) Statement(ctx context.Context, id event.AccountID, period string) (*event.StatementAnswer, error) {
 	docs, err := p.store.Load(ctx, Statements, []string{id.String() + "." + period}, views.Heads)
 	if err != nil || len(docs) == 0 {

@@ -23,26 +23,26 @@ import (
 // maxBytes bounds a snapshot that is read.
 const maxBytes = 8 << 30
 
-// ErrDamaged says that a snapshot is not what was written.
+// ErrDamaged: a snapshot differs from the one that was written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
 // Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>.
-// Several instances may use it at once: what they write for a sequence is the same.
+// Several replicas may use it at once: they write the same for a sequence.
 type Store struct {
 	blobs  blob.Store
 	prefix string
 	log    *slog.Logger
 }
 
-// New names a stream's snapshots.
+// New makes the store of a stream's snapshots.
 func New(blobs blob.Store, stream string, log *slog.Logger) *Store {
 	return &Store{blobs: blobs, prefix: "billing/" + stream + "/", log: log}
 }
 
-// Prefix is where they are in the blob store, for messages to operators.
+// Prefix is that of the keys in the blob store, for messages to operators.
 func (s *Store) Prefix() string { return s.prefix }
 
-// Snapshot is one that is stored.
+// Snapshot names a stored snapshot.
 type Snapshot struct {
 	Key      string
 	Sequence uint64
@@ -51,7 +51,7 @@ type Snapshot struct {
 	Stored   time.Time // by the blob store's clock
 }
 
-// List gives all snapshots, the newest first. What is not named like one is left out.
+// List returns all snapshots, the newest first. Blobs with other names are left out.
 func (s *Store) List(ctx context.Context) ([]Snapshot, error) {
 	var list []Snapshot
 	everything := time.Now().Add(100 * 365 * 24 * time.Hour)
@@ -84,9 +84,9 @@ func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: [16]byte(hash), Stored: info.Modified}, true
 }
 
-// Newest loads the newest snapshot that this code can use and that is not after the sequence upTo.
-// It returns a fresh fold and an empty key where there is none. Snapshots that are damaged, or of
-// another version of the code, are passed over with a warning, never deleted here.
+// Newest loads the newest snapshot that this code can use and that is not after the sequence upTo. It returns a fresh fold
+// and an empty key if there is none. Snapshots that are damaged or of another version of the code are passed over with a
+// warning, and not deleted here.
 func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string, error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Store) Write(ctx context.Context, image *account.Image) (key string, si
 	return key, len(data), nil
 }
 
-// Thin deletes the snapshots that are not worth their space any more.
+// Thin deletes the snapshots that superfluous lists.
 func (s *Store) Thin(ctx context.Context, now time.Time) error {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -171,8 +171,8 @@ func (s *Store) Thin(ctx context.Context, now time.Time) error {
 
 const keepLast = 3
 
-// superfluous says which of the snapshots, the newest first, go: all but the last three, the newest
-// of each hour for a day, and the newest of each day for a month.
+// superfluous lists the snapshots to delete. It keeps the last three, the newest of each hour for a day, and the newest of
+// each day for a month. list is sorted, the newest first.
 func superfluous(list []Snapshot, now time.Time) []Snapshot {
 	var out []Snapshot
 	hours, days := map[time.Time]bool{}, map[time.Time]bool{}
