@@ -84,11 +84,11 @@ func TestLifeOfADocument(t *testing.T) {
 	}
 }
 
-// TestRestartAnywhere ends the engine again and again, while edges write, without letting it finish
-// anything, and holds what came out to a naive account of it.
+// TestRestartAnywhere ends the engine again and again while edges write, without letting it finish anything, and compares
+// the result with a naive model.
 func TestRestartAnywhere(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
-	w.bounds.CommitMessages = 3 // so that a stop finds some committed and some not
+	w.bounds.CommitMessages = 3 // so that a stop comes between commits
 	e := w.newEdge("edge1")
 	var requests []*event.Request
 	var numbers []uint64
@@ -171,7 +171,7 @@ func TestRepeatedBatchIsAnsweredAgainAndFoldedOnce(t *testing.T) {
 	w.projected()
 	w.stop(running)
 	w.start()
-	e.store(data) // the mark outlives the process
+	e.store(data) // the mark is still there after a restart
 	e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, "newer"))
 	if a := w.get(alice, made.Item); a.Document.Version != 3 {
 		t.Errorf("folded twice after a restart: %v", a.Document)
@@ -369,8 +369,8 @@ func TestAnEngineIsReadyOnlyWithAllOfItsFirstPartitions(t *testing.T) {
 	w.assigned = assigned
 	running := w.launch(w.views)
 	w.views.set(func() { w.views.fail = true })
-	assigned <- []int{0, -1, 7} // those that are not there are left out
-	assigned <- []int{0}        // the first is known
+	assigned <- []int{0, -1, 7} // partitions that do not exist are left out
+	assigned <- []int{0}        // only 0 was left of the first set
 	select {
 	case <-running.Ready():
 		t.Error("ready before its partition was served")

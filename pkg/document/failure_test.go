@@ -60,8 +60,8 @@ func TestTwoReplicasLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// TestSlowReplicaDoesNotDecideOnTheFuture has one engine load a document only after another has
-// projected what this one is about to decide.
+// TestSlowReplicaDoesNotDecideOnTheFuture has one engine load a document only after another engine has projected the
+// message that the first one is about to decide.
 func TestSlowReplicaDoesNotDecideOnTheFuture(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	running := w.start()
@@ -101,7 +101,7 @@ func TestNothingIsFinalBeforeBillingKnows(t *testing.T) {
 	requests := []*event.Request{made, foreign}
 	for range 20 {
 		r := create(alice, text("x"))
-		e.want(event.OutcomeStatus_OK, r) // a success waits for nobody
+		e.want(event.OutcomeStatus_OK, r) // a success is answered without billing
 		requests = append(requests, r)
 	}
 	check := func() {
@@ -263,7 +263,7 @@ func TestJournalServerRestarts(t *testing.T) {
 			_, err := journal.Open(w.nc, event.Paste.Stream(0)).LastSequence(t.Context())
 			return err == nil
 		})
-		// What is answered while the engine reconnects is lost; its repetition is answered.
+		// Answers that are sent while the engine reconnects are lost; the repeated batch is answered.
 		changed := keyed(retitle(alice, made.Item, fmt.Sprint(n)), fmt.Sprint(n), 1)
 		data := e.encode(changed)
 		e.store(data)
@@ -282,8 +282,8 @@ func TestJournalServerRestarts(t *testing.T) {
 	}
 }
 
-// TestMessageOfManyLargeDocumentsIsOneCommit changes many large documents by one message, which no
-// document of MongoDB could carry.
+// TestMessageOfManyLargeDocumentsIsOneCommit changes many large documents by one message. One
+// document of MongoDB could not hold them.
 func TestMessageOfManyLargeDocumentsIsOneCommit(t *testing.T) {
 	for name, lose := range map[string]int{"undisturbed": 0, "its outcome is not known": 1} {
 		t.Run(name, func(t *testing.T) {

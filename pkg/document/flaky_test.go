@@ -14,9 +14,9 @@ type flakyViews struct {
 	views.Store
 	mu      sync.Mutex
 	fail    bool
-	hang    chan struct{} // closed: go on
-	hung    chan struct{} // where it is set: told of each load, and look at the checkpoint, that hangs
-	lose    int           // commits that happen, and report that they may not have
+	hang    chan struct{} // calls wait until it is closed
+	hung    chan struct{} // where it is set: receives for each load, and read of the checkpoint, that hangs
+	lose    int           // commits that are done and report an unknown outcome
 	largest int           // bytes of a commit
 }
 
@@ -92,7 +92,7 @@ func (f *flakyViews) Checkpoint(ctx context.Context, stream string) (uint64, err
 	return f.Store.Checkpoint(ctx, stream)
 }
 
-// logBuffer gathers what the engines log.
+// logBuffer collects the logs of the engines.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// folding folds the journal of a partition. What it decides is shown to readers at once, answered, settled with billing
-// and projected. All but position is of the goroutine that follows the journal.
+// folding folds the journal of a partition. Its decisions are shown to readers at once, answered, settled with billing and
+// projected. All fields but position are owned by the goroutine that follows the journal.
 type folding struct {
 	*scope
 	model      *readModel

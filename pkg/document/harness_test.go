@@ -116,7 +116,7 @@ func (w *world) openViews(path string) views.Store {
 	return store
 }
 
-// engine is one that runs.
+// engine is a running engine.
 type engine struct {
 	*document.Engine
 	cancel context.CancelFunc
@@ -152,7 +152,7 @@ func (w *world) launch(store views.Store) *engine {
 	return e
 }
 
-// stop ends an engine wherever it is: what it has not committed is lost with it.
+// stop ends an engine wherever it is. Decisions that it has not committed are lost.
 func (w *world) stop(e *engine) {
 	w.t.Helper()
 	e.cancel()
@@ -324,7 +324,7 @@ func keyed(r *event.Request, key string, body uint64) *event.Request {
 	return r
 }
 
-// read asks for all at once and returns the answers by position.
+// read sends all reads in one batch and returns the answers by position.
 func (w *world) read(reads ...*event.Read) []*event.ReadAnswer {
 	w.t.Helper()
 	return w.readAfter(0, reads...)
@@ -443,7 +443,7 @@ func (w *world) settledIn(partition int) []*event.Settlement {
 	return all
 }
 
-// settlementsOf waits until each of the requests is settled, and holds that none is twice.
+// settlementsOf waits until each of the requests is settled, and fails if one is settled twice.
 func (w *world) settlementsOf(requests ...*event.Request) map[string]*event.Settlement {
 	w.t.Helper()
 	var by map[string]*event.Settlement
@@ -468,7 +468,7 @@ func (w *world) settlementsOf(requests ...*event.Request) map[string]*event.Sett
 	return by
 }
 
-// projected waits until the read model holds what the journal says.
+// projected waits until the read model holds the decisions on all messages.
 func (w *world) projected() {
 	w.t.Helper()
 	j := journal.Open(w.nc, w.policy.Domain.Stream(0))

@@ -114,7 +114,7 @@ func TestPagesAreStable(t *testing.T) {
 					break
 				}
 				request.AfterPosition, request.AfterId = answer.ScannedPosition, answer.ScannedId
-				if page == 2 { // the last one seen, one that was, and a new one
+				if page == 2 { // the last one seen, an earlier one, and a new one
 					e.do(remove(alice, last.Id), remove(alice, batch[20].Item), create(alice, text("new")))
 					delete(stay, last.Id)
 					delete(stay, batch[20].Item)

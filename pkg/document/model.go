@@ -16,7 +16,7 @@ var (
 	// errAhead: another replica has projected this partition further than this one. The read model then holds states
 	// that this replica has not come to, so it has to begin again from there.
 	errAhead = errors.New("another instance projects this partition")
-	// errBehind: the read model does not show what this replica found or wrote there.
+	// errBehind: the read model does not show a state that this replica found or wrote there.
 	errBehind = errors.New("the read model is older than it was")
 )
 

@@ -86,7 +86,7 @@ func (s *sharing) serves() []int {
 	return slices.Sorted(maps.Keys(s.served))
 }
 
-// kill ends it without a word to the others, and with all that is not committed.
+// kill ends it without telling the others, and without committing the rest.
 func (s *sharing) kill() {
 	s.w.t.Helper()
 	s.views.set(func() { s.views.fail = true })
@@ -97,7 +97,7 @@ func (s *sharing) kill() {
 	}
 }
 
-// waitShared waits until each partition is served by its owner among these, and by nobody else.
+// waitShared waits until each partition is served by its owner among these, and by no other.
 func (w *world) waitShared(all ...*sharing) {
 	w.t.Helper()
 	var names []string
@@ -133,11 +133,11 @@ func (s sent) wait(e *edge) {
 	}
 }
 
-// TestSharedPartitionsAreTakenOver holds that a request is decided once and answered, whoever comes,
-// dies and leaves meanwhile.
+// TestSharedPartitionsAreTakenOver holds that each request is decided once and answered while instances join, die and
+// leave.
 func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	w := newWorldOf(t, fold.Pastes(), 4)
-	// Of four partitions any two of these have two each.
+	// These instances are named so that any two of them have two of the four partitions each.
 	a, b := w.share("i-1"), w.share("i-2")
 	w.waitShared(a, b)
 	e := w.newEdge("edge1")
@@ -171,7 +171,7 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 		default:
 		}
 		d := create(alice, text("x"))
-		e := w.newEdge("edge-" + d.Item) // which knows of this partition only
+		e := w.newEdge("edge-" + d.Item) // that knows of this partition only
 		e.want(event.OutcomeStatus_OK, d)
 		requests = append(requests, d)
 		w.mustRead(d.Item, e.known())
@@ -198,14 +198,14 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	w.settlementsOf(requests...) // each once
 }
 
-// known is up to where the edge knows the journal to be folded.
+// known is the sequence up to which the edge knows the journal to be folded.
 func (e *edge) known() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sequence
 }
 
-// mustRead reads as an edge does, which asks again where nobody listens at the moment.
+// mustRead reads as an edge does: it asks again while no replica listens.
 func (w *world) mustRead(item string, after uint64) {
 	w.t.Helper()
 	eventually.True(w.t, "an answer about "+item, func() bool {
@@ -220,7 +220,7 @@ func (w *world) mustRead(item string, after uint64) {
 	})
 }
 
-// TestAStopAnswersTheReadsItHasTaken though they wait for the read model.
+// TestAStopAnswersTheReadsItHasTaken has them wait for the read model.
 func TestAStopAnswersTheReadsItHasTaken(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	first := w.start()
@@ -231,7 +231,7 @@ func TestAStopAnswersTheReadsItHasTaken(t *testing.T) {
 
 	served := make(chan bool, 10)
 	w.served = func(_ int, serving bool) { served <- serving }
-	second := w.start() // which has nothing in memory
+	second := w.start() // it has nothing in memory
 	<-served
 	hang := make(chan struct{})
 	w.views.set(func() { w.views.hang, w.views.hung = hang, make(chan struct{}, 100) })

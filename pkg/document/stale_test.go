@@ -14,23 +14,23 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// staleReads is how many checkpoints a staleViews shows from before a commit, until it shows all.
+// staleReads is how many reads of the checkpoint a staleViews answers as before a commit.
 const staleReads = 3
 
-// staleViews is a read model whose reads go to another server after a commit: one that does not know yet that the
-// commit is to stay.
+// staleViews is a read model whose reads go to another server after a commit, one that does not know yet whether the
+// commit stays.
 type staleViews struct {
 	views.Store
 	mu     sync.Mutex
 	armed  bool
-	before map[[2]string]*views.Doc // what the last commit has written over, by collection and id
+	before map[[2]string]*views.Doc // the documents before the last commit, by collection and id
 	from   uint64
 	stream string
-	left   int // reads of the checkpoint until it is known
-	shown  int // those that were from before
+	left   int // reads of the checkpoint until the commit is known
+	shown  int // reads of the checkpoint that were answered as before
 }
 
-// staleAfterNext has the next commit be one that is not shown at once.
+// staleAfterNext makes the next commit one that is not shown at once.
 func (s *staleViews) staleAfterNext() {
 	s.mu.Lock()
 	s.armed = true
@@ -102,8 +102,8 @@ func (s *staleViews) Load(ctx context.Context, collection string, ids []string, 
 	return docs, nil
 }
 
-// TestNothingIsDecidedOnAReadModelFromBefore has a read model show what it held before the last commit, as MongoDB
-// may for a moment after an election.
+// TestNothingIsDecidedOnAReadModelFromBefore has a read model show its state before the last commit, as
+// MongoDB may for a moment after an election.
 func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, w *world, e *edge, stale *staleViews){
 		"an update is not lost": func(t *testing.T, w *world, e *edge, stale *staleViews) {
@@ -111,7 +111,7 @@ func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 			e.want(event.OutcomeStatus_OK, made)
 			w.projected()
 			language := "c"
-			const rounds = 5 // the cache lets go of a document a moment later
+			const rounds = 5 // the cache drops a document a moment later
 			for n := range uint64(rounds) {
 				stale.staleAfterNext()
 				e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, fmt.Sprint(n)))
@@ -179,8 +179,8 @@ func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 	}
 }
 
-// TestAReadModelThatLostACommitIsBroughtUpToDate holds that a replica does not wait for ever for what its read model
-// has shown and lost, as after a restore or the loss of a majority.
+// TestAReadModelThatLostACommitIsBroughtUpToDate holds that a replica does not wait for ever for a commit that its
+// read model has shown and lost, as after a restore or the loss of a majority.
 func TestAReadModelThatLostACommitIsBroughtUpToDate(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.bounds.ViewWait = 50 * time.Millisecond

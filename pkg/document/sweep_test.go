@@ -46,7 +46,7 @@ func TestFilesCountStorageOnceAndUntilTheirExpiry(t *testing.T) {
 	w.projected()
 	w.stop(running)
 
-	w.offset = time.Hour // nobody has read it, and nobody asks
+	w.offset = time.Hour // the document has expired, and no request comes
 	w.start()
 	var expiry *event.Settlement
 	eventually.True(t, "the expiry is settled", func() bool {
@@ -161,7 +161,7 @@ func TestBurnedBlobCanStillBeFetched(t *testing.T) {
 	if !w.hasBlob(key) {
 		t.Error("it is gone before it could be fetched")
 	}
-	w.stop(running) // and what was to be deleted is forgotten
+	w.stop(running) // and the queue of the blob deleter is lost
 	w.bounds.OrphanAge = time.Nanosecond
 	w.start()
 	eventually.True(t, "it is gone", func() bool { return !w.hasBlob(key) })

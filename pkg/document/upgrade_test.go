@@ -15,9 +15,9 @@ import (
 )
 
 // TestFolderThatAnEarlierVersionLeftHalfWritten opens a read model as a version that split large
-// messages left it when it was killed: the checkpoint is at message 2, which gives halfwrittenA to
-// halfwrittenL the titles 0 to 11 under idempotency ids and deletes halfwrittenZ, and the chunks are all
-// that is written of it. That version made the file, with its bounds lowered to a few kilobytes.
+// messages left it when it was killed. The checkpoint is at message 2, which gives halfwrittenA to halfwrittenL the titles
+// 0 to 11 under idempotency ids and deletes halfwrittenZ. Only the chunks of it are written. That version made the file,
+// with its bounds lowered to a few kilobytes.
 func TestFolderThatAnEarlierVersionLeftHalfWritten(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.bounds.OutcomesEvery = time.Hour // the outcomes are older than a day

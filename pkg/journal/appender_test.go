@@ -64,7 +64,7 @@ func TestWhatWaitsLeavesInOneMessage(t *testing.T) {
 	}
 }
 
-// stream answers, in place of a stream, what a test decides.
+// stream answers in place of a stream, as a test decides.
 func stream(t *testing.T, nc *nats.Conn, respond func(n int, m *nats.Msg)) (received func() []string) {
 	t.Helper()
 	var data atomic.Pointer[[]string]
@@ -209,7 +209,7 @@ func TestConfirmEndsTheWaitForAnAcknowledgement(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	var a *journal.Appender[item]
 	started := make(chan struct{})
-	stream(t, nc, func(int, *nats.Msg) { // the answer comes another way
+	stream(t, nc, func(int, *nats.Msg) { // the edge learns it from the verdict
 		<-started
 		a.Confirm(1)
 	})

@@ -18,8 +18,8 @@ import (
 // waiter is an item whose sender waits for it.
 type waiter struct{ done chan error }
 
-// BenchmarkAppender has so many senders, each waiting for its item to be
-// stored before it appends the next.
+// BenchmarkAppender has a number of senders. Each waits until its item is stored
+// before it appends the next.
 func BenchmarkAppender(b *testing.B) {
 	for _, senders := range []int{1, 128, 512} {
 		b.Run(fmt.Sprint(senders), func(b *testing.B) { benchmarkAppender(b, senders) })

@@ -54,8 +54,8 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// TestFollowGoesOnWhenItsServerIsCutOff: no packet says that a server is cut off; the connection finds it
-// out, and the follower goes on at another server.
+// TestFollowGoesOnWhenItsServerIsCutOff: no packet tells that a server is cut off. The connection notices it,
+// and the follower goes on at another server.
 func TestFollowGoesOnWhenItsServerIsCutOff(t *testing.T) {
 	c := journaltest.StartCluster(t, 3)
 	nc := c.Conn(t)
@@ -103,7 +103,7 @@ func TestFollowGoesOnWhenItsServerIsCutOff(t *testing.T) {
 	}
 }
 
-// TestWithoutAServerAQuestionIsUnavailable: who asks must be able to tell it from what waiting won't cure.
+// TestWithoutAServerAQuestionIsUnavailable: callers can tell this error from those that waiting won't cure.
 func TestWithoutAServerAQuestionIsUnavailable(t *testing.T) {
 	s := journaltest.Start(t, journaltest.WithListener())
 	nc, err := rpc.Connect(s.URL(), "billing", slog.New(slog.DiscardHandler))
@@ -116,7 +116,7 @@ func TestWithoutAServerAQuestionIsUnavailable(t *testing.T) {
 	if _, err := journal.Open(nc, "BILLING_0").State(t.Context()); !errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("state: %v, want %v", err, journal.ErrUnavailable)
 	}
-	// To make sure of a stream waits for the server.
+	// Ensure waits for the server.
 	eventually.True(t, "the connection is lost", func() bool { return !nc.IsConnected() })
 	ensured := make(chan error, 1)
 	go func() { ensured <- journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 1) }()

@@ -118,8 +118,8 @@ func TestRestartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// mustRepeatIdentically fails where a number that is stored twice has other
-// items the second time, or where numbers go back further than a repetition.
+// mustRepeatIdentically fails if a number that is stored twice has other items the
+// second time, or if a new number is not the next one.
 func mustRepeatIdentically(t *testing.T, messages []batch) {
 	t.Helper()
 	first := map[uint64]batch{}

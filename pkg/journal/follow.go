@@ -85,7 +85,7 @@ type follower struct {
 	next  uint64 // sequence of the message to be handled next
 	last  uint64 // sequence to stop after, 0: never
 	start uint64 // next at the start
-	goal  uint64 // what the stream held at the start, or last
+	goal  uint64 // the stream's last sequence at the start, or last
 	ready bool   // goal has been set
 
 	// patience is how long to wait for the server when attaching. It is short at

@@ -38,7 +38,7 @@ func ensure(t testing.TB, nc *nats.Conn, streams ...journal.Stream) {
 	}
 }
 
-// item is what the tests append: numbered, and as large as its padding.
+// item is one that the tests append: numbered, and as large as its padding.
 type item struct {
 	id      uint64
 	padding int
@@ -85,7 +85,7 @@ func decode(data []byte) (b batch, err error) {
 	return b, nil
 }
 
-// outcomes collects what an appender reports.
+// outcomes collects the reports of an appender.
 type outcomes struct {
 	mu     sync.Mutex
 	acked  []uint64
@@ -163,8 +163,8 @@ func add(t testing.TB, a *journal.Appender[item], it item) {
 	})
 }
 
-// stored folds the stream: how often each id is in it, message by message, and
-// how often when batches that come again are skipped.
+// stored folds the stream: it returns the messages, and how often each id is in
+// them if repeated batches are skipped.
 func stored(t testing.TB, j *journal.Journal) (messages []batch, folded map[uint64]int) {
 	t.Helper()
 	last, err := j.LastSequence(t.Context())
@@ -194,7 +194,7 @@ func stored(t testing.TB, j *journal.Journal) (messages []batch, folded map[uint
 	return messages, folded
 }
 
-// mustHoldOnce fails where an acknowledged item is not in the fold exactly once.
+// mustHoldOnce fails if an acknowledged item is not in the fold exactly once.
 func mustHoldOnce(t testing.TB, folded map[uint64]int, acked []uint64) {
 	t.Helper()
 	for _, id := range acked {

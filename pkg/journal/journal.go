@@ -88,7 +88,7 @@ type Message struct {
 	Data     []byte
 }
 
-// State is what a stream holds, as its leader says.
+// State is the extent of a stream, as its leader says.
 type State struct {
 	Messages uint64 `json:"messages"`
 	First    uint64 `json:"first_seq"` // Last+1 in a stream whose messages were all purged

@@ -25,7 +25,7 @@ const (
 
 // TestKilledProcessLosesNothingItHadAcknowledgedOrDelivered kills a process
 // that runs the server, an appender and a follower, in the middle of its
-// writes, and looks into what it has left.
+// writes, and looks into its stream.
 func TestKilledProcessLosesNothingItHadAcknowledgedOrDelivered(t *testing.T) {
 	folder := t.TempDir()
 	var acked []uint64
@@ -49,7 +49,7 @@ func TestKilledProcessLosesNothingItHadAcknowledgedOrDelivered(t *testing.T) {
 	t.Logf("%d acknowledged, %d delivered, %d stored", len(acked), len(seen), len(folded))
 }
 
-// runUntilKilled collects what a child reports until it is killed.
+// runUntilKilled collects the reports of a child until it is killed.
 func runUntilKilled(t *testing.T, folder string, round int, acked *[]uint64, seen map[uint64]uint32) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=2m")

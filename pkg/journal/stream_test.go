@@ -151,7 +151,7 @@ func TestSeekTimeFindsTheFirstMessageNotBefore(t *testing.T) {
 	}
 }
 
-// streamThatDeletes is one of which a test can take a message away.
+// streamThatDeletes is a stream from which a test can delete a message.
 func streamThatDeletes() jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: "PASTE_0", Subjects: []string{"paste.0.request"}}
 }

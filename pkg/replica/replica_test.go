@@ -91,8 +91,8 @@ func (w *works) wait(t *testing.T, want ...int) {
 	eventually.True(t, "work on the assigned partitions alone", func() bool { return slices.Equal(w.set(), want) })
 }
 
-// TestASetWorksOnWhatIsAssigned starts what is new, stops what is gone, and leaves the rest alone.
-func TestASetWorksOnWhatIsAssigned(t *testing.T) {
+// TestASetWorksOnTheAssignedPartitions starts new ones, stops those that are gone, and leaves the rest alone.
+func TestASetWorksOnTheAssignedPartitions(t *testing.T) {
 	w := newWorks()
 	_, assigned, stop := run(t, replica.Config{Start: w.start})
 	for _, set := range [][]int{{0, 1}, {1, 2, 3}, {1}, nil, {1, 3}} {
@@ -111,8 +111,8 @@ func TestASetWorksOnWhatIsAssigned(t *testing.T) {
 	}
 }
 
-// TestAPartitionNeverHasTwoReplicas, also where it comes back while it is still stopping, and what
-// stops slowly keeps no other waiting.
+// TestAPartitionNeverHasTwoReplicas, even if it is assigned again while its replica is stopping. A replica that stops
+// slowly holds up no other.
 func TestAPartitionNeverHasTwoReplicas(t *testing.T) {
 	w := newWorks()
 	hold := make(chan struct{})
@@ -191,7 +191,7 @@ func TestASilentEndIsAFailure(t *testing.T) {
 	}
 }
 
-// told records what Served is called with.
+// told records the calls of Served.
 type told struct {
 	mu  sync.Mutex
 	all []string

@@ -1,5 +1,5 @@
-// Package wait has what goroutines wait with, each until its context ends: longer after each failure
-// (Backoff), for others to change something (Changes), and for a fold to come to a sequence (Position).
+// Package wait holds the ways in which goroutines wait, each until its context ends: longer after each failure (Backoff),
+// for a change by another goroutine (Changes), and for a fold to come to a sequence (Position).
 package wait
 
 import (
@@ -41,14 +41,14 @@ func (b *Backoff) Reset() { b.next = 0 }
 // Wait waits for Next. It returns false if ctx ends first.
 func (b *Backoff) Wait(ctx context.Context) bool { return For(ctx, b.Next()) }
 
-// Changes lets goroutines wait until what others change is as they need it. The zero value is ready to use.
-// Safe for concurrent use.
+// Changes lets goroutines wait until other goroutines have made a condition true. The zero value is ready to use. Safe for
+// concurrent use.
 type Changes struct {
 	mu   sync.Mutex
-	next chan struct{} // closed at the next change; nil while nobody waits
+	next chan struct{} // closed at the next change; nil while none waits
 }
 
-// Notify wakes all who wait. Call it after the change.
+// Notify wakes the goroutines that wait. Call it after the change.
 func (c *Changes) Notify() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Changes) Notify() {
 	}
 }
 
-// Next is closed at the next change. Take it before looking at what may change, so that no change is missed.
+// Next is closed at the next change. Call it before the look at the state that may change, so that no change is missed.
 func (c *Changes) Next() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ type Position struct {
 	changes  Changes
 }
 
-// Set moves the position to a sequence and wakes those who wait for it.
+// Set moves the position to a sequence and wakes the goroutines that wait for it.
 func (p *Position) Set(sequence uint64) {
 	p.sequence.Store(sequence)
 	p.changes.Notify()
@@ -103,7 +103,7 @@ func (p *Position) Set(sequence uint64) {
 // Get is the sequence of the last message folded.
 func (p *Position) Get() uint64 { return p.sequence.Load() }
 
-// Next is closed at the next move. Take it before looking at what the fold changes, so that no move is missed.
+// Next is closed at the next move. Call it before the look at the fold's state, so that no move is missed.
 func (p *Position) Next() <-chan struct{} { return p.changes.Next() }
 
 // Until waits until the sequence is folded. It returns ctx's error if ctx ends first.

@@ -101,7 +101,7 @@ func TestTheBoundOfTheReadModelHoldsTheFoldAndLetsGo(t *testing.T) {
 	s.account(alice, plan.Max)
 	s.views.down.Store(true)
 	for range 3 {
-		s.grant(alice, 100) // each is answered, the third waits behind its answer
+		s.grant(alice, 100) // each is answered; the third then waits for room
 	}
 	s.views.down.Store(false)
 	s.grant(alice, 100)
@@ -110,7 +110,7 @@ func TestTheBoundOfTheReadModelHoldsTheFoldAndLetsGo(t *testing.T) {
 	}
 }
 
-func TestTwinsFoldTheSame(t *testing.T) {
+func TestReplicasFoldTheSame(t *testing.T) {
 	s := newStack(t)
 	a, b := s.start(billing.Config{}, 0), s.start(billing.Config{}, 0)
 	s.account(alice, plan.Pro)
@@ -137,7 +137,7 @@ func TestTwinsFoldTheSame(t *testing.T) {
 	if n := len(s.ledger(alice, 50)); n != 51 {
 		t.Fatalf("%d entries: twins project each entry once", n)
 	}
-	for range 4 { // whichever answers
+	for range 4 { // either may answer
 		if audit := s.audit(); !audit.Match {
 			t.Fatalf("audit %v", audit)
 		}

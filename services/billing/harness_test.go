@@ -30,7 +30,7 @@ const (
 	bob   = uint64(0xB0B)
 )
 
-// stack is the servers and stores that services come and go on.
+// stack is the servers and stores that the services of a test use.
 type stack struct {
 	t      testing.TB
 	server *journaltest.Server
@@ -98,7 +98,7 @@ func newStack(t testing.TB) *stack {
 	return s
 }
 
-// journal uses a server from now on.
+// journal has the stack use a server from now on.
 func (s *stack) journal(server *journaltest.Server) {
 	s.t.Helper()
 	s.server, s.nc = server, server.Conn(s.t)
@@ -137,7 +137,7 @@ func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Servi
 	return service, r
 }
 
-// exposed is what operators read of it.
+// exposed is the service's page of metrics.
 func (r *running) exposed() string {
 	answer := httptest.NewRecorder()
 	telemetry.Handler(r.metrics, telemetry.NewHealth()).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
@@ -176,7 +176,7 @@ func (r *running) stop() {
 	}
 }
 
-// kill ends the service with everything unwritten lost.
+// kill ends the service without its last writes.
 func (s *stack) kill(r *running) {
 	s.t.Helper()
 	s.views.down.Store(true)
@@ -210,7 +210,7 @@ func (s *stack) publish(subject string, m event.Message) {
 	}
 }
 
-// partition is where an account is.
+// partition is the one of an account.
 func (s *stack) partition(id uint64) int { return event.AccountPartition(event.AccountID(id), s.count) }
 
 // usage publishes a batch of an edge, about accounts of one partition, and waits for its verdicts.
@@ -229,7 +229,7 @@ func (s *stack) usage(admissions []*event.Admission, settlements []*event.Settle
 	for {
 		b := &event.VerdictBatch{}
 		decode(s.t, s.next(event.VerdictSubject("test")), b)
-		if b.Number == s.number { // else of a twin
+		if b.Number == s.number { // otherwise of the other replica
 			return b
 		}
 	}
@@ -335,7 +335,7 @@ func (s *stack) usageOf(id uint64) *event.UsageAnswer {
 	return a.GetUsage()
 }
 
-// ledger reads all pages of an account's ledger and checks what holds of every one.
+// ledger reads all pages of an account's ledger and checks the rules of every ledger.
 func (s *stack) ledger(id uint64, page uint32) []*event.LedgerEntry {
 	s.t.Helper()
 	var entries []*event.LedgerEntry

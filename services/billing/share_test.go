@@ -90,7 +90,7 @@ func (h *sharing) serves() []int {
 	return slices.Sorted(maps.Keys(h.served))
 }
 
-// kill ends it without a word to the others, and with all that is not written.
+// kill ends it without telling the others, and without writing the rest.
 func (h *sharing) kill() {
 	h.s.t.Helper()
 	h.views.down.Store(true)
@@ -102,7 +102,7 @@ func (h *sharing) kill() {
 	}
 }
 
-// waitShared waits until each partition is served by its owners among these, and by nobody else.
+// waitShared waits until each partition is served by its owners among these, and by no other.
 func (s *stack) waitShared(all ...*sharing) {
 	s.t.Helper()
 	var names []string
@@ -130,7 +130,7 @@ func (s *stack) waitShared(all ...*sharing) {
 	})
 }
 
-// accounts makes one of each partition, whose next uploads cost credits.
+// accounts makes one account in each partition. Its next uploads cost credits.
 func (s *stack) accounts() []uint64 {
 	s.t.Helper()
 	ids := make([]uint64, s.count)
@@ -146,7 +146,7 @@ func (s *stack) accounts() []uint64 {
 	return ids
 }
 
-// begin publishes one admission of each account and waits for nothing.
+// begin publishes one admission of each account, without waiting for verdicts.
 func (s *stack) begin(ids []uint64) map[uint64]*event.Admission {
 	s.t.Helper()
 	begun := map[uint64]*event.Admission{}
@@ -200,7 +200,7 @@ func (s *stack) mustHaveCharged(ids []uint64, charges int) {
 	}
 }
 
-// leaveUnderLoad ends an instance in the orderly way while requests go on, of which none may fail.
+// leaveUnderLoad ends an instance in the orderly way while requests go on. None of them may fail.
 func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
 	s.t.Helper()
 	h.leave()
@@ -221,11 +221,11 @@ func (s *stack) leaveUnderLoad(h *sharing, ids []uint64) (charges int) {
 	}
 }
 
-// TestSharedPartitionsAreTakenOver holds that nothing is lost or doubled, whoever comes, dies and leaves.
+// TestSharedPartitionsAreTakenOver holds that no charge is lost or doubled while instances join, die and leave.
 func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	s := newStack(t)
 	s.count = 4
-	// Of four partitions any two of these have two each.
+	// These instances are named so that any two of them have two of the four partitions each.
 	a, b := s.share("i-1", 1), s.share("i-2", 1)
 	s.waitShared(a, b)
 	ids := s.accounts()
@@ -245,8 +245,8 @@ func TestSharedPartitionsAreTakenOver(t *testing.T) {
 	s.mustHaveCharged(ids, charges)
 }
 
-// TestATwinAnswersWhenTheOtherIsKilled: with two replicas a partition, nobody waits for a kill to be found.
-func TestATwinAnswersWhenTheOtherIsKilled(t *testing.T) {
+// TestTheOtherReplicaAnswersWhenOneIsKilled: with two replicas, no request waits until a kill is noticed.
+func TestTheOtherReplicaAnswersWhenOneIsKilled(t *testing.T) {
 	s := newStack(t)
 	s.count = 4
 	a, b, c := s.share("i-1", 2), s.share("i-2", 2), s.share("i-3", 2)
@@ -270,7 +270,7 @@ func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
 	if !service.Serving() {
 		t.Error("it is not ready for operators")
 	}
-	assigned <- []int{9, 2, -1} // those that are not there are left out
+	assigned <- []int{9, 2, -1} // partitions that do not exist are left out
 	s.count = 4
 	for id := uint64(1); ; id++ {
 		if s.partition(id) == 2 {
@@ -281,11 +281,11 @@ func TestAServiceWithoutAPartitionIsReady(t *testing.T) {
 	r.stop()
 }
 
-// instances asks all what they are, until so many have answered.
+// instances asks all instances for their names and partitions, until so many have answered.
 func (s *stack) instances(count int) map[string]event.Instance {
 	s.t.Helper()
 	found := map[string]event.Instance{}
-	eventually.True(s.t, "the instances say what they are", func() bool {
+	eventually.True(s.t, "the instances answer", func() bool {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 200*time.Millisecond)
 		defer cancel()
 		answers, err := rpc.Gather(ctx, s.nc, event.InstancesSubject, nil)
@@ -314,7 +314,7 @@ func (s *stack) auditBy(instance string, partition int) *event.AuditAnswer {
 	return a.GetAudit()
 }
 
-// TestEveryReplicaCanBeAskedForAnAudit: who asks must be able to find all of them, and each by its name.
+// TestEveryReplicaCanBeAskedForAnAudit: the edge finds all replicas and asks each by its name.
 func TestEveryReplicaCanBeAskedForAnAudit(t *testing.T) {
 	s := newStack(t)
 	s.count = 4
@@ -341,7 +341,7 @@ func TestEveryReplicaCanBeAskedForAnAudit(t *testing.T) {
 			t.Errorf("partition %d has %d replicas", p, replicas[p])
 		}
 	}
-	// At the same place all have the same state, whoever came to it.
+	// At the same sequence all replicas have the same state.
 	for p := range ids {
 		byPlace := map[uint64][]byte{}
 		for _, h := range all {
@@ -364,7 +364,7 @@ func TestEveryReplicaCanBeAskedForAnAudit(t *testing.T) {
 	}
 }
 
-// TestNothingIsShownOfAPartitionThatMovedAway: what was last seen of it would stand there for ever.
+// TestNothingIsShownOfAPartitionThatMovedAway: its last values would stand in the metrics for ever.
 func TestNothingIsShownOfAPartitionThatMovedAway(t *testing.T) {
 	s := newStack(t)
 	assigned := make(chan []int, 1)

@@ -21,7 +21,7 @@ type Cluster struct {
 }
 
 // StartCluster runs count servers until the test ends, and waits until they
-// have elected who leads them.
+// have elected a leader.
 func StartCluster(t testing.TB, count int, options ...Option) *Cluster {
 	t.Helper()
 	ports := freePorts(t, count)
@@ -52,7 +52,7 @@ func StartCluster(t testing.TB, count int, options ...Option) *Cluster {
 	return c
 }
 
-// count is of how many running servers it is true.
+// count returns the number of running servers for which it is true.
 func (c *Cluster) count(is func(*server.Server) bool) (n int) {
 	for _, node := range c.nodes {
 		if srv := node.server(); srv != nil && is(srv) {
@@ -118,14 +118,14 @@ func freePorts(t testing.TB, count int) []int {
 	return ports
 }
 
-// connect is what both kinds of connections have in common.
+// connect makes the connections of Server and Cluster.
 func connect(t testing.TB, url string, options []nats.Option) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, append([]nats.Option{
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(5 * time.Millisecond),
 		nats.ReconnectJitter(0, 0),
-		// Cut connections are what many tests are about; none must be reported.
+		// Many tests cut connections on purpose; their errors are not reported.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)...)
 	if err != nil {

@@ -127,8 +127,8 @@ func (s *Server) URL() string {
 	return srv.ClientURL()
 }
 
-// InProcessConn makes a connection to the server that runs now. It is what
-// nats.InProcessServer asks for.
+// InProcessConn makes a connection to the server that runs now. It implements
+// nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	srv := s.server()
 	if srv == nil {

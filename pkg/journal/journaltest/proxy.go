@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Proxy stands before a server and can be cut off from it: packets are then
-// lost in both directions, and nobody is told.
+// Proxy stands before a server and can be cut off from it: packets are then lost
+// in both directions, without a notice to either side.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -33,8 +33,8 @@ func StartProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// StartProxies puts one before each node of a cluster. It returns where clients connect to, all nodes in one URL, and
-// the proxies by the URL of each.
+// StartProxies puts a proxy before each node of a cluster. It returns one URL for clients, with all proxies, and the
+// proxies by the URL of each.
 func StartProxies(t testing.TB, c *Cluster) (url string, proxies map[string]*Proxy) {
 	t.Helper()
 	proxies = map[string]*Proxy{}

@@ -15,7 +15,7 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// An audit folds what the journal holds; a live state that comes from anything else shows.
+// TestAuditShowsAChangedHistory: an audit folds the journal, and finds a live state that was folded from anything else.
 func TestAuditShowsAChangedHistory(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	stream := journal.Stream{
@@ -79,7 +79,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		err := p.journal.Replay(t.Context(), 0, 3, func(m journal.Message) error {
 			message := p.message(m)
 			c.tamper(&message)
-			_, _ = p.fold.Apply(message) // what can't be decoded any more is in the chain all the same
+			_, _ = p.fold.Apply(message) // a message that can't be decoded is in the chain all the same
 			return nil
 		}, nil)
 		if err != nil {
@@ -95,7 +95,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 	}
 }
 
-// The result of an audit that all had stopped waiting for is for who asks again, once.
+// TestAnAuditThatNobodyTookIsFoundFinished: the result of an audit that all callers gave up is for the next caller, once.
 func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 	var a audits
 	runs := 0

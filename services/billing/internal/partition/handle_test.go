@@ -13,8 +13,8 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// TestAWrongStateStopsThePartition: it is not skipped as a message is that can't be decoded, and nobody is told that the
-// message is folded.
+// TestAWrongStateStopsThePartition: the message is not skipped as one that can't be decoded is, and the position does not
+// move past it.
 func TestAWrongStateStopsThePartition(t *testing.T) {
 	p := New(Config{}, Deps{
 		NC: journaltest.Start(t).Conn(t), Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
@@ -52,7 +52,7 @@ func TestAWrongStateStopsThePartition(t *testing.T) {
 	if len(state.Accounts) != 1 || len(state.Accounts[0].Holds) != 1 {
 		t.Fatalf("the state has no open hold: %v", state)
 	}
-	state.Accounts[0].Months[0].Usage = nil // what the hold was counted in
+	state.Accounts[0].Months[0].Usage = nil // in which the hold was counted
 	if p.fold, err = account.Restore(state); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 const someone = event.AccountID(77)
 
-// flaky is a store whose commits are applied, but whose answers get lost, when told so.
+// flaky is a store that can lose the answers to commits that it has applied.
 type flaky struct {
 	views.Store
 	lose atomic.Int32
@@ -138,7 +138,7 @@ func TestTwoInstancesProjectOneStream(t *testing.T) {
 	if n := count(t, a); n != 400 {
 		t.Fatalf("%d entries", n)
 	}
-	// What is folded again after a restart is left out.
+	// Messages that are folded again after a restart are left out.
 	c := start(t, store, 200, 0)
 	if err := c.Push(t.Context(), 150, effects(150, 2)); err != nil || c.Pending() != 0 {
 		t.Fatalf("%d pending, %v", c.Pending(), err)
