@@ -105,7 +105,7 @@ func (p *Partition) now() time.Time { return p.deps.Clock().Add(p.deps.Offset) }
 // that did not answer at the start; ErrJournal, account.ErrState and projection.ErrRewound, after which going on would be
 // wrong; and the connection is closed.
 func (p *Partition) Run(ctx context.Context) error {
-	if err := p.load(ctx); err != nil {
+	if err := p.open(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}

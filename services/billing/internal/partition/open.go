@@ -11,8 +11,8 @@ import (
 	"quire.dev/services/billing/internal/projection"
 )
 
-// load makes the fold and the projection from the newest snapshot and the read model's checkpoint.
-func (p *Partition) load(ctx context.Context) error {
+// open makes the fold and the projection from the newest snapshot and the read model's checkpoint.
+func (p *Partition) open(ctx context.Context) error {
 	checkpoint, err := p.deps.Views.Checkpoint(ctx, p.stream)
 	if err != nil {
 		return fmt.Errorf("read checkpoint of %s: %w", p.stream, err)
