@@ -177,7 +177,7 @@ func blocksOf(dir string) ([]block, error) {
 }
 
 func damaged(file string, offset int64, format string, args ...any) error {
-	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed. Restore the data folder from a backup: "+
+	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed; restore the data folder from a backup: "+
 		"the journal server would start on these files, and silently drop the part that it can't read",
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
 }
