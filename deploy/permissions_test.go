@@ -191,11 +191,8 @@ func share(t *testing.T, c *client, service string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	m, err := members.Join(ctx, c.Conn, members.Config{Service: service, Partitions: partitions})
-	if err != nil {
-		t.Fatalf("%s joins: %v", service, err)
-	}
-	err = m.Host(ctx, func(context.Context) error {
+	m := members.New(c.Conn, members.Config{Service: service, Partitions: partitions})
+	err := m.Host(ctx, func(context.Context) error {
 		select {
 		case assigned := <-m.Assigned():
 			if len(assigned) != partitions {

@@ -42,7 +42,7 @@ func (w *world) share(instance string) *sharing {
 		ended: make(chan struct{}), served: map[int]bool{},
 	}
 	log := slog.New(slog.NewTextHandler(w.log, nil)).With("instance", instance)
-	member := members.NewMembership(s.nc, members.Config{
+	member := members.New(s.nc, members.Config{
 		Service: string(w.policy.Domain), Instance: instance, Partitions: w.count,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Logger: log,
 	})

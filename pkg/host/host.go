@@ -106,9 +106,9 @@ func (p *Process) OpenViews(ctx context.Context, service string, collections []v
 
 // Join makes the process a member of its service: the members share the partitions. Service, Partitions, BucketReplicas and
 // Logger of cfg come from the process. The membership begins when the service that AddShared is given runs.
-func (p *Process) Join(cfg members.Config) *members.Membership {
+func (p *Process) Join(cfg members.Config) *members.Member {
 	cfg.Service, cfg.Partitions, cfg.BucketReplicas, cfg.Logger = p.Program.String(), p.Partitions, p.Replicas, p.Log
-	membership := members.NewMembership(p.NC, cfg)
+	membership := members.New(p.NC, cfg)
 	p.Grace += membership.StopTime()
 	return membership
 }
@@ -128,14 +128,14 @@ func (p *Process) Add(name string, part lifecycle.Component) {
 
 // AddShared adds a service that works on the partitions that its membership assigns, and hands them over before it
 // stops.
-func (p *Process) AddShared(name string, service Service, membership *members.Membership) {
+func (p *Process) AddShared(name string, service Service, membership *members.Member) {
 	p.watch(name, service)
 	p.group.Add(name, shared{service, membership})
 }
 
 type shared struct {
 	Service
-	membership *members.Membership
+	membership *members.Member
 }
 
 // Run implements lifecycle.Component.

@@ -1,4 +1,4 @@
-package members_test
+package members
 
 import (
 	"context"
@@ -14,20 +14,19 @@ import (
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
-	"quire.dev/pkg/members"
 )
 
 // never is a heartbeat longer than any test: changes that a test sees need no heartbeat.
 const never = 10 * time.Minute
 
 // slow is a service without heartbeats. Its members are never taken for dead.
-func slow(replicas int) members.Config {
-	return members.Config{Service: "billing", Partitions: 16, PerPartition: replicas, TTL: 3 * never, Heartbeat: never, Handover: never}
+func slow(replicas int) Config {
+	return Config{Service: "billing", Partitions: 16, PerPartition: replicas, TTL: 3 * never, Heartbeat: never, Handover: never}
 }
 
 // quick is a service with a short TTL.
-func quick(replicas int) members.Config {
-	return members.Config{
+func quick(replicas int) Config {
+	return Config{
 		Service: "billing", Partitions: 16, PerPartition: replicas,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: never,
 	}
@@ -77,7 +76,7 @@ func (c *coverage) mustHaveNoHole(t *testing.T) {
 
 // instance is one process: a member, and the partitions that it serves.
 type instance struct {
-	*members.Member
+	*Member
 	cover *coverage
 	nc    *nats.Conn
 
@@ -89,10 +88,16 @@ type instance struct {
 	cancel context.CancelFunc
 }
 
+// joined is a member that has joined.
+func joined(ctx context.Context, nc *nats.Conn, cfg Config) (*Member, error) {
+	m := New(nc, cfg)
+	return m, m.join(ctx)
+}
+
 // join starts an instance that lives until the test ends, or is killed or stopped before.
-func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *instance {
+func join(t *testing.T, nc *nats.Conn, cfg Config, cover *coverage) *instance {
 	t.Helper()
-	m, err := members.Join(t.Context(), nc, cfg)
+	m, err := joined(t.Context(), nc, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +105,12 @@ func join(t *testing.T, nc *nats.Conn, cfg members.Config, cover *coverage) *ins
 }
 
 // live runs a member that has joined. If it is stuck, it never serves a partition.
-func live(t *testing.T, nc *nats.Conn, m *members.Member, cover *coverage, stuck bool) *instance {
+func live(t *testing.T, nc *nats.Conn, m *Member, cover *coverage, stuck bool) *instance {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &instance{Member: m, cover: cover, nc: nc, stuck: stuck, ended: make(chan struct{}), cancel: cancel}
 	var all sync.WaitGroup
-	all.Go(func() { f.err = m.Run(ctx) })
+	all.Go(func() { f.err = m.run(ctx) })
 	all.Go(f.fold)
 	go func() {
 		all.Wait()
@@ -161,7 +166,7 @@ func (f *instance) kill(t *testing.T) {
 
 // waitShared waits until each of these instances knows exactly these, and each partition is folded by its owners among
 // them alone.
-func waitShared(t *testing.T, cfg members.Config, instances ...*instance) {
+func waitShared(t *testing.T, cfg Config, instances ...*instance) {
 	t.Helper()
 	want := map[string][]int{}
 	var alive []string
@@ -171,7 +176,7 @@ func waitShared(t *testing.T, cfg members.Config, instances ...*instance) {
 	}
 	slices.Sort(alive)
 	for p := range cfg.Partitions {
-		for _, owner := range members.Owners(alive, p, max(cfg.PerPartition, 1)) {
+		for _, owner := range Owners(alive, p, max(cfg.PerPartition, 1)) {
 			want[owner] = append(want[owner], p)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Member is this process as one of the instances of its service.
+// Member is this process as one of the instances of its service. It joins when Host is called, so a service that follows
+// its assignments can be made, and operators can be answered, while no server is there yet.
 type Member struct {
 	cfg    Config
 	nc     *nats.Conn
@@ -20,15 +21,15 @@ type Member struct {
 
 	out  chan []int
 	wake chan struct{} // serving or leaving has changed
-	left chan struct{} // closed once nothing is assigned any more after Leave
-	done chan struct{} // closed when Run has returned
+	left chan struct{} // closed once nothing is assigned any more after leave
+	done chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
 	serving map[int]bool
 	leaving bool
 	live    []string
 
-	// These belong to the goroutine of Join, and then to that of Run.
+	// These belong to the goroutine of join, and then to that of run.
 	table   *table
 	watch   *watch // nil while there is none
 	beat    uint64 // of the last announcement
@@ -38,33 +39,118 @@ type Member struct {
 	failing bool // the last call failed
 }
 
-// Join announces this process in the bucket, which it makes if there is none, and reads the other members. It waits
-// for servers that are not ready until ctx ends. It returns ErrPartitions if the others have another number of
-// partitions. After nil, Run has to be called.
-func Join(ctx context.Context, nc *nats.Conn, cfg Config) (*Member, error) {
+// New contacts no server.
+func New(nc *nats.Conn, cfg Config) *Member {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("configure members: %w", err)
-	}
 	cfg.Logger = cfg.Logger.With("service", cfg.Service, "instance", cfg.Instance)
-	bucket, err := newBucket(nc, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("join the members of %s: %w", cfg.Service, err)
-	}
-	m := &Member{
-		cfg: cfg, nc: nc, bucket: bucket,
+	return &Member{
+		cfg: cfg, nc: nc,
 		out: make(chan []int), wake: make(chan struct{}, 1), left: make(chan struct{}), done: make(chan struct{}),
 		serving: map[int]bool{}, table: newTable(cfg),
 	}
-	if err := m.join(ctx); err != nil {
-		return nil, fmt.Errorf("join the members of %s: %w", cfg.Service, err)
-	}
-	return m, nil
 }
 
-// join tries until it succeeds, ctx ends, or the connection is closed for good. ErrPartitions ends it only after a
-// TTL: the member with the other number may have been killed, and is forgotten by then.
+// Instance is the member's name.
+func (m *Member) Instance() string { return m.cfg.Instance }
+
+// Live are the names of the instances that are alive as far as this one knows, itself included, sorted; none before it
+// has joined. Safe for concurrent use.
+func (m *Member) Live() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.live)
+}
+
+// Assigned gives the partitions to fold, sorted: first those at the start, then the whole set each time that it has
+// changed. There can be one receiver; a slow one gets the newest set only. The channel is closed before Host returns.
+// The receiver may fold the last set on then, because folding twice does no harm.
+func (m *Member) Assigned() <-chan []int { return m.out }
+
+// Serving tells the others that this instance has caught up with a partition's journal and serves it, or that it
+// serves it no more. Former replicas give the partition up after that. It does not block. Safe for concurrent use.
+func (m *Member) Serving(partition int, serving bool) {
+	m.mu.Lock()
+	changed := m.serving[partition] != serving
+	if serving {
+		m.serving[partition] = true
+	} else {
+		delete(m.serving, partition)
+	}
+	m.mu.Unlock()
+	if changed {
+		m.signal()
+	}
+}
+
+// Host joins, which takes as long as there is no server, and then runs the member and beside it work, which folds the
+// assigned partitions. When ctx ends, Host hands the partitions over while work goes on. Then it ends work's context,
+// and once work has returned it ends the member. If work returns before, the others take over at once. Host returns the
+// errors of both; ErrPartitions if the others have another number of partitions; and nil if ctx ends before it has
+// joined. It is called once.
+func (m *Member) Host(ctx context.Context, work func(ctx context.Context) error) error {
+	if err := m.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	base := context.WithoutCancel(ctx)
+	workCtx, stopWork := context.WithCancel(base)
+	defer stopWork()
+	runCtx, stopRun := context.WithCancel(base)
+	defer stopRun()
+	var workErr, runErr error
+	working, worked := context.WithCancel(base)
+	go func() {
+		defer worked()
+		workErr = work(workCtx)
+	}()
+	running, ran := context.WithCancel(base)
+	go func() {
+		defer ran()
+		runErr = m.run(runCtx)
+	}()
+	select {
+	case <-working.Done():
+	case <-running.Done():
+	case <-ctx.Done():
+		leaving, cancel := context.WithTimeout(working, m.cfg.Handover+m.cfg.Heartbeat)
+		if err := m.leave(leaving); err != nil && working.Err() == nil {
+			m.cfg.Logger.Warn("partitions were not taken over in time", "cause", err)
+		}
+		cancel()
+	}
+	stopWork()
+	<-working.Done()
+	stopRun()
+	<-running.Done()
+	return errors.Join(workErr, runErr)
+}
+
+// StopTime bounds the time that Host takes to stop, besides that of work.
+func (m *Member) StopTime() time.Duration {
+	return m.cfg.Handover + m.cfg.Heartbeat + 2*callTimeout(m.cfg)
+}
+
+// join announces this process in the bucket, which it makes if there is none, and reads the other members. It waits for
+// servers that are not ready until ctx ends. After nil, run has to be called.
 func (m *Member) join(ctx context.Context) error {
+	if err := m.cfg.validate(); err != nil {
+		return fmt.Errorf("configure members: %w", err)
+	}
+	var err error
+	if m.bucket, err = newBucket(m.nc, m.cfg); err == nil {
+		err = m.keepJoining(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("join the members of %s: %w", m.cfg.Service, err)
+	}
+	return nil
+}
+
+// keepJoining tries until it succeeds, ctx ends, or the connection is closed for good. ErrPartitions ends it only after a
+// TTL: the member with the other number may have been killed, and is forgotten by then.
+func (m *Member) keepJoining(ctx context.Context) error {
 	pause := time.NewTicker(min(m.cfg.Heartbeat, time.Second))
 	defer pause.Stop()
 	deadForgotten := time.Now().Add(m.cfg.TTL + m.cfg.Heartbeat)
@@ -133,42 +219,10 @@ func (m *Member) callAndRead(ctx context.Context, c call, last func(jetstream.Ke
 	}
 }
 
-// Instance is the member's name.
-func (m *Member) Instance() string { return m.cfg.Instance }
-
-// Assigned gives the partitions to fold, sorted: first those at the start, then the whole set each time that it has
-// changed. There can be one receiver; a slow one gets the newest set only. The channel is closed when Run returns.
-// The receiver may fold the last set on then, because folding twice does no harm.
-func (m *Member) Assigned() <-chan []int { return m.out }
-
-// Live are the names of the instances that are alive as far as this one knows, itself included, sorted. Safe for
-// concurrent use.
-func (m *Member) Live() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.live)
-}
-
-// Serving tells the others that this instance has caught up with a partition's journal and serves it, or that it
-// serves it no more. Former replicas give the partition up after that. It does not block. Safe for concurrent use.
-func (m *Member) Serving(partition int, serving bool) {
-	m.mu.Lock()
-	changed := m.serving[partition] != serving
-	if serving {
-		m.serving[partition] = true
-	} else {
-		delete(m.serving, partition)
-	}
-	m.mu.Unlock()
-	if changed {
-		m.signal()
-	}
-}
-
-// Leave tells the others to take over. Each partition goes from Assigned once they serve it. Leave returns nil when
-// none is left, which takes Config.Handover at most, or ctx's error if that ends first. Run goes on until its own
-// context ends.
-func (m *Member) Leave(ctx context.Context) error {
+// leave tells the others to take over. Each partition goes from Assigned once they serve it. leave returns nil when none
+// is left, which takes Config.Handover at most, or ctx's error if that ends first. run goes on until its own context
+// ends.
+func (m *Member) leave(ctx context.Context) error {
 	m.mu.Lock()
 	m.leaving = true
 	m.mu.Unlock()
@@ -183,44 +237,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	}
 }
 
-// Host runs the member, and beside it run, which folds what is assigned. When ctx ends, Host hands the partitions
-// over while run goes on. Then run's context ends, and once run has returned the member ends. If run returns before,
-// the others take over at once. Host returns the errors of both.
-func (m *Member) Host(ctx context.Context, run func(ctx context.Context) error) error {
-	base := context.WithoutCancel(ctx)
-	work, stopWork := context.WithCancel(base)
-	defer stopWork()
-	alive, stopMember := context.WithCancel(base)
-	defer stopMember()
-	var workErr, memberErr error
-	working, worked := context.WithCancel(base)
-	go func() {
-		defer worked()
-		workErr = run(work)
-	}()
-	living, died := context.WithCancel(base)
-	go func() {
-		defer died()
-		memberErr = m.Run(alive)
-	}()
-	select {
-	case <-working.Done():
-	case <-living.Done():
-	case <-ctx.Done():
-		leaving, cancel := context.WithTimeout(working, m.cfg.Handover+m.cfg.Heartbeat)
-		if err := m.Leave(leaving); err != nil && working.Err() == nil {
-			m.cfg.Logger.Warn("partitions were not taken over in time", "cause", err)
-		}
-		cancel()
-	}
-	stopWork()
-	<-working.Done()
-	stopMember()
-	<-living.Done()
-	return errors.Join(workErr, memberErr)
-}
-
-// signal wakes Run.
+// signal wakes run.
 func (m *Member) signal() {
 	select {
 	case m.wake <- struct{}{}:

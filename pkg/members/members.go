@@ -39,7 +39,7 @@ var ErrPartitions = errors.New("another number of partitions than the members th
 type Config struct {
 	Service      string // whose partitions are shared: "billing"
 	Instance     string // the member's name, another one for each start of each process; drawn at random
-	Partitions   int    // the same for all members: Join refuses another number
+	Partitions   int    // the same for all members: Host refuses another number
 	PerPartition int    // replicas of each partition; 1
 
 	TTL       time.Duration // silence after which a member is dead; 3 s

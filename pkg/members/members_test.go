@@ -1,4 +1,4 @@
-package members_test
+package members
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
-	"quire.dev/pkg/members"
 	"quire.dev/pkg/rpc"
 )
 
@@ -46,7 +45,7 @@ func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
 			a, b, c := join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover), join(t, server.Conn(t), cfg, cover)
 			waitShared(t, cfg, a, b, c)
 			cover.guard(replicas)
-			if err := b.Leave(t.Context()); err != nil {
+			if err := b.leave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			eventually.True(t, "the leaver without partitions", func() bool { return len(b.assigned()) == 0 })
@@ -56,13 +55,13 @@ func TestAGracefulLeaveIsTakenOverAtOnce(t *testing.T) {
 
 			// The last but one hands over to the last. The last has nobody to hand over to.
 			cover.guard(1)
-			if err := a.Leave(t.Context()); err != nil {
+			if err := a.leave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			a.stop()
 			waitShared(t, cfg, c)
 			cover.mustHaveNoHole(t)
-			if err := c.Leave(t.Context()); err != nil {
+			if err := c.leave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -81,7 +80,7 @@ func TestALeaverGoesOnUntilItIsReplaced(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	go func() { left <- a.Leave(ctx) }()
+	go func() { left <- a.leave(ctx) }()
 	eventually.True(t, "the new owner's assignment", func() bool { return len(b.assigned()) == cfg.Partitions })
 	if got := a.assigned(); !slices.Equal(got, before) {
 		t.Errorf("the leaver folds %v, no other member serves %v", got, before)
@@ -99,7 +98,7 @@ func TestAHandoverIsBounded(t *testing.T) {
 	a := join(t, server.Conn(t), cfg, cover)
 	waitShared(t, cfg, a)
 	nc := server.Conn(t)
-	m, err := members.Join(t.Context(), nc, cfg)
+	m, err := joined(t.Context(), nc, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +170,8 @@ func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 	a, b, c := join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover)
 	waitShared(t, cfg, a, b, c)
 	cover.guard(1)
-	cluster.Node(cluster.LeaderOf(t, "KV_"+members.Bucket)).Stop()
-	cluster.LeaderOf(t, "KV_"+members.Bucket)
+	cluster.Node(cluster.LeaderOf(t, "KV_"+Bucket)).Stop()
+	cluster.LeaderOf(t, "KV_"+Bucket)
 	waitShared(t, cfg, a, b, c)
 	cover.mustHaveNoHole(t)
 	cover.guard(0)
@@ -214,7 +213,7 @@ func keyValue(t *testing.T, nc *nats.Conn) (jetstream.KeyValue, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js.KeyValue(t.Context(), members.Bucket)
+	return js.KeyValue(t.Context(), Bucket)
 }
 
 // TestADeletedKeyIsAnnouncedAgain before a heartbeat.
@@ -263,7 +262,7 @@ func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
 	a := join(t, server.Conn(t), cfg, cover)
 	other := cfg
 	other.Partitions = 8
-	if _, err := members.Join(t.Context(), server.Conn(t), other); !errors.Is(err, members.ErrPartitions) {
+	if _, err := joined(t.Context(), server.Conn(t), other); !errors.Is(err, ErrPartitions) {
 		t.Fatalf("joined with %v", err)
 	}
 	waitShared(t, cfg, a)
@@ -279,10 +278,12 @@ func TestAMemberThatWasKilledDoesNotHoldItsNumber(t *testing.T) {
 	wrong := cfg
 	wrong.Partitions++
 	gone := server.Conn(t)
-	if _, err := members.Join(t.Context(), gone, wrong); err != nil {
+	killed, err := joined(t.Context(), gone, wrong)
+	if err != nil {
 		t.Fatal(err)
 	}
 	gone.Close()
+	killed.stopWatch() // as the end of its process would
 	m := join(t, server.Conn(t), cfg, newCoverage())
 	waitShared(t, cfg, m)
 }
@@ -299,14 +300,14 @@ func TestOneOfTwoNumbersWins(t *testing.T) {
 			cfg := quick(1)
 			cfg.Service, cfg.Partitions = fmt.Sprintf("billing%d", round), 4+i
 			go func() {
-				m, err := members.Join(ctx, nc, cfg)
+				m, err := joined(ctx, nc, cfg)
 				if err == nil {
-					err = m.Run(ctx)
+					err = m.run(ctx)
 				}
 				refused <- err
 			}()
 		}
-		if err := <-refused; !errors.Is(err, members.ErrPartitions) {
+		if err := <-refused; !errors.Is(err, ErrPartitions) {
 			t.Errorf("round %d: refused with %v", round, err)
 		}
 		cancel()
@@ -323,18 +324,18 @@ func TestJoinWaitsForTheServer(t *testing.T) {
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := members.Join(ctx, nc, cfg); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := joined(ctx, nc, cfg); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("joined with %v", err)
 	}
-	var m *members.Member
+	var m *Member
 	var err error
-	joined := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(joined)
-		m, err = members.Join(t.Context(), nc, cfg)
+		defer close(done)
+		m, err = joined(t.Context(), nc, cfg)
 	}()
 	server.Restart(t)
-	if <-joined; err != nil {
+	if <-done; err != nil {
 		t.Fatal(err)
 	}
 	waitShared(t, cfg, live(t, nc, m, cover, false))
@@ -343,7 +344,7 @@ func TestJoinWaitsForTheServer(t *testing.T) {
 // TestAWrongConfigurationIsRefused with all its faults in one message.
 func TestAWrongConfigurationIsRefused(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
-	_, err := members.Join(t.Context(), nc, members.Config{
+	_, err := joined(t.Context(), nc, Config{
 		Service: "a.b", Instance: "*", PerPartition: -1, TTL: time.Millisecond, Heartbeat: time.Second, Handover: -1, BucketReplicas: 9,
 	})
 	for _, fault := range []string{`"a.b"`, `"*"`, "0 partitions", "-1 replicas per partition", "TTL of 1ms", "heartbeat of 1s", "handover", "9 replicas"} {
@@ -353,14 +354,11 @@ func TestAWrongConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// TestHostHandsOverBeforeItStops the work, and says goodbye after it.
+// TestHostHandsOverBeforeItStops the work, and deletes its key after that.
 func TestHostHandsOverBeforeItStops(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	a := join(t, server.Conn(t), cfg, cover)
-	m, err := members.Join(t.Context(), server.Conn(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := New(server.Conn(t), cfg)
 	b := &instance{Member: m, cover: cover}
 	ctx, cancel := context.WithCancel(t.Context())
 	had := -1
@@ -391,10 +389,7 @@ func TestHostHandsOverBeforeItStops(t *testing.T) {
 func TestHostEndsWithItsWork(t *testing.T) {
 	server, cfg, cover := journaltest.Start(t), slow(1), newCoverage()
 	a := join(t, server.Conn(t), cfg, cover)
-	m, err := members.Join(t.Context(), server.Conn(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := New(server.Conn(t), cfg)
 	broken := errors.New("broken")
 	if err := m.Host(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("ended with %v", err)
@@ -411,7 +406,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	other := cfg
 	other.Partitions++
 	refused := server.Conn(t)
-	if _, err := members.Join(t.Context(), refused, other); !errors.Is(err, members.ErrPartitions) {
+	if _, err := joined(t.Context(), refused, other); !errors.Is(err, ErrPartitions) {
 		t.Fatal(err)
 	}
 	server.Restart(t) // watches are made anew
@@ -419,7 +414,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	way.close()
 	c.stop()
 	b.kill(t)
-	if err := a.Leave(t.Context()); err != nil {
+	if err := a.leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a.stop()
@@ -429,8 +424,10 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
-			if bytes.Contains(stack, []byte("pkg/members.")) || bytes.Contains(stack, []byte("(*kvs)")) {
-				return false
+			for _, ours := range []string{"pkg/members.(*", "(*kvs)", "(*js).subscribe"} { // the last two are those of watches
+				if bytes.Contains(stack, []byte(ours)) {
+					return false
+				}
 			}
 		}
 		return true

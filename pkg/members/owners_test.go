@@ -1,4 +1,4 @@
-package members_test
+package members
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"quire.dev/pkg/members"
 )
 
 var names = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9]{1,12}`), 1, 12, rapid.ID)
@@ -19,8 +17,8 @@ func TestOwnersDependOnTheSetAlone(t *testing.T) {
 		set := names.Draw(t, "members")
 		other := append(rapid.Permutation(set).Draw(t, "order"), set[0]) // named twice counts once
 		partition, replicas := rapid.IntRange(0, 1000).Draw(t, "partition"), rapid.IntRange(1, 4).Draw(t, "replicas")
-		owners := members.Owners(set, partition, replicas)
-		if got := members.Owners(other, partition, replicas); !slices.Equal(got, owners) {
+		owners := Owners(set, partition, replicas)
+		if got := Owners(other, partition, replicas); !slices.Equal(got, owners) {
 			t.Fatalf("%v own it, in another order %v", owners, got)
 		}
 		if want := min(replicas, len(set)); len(owners) != want || len(slices.Compact(slices.Sorted(slices.Values(owners)))) != want {
@@ -43,7 +41,7 @@ func TestOneMemberMovesOnlyItsOwnPartitions(t *testing.T) {
 		rest := slices.DeleteFunc(slices.Clone(set), func(n string) bool { return n == gone })
 		replicas := rapid.IntRange(1, 4).Draw(t, "replicas")
 		for p := range 64 {
-			before, after := members.Owners(set, p, replicas), members.Owners(rest, p, replicas)
+			before, after := Owners(set, p, replicas), Owners(rest, p, replicas)
 			kept := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == gone })
 			if !slices.Equal(after[:len(kept)], kept) {
 				t.Fatalf("partition %d went from %v to %v without %q", p, before, after, gone)
@@ -63,7 +61,7 @@ func TestOwnersAreBalanced(t *testing.T) {
 			}
 			share, first := map[string]int{}, map[string]int{}
 			for p := range partitions {
-				owners := members.Owners(set, p, replicas)
+				owners := Owners(set, p, replicas)
 				first[owners[0]]++
 				for _, o := range owners {
 					share[o]++
@@ -88,7 +86,7 @@ func TestOwnersNeverChange(t *testing.T) {
 	set := []string{"a", "b", "c", "d"}
 	var got []string
 	for p := range 8 {
-		got = append(got, members.Owners(set, p, 1)...)
+		got = append(got, Owners(set, p, 1)...)
 	}
 	if want := []string{"a", "c", "a", "a", "c", "a", "d", "a"}; !slices.Equal(got, want) {
 		t.Errorf("owners %q, want %q", got, want)
@@ -97,11 +95,11 @@ func TestOwnersNeverChange(t *testing.T) {
 
 func TestOwnersOfNobody(t *testing.T) {
 	for _, replicas := range []int{-1, 0, 2} {
-		if got := members.Owners(nil, rand.IntN(100), replicas); len(got) != 0 {
+		if got := Owners(nil, rand.IntN(100), replicas); len(got) != 0 {
 			t.Errorf("owners %v among nobody", got)
 		}
 	}
-	if got := members.Owners([]string{"a"}, 1, 0); len(got) != 0 {
+	if got := Owners([]string{"a"}, 1, 0); len(got) != 0 {
 		t.Errorf("owners %v where none is wanted", got)
 	}
 }

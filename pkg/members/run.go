@@ -12,11 +12,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Run announces the member and follows the others until ctx ends. Then it deletes the member's key, so that the others
+// run announces the member and follows the others until ctx ends. Then it deletes the member's key, so that the others
 // take over at once, and returns nil. While the connection, the server or the bucket is lost the assignment stays as it
-// is. Run returns an error if the connection is closed for good, and ErrPartitions if it reads of a member that joined
+// is. run returns an error if the connection is closed for good, and ErrPartitions if it reads of a member that joined
 // earlier with another number of partitions. It is called once.
-func (m *Member) Run(ctx context.Context) error {
+func (m *Member) run(ctx context.Context) error {
 	status := m.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer m.nc.RemoveStatusListener(status)
 	l := loop{Member: m, results: make(chan result, 1)}
@@ -27,7 +27,7 @@ func (m *Member) Run(ctx context.Context) error {
 	return err
 }
 
-// loop is one Run. All fields belong to its goroutine.
+// loop is one run. All fields belong to its goroutine.
 type loop struct {
 	*Member
 	results chan result    // of the call under way
@@ -49,7 +49,7 @@ func (l *loop) run(ctx context.Context, status <-chan nats.Status) error {
 	defer beat.Stop()
 	due := time.NewTimer(l.cfg.TTL)
 	defer due.Stop()
-	l.announce = true // for changes since Join
+	l.announce = true // for changes since join
 	for {
 		l.decide(time.Now())
 		l.call(ctx)

@@ -106,8 +106,5 @@ func register[C prometheus.Collector](m *Metrics, c C) C {
 // before.
 func Durations() []float64 { return prometheus.ExponentialBuckets(0.0001, 2, 19) }
 
-// Sizes are buckets for bytes: 256 B to 64 MiB, each four times the one before.
-func Sizes() []float64 { return prometheus.ExponentialBuckets(256, 4, 10) }
-
 // Counts are buckets for the items of a batch or a queue: 1 to 8192, each double the one before.
 func Counts() []float64 { return prometheus.ExponentialBuckets(1, 2, 14) }

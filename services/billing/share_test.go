@@ -48,7 +48,7 @@ func (s *stack) share(instance string, replicas int) *sharing {
 		blobs: &switchedBlobs{Store: s.blobs.Store}, ended: make(chan struct{}), served: map[int]bool{},
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{s.t}, nil)).With("instance", instance)
-	member := members.NewMembership(h.nc, members.Config{
+	member := members.New(h.nc, members.Config{
 		Service: "billing", Instance: instance, Partitions: s.count, PerPartition: replicas,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: 30 * time.Second, Logger: log,
 	})

@@ -36,12 +36,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate is an error if the settings are wrong. It never shows the secret.
-func (c Config) Validate() error {
-	_, err := parseURL(c.URL)
-	return err
-}
-
 type location struct {
 	endpoint, key, secret, bucket, region string
 	secure                                bool

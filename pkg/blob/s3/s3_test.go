@@ -127,16 +127,11 @@ func TestAWrongURLIsRefusedWithoutItsSecret(t *testing.T) {
 		"http://key:" + secret + "%@host:9000/bucket":        "malformed",
 	}
 	for raw, want := range tests {
-		_, opened := s3.Open(t.Context(), s3.Config{URL: raw})
-		for _, err := range []error{opened, s3.Config{URL: raw}.Validate()} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v, want it to name %q", raw, err, want)
-			} else if strings.Contains(err.Error(), secret) {
-				t.Errorf("%q: the secret is shown: %v", raw, err)
-			}
+		_, err := s3.Open(t.Context(), s3.Config{URL: raw})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want it to name %q", raw, err, want)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: the secret is shown: %v", raw, err)
 		}
-	}
-	if err := (s3.Config{URL: "https://key:" + secret + "@s3.example.org/bucket?region=eu-west-1"}).Validate(); err != nil {
-		t.Errorf("a good URL is refused: %v", err)
 	}
 }

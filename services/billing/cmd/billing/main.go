@@ -29,7 +29,7 @@ func wire(ctx context.Context, p *host.Process) error {
 	}
 	p.Grace = 2 * p.StopGrace // billing writes what is left in two steps
 	cfg := configure(p.Settings)
-	var membership *members.Membership
+	var membership *members.Member
 	if cfg.Partitions == nil { // else the settings name them
 		membership = p.Join(members.Config{PerPartition: replicas, Handover: handover})
 		cfg.Assigned, cfg.Served = membership.Assigned(), membership.Serving

@@ -113,8 +113,8 @@ type Effects struct {
 // Fold is the state of one partition. It is not safe for concurrent use.
 type Fold struct {
 	sequence uint64
-	time     int64
-	chain    [sha256.Size]byte
+	time     int64             // of the journal: it decides months, time-outs and expiries
+	chain    [sha256.Size]byte // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 	entries  uint64
 	books    []bookFrom
@@ -187,14 +187,8 @@ func New() *Fold {
 // Sequence is the sequence of the last message folded.
 func (f *Fold) Sequence() uint64 { return f.sequence }
 
-// TimeMillis is the journal time of the fold: it decides months, time-outs and expiries.
-func (f *Fold) TimeMillis() int64 { return f.time }
-
 // Entries is the number of admissions, settlements and commands folded so far.
 func (f *Fold) Entries() uint64 { return f.entries }
-
-// Chain is the SHA-256 chain over all messages folded.
-func (f *Fold) Chain() [sha256.Size]byte { return f.chain }
 
 // LastDigest is the Digest of the last message folded, zero before the first one.
 func (f *Fold) LastDigest() [sha256.Size]byte { return f.digest }

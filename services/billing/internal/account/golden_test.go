@@ -64,7 +64,7 @@ func resultOf(t *testing.T, messages []Message) string {
 			fmt.Fprintf(&out, "%d closed %s %s spent %d storage %d cents\n", m.Sequence, c.Account, s.Period, s.SpentMicros, s.StorageOverageCents)
 		}
 	}
-	fmt.Fprintf(&out, "entries %d\nchain %x\nstate %x\n", f.Entries(), f.Chain(), stateHash(t, f))
+	fmt.Fprintf(&out, "entries %d\nchain %x\nstate %x\n", f.Entries(), f.chain, stateHash(t, f))
 	return out.String()
 }
 

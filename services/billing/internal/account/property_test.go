@@ -179,7 +179,7 @@ func (m *machine) accountCommand(t *rapid.T) {
 		c = setTier(id, tier)
 	default:
 		if expires != 0 {
-			expires += max(m.now, m.fold.TimeMillis())
+			expires += max(m.now, m.fold.time)
 		}
 		c = grantOf(id, amount, expires)
 	}

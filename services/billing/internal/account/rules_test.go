@@ -344,18 +344,18 @@ func TestAnAdmissionGivenUpBesideItsVoidDoesNotCount(t *testing.T) {
 func TestTimeNeverGoesBackAndNeverFarAhead(t *testing.T) {
 	h := historyOf(t)
 	h.tick()
-	before := h.fold.TimeMillis()
+	before := h.fold.time
 	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before - 10_000})
-	if h.fold.TimeMillis() != before {
+	if h.fold.time != before {
 		t.Fatal("went back")
 	}
 	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + (90 * 24 * time.Hour).Milliseconds()})
-	if h.fold.TimeMillis() != before+5000 {
-		t.Fatalf("a stamp far ahead moved time by %d", h.fold.TimeMillis()-before)
+	if h.fold.time != before+5000 {
+		t.Fatalf("a stamp far ahead moved time by %d", h.fold.time-before)
 	}
 	offset := (30 * 24 * time.Hour).Milliseconds()
 	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + offset, OffsetMs: offset})
-	if h.fold.TimeMillis() != before+offset {
+	if h.fold.time != before+offset {
 		t.Fatal("the development offset was not taken")
 	}
 }
@@ -369,11 +369,11 @@ func TestGapsAndRubbishAreReported(t *testing.T) {
 	if _, err := f.Apply(Message{Sequence: 1, Kind: Usage, Data: []byte{0xff, 0xff}}); err == nil || errors.Is(err, ErrGap) {
 		t.Fatalf("rubbish: %v", err)
 	}
-	if f.Sequence() != 1 || f.Chain() == New().Chain() {
+	if f.Sequence() != 1 || f.chain == New().chain {
 		t.Fatal("rubbish must be in the chain")
 	}
-	chain := f.Chain()
-	if _, err := f.Apply(Message{Sequence: 1, Kind: Usage}); err != nil || f.Chain() != chain {
+	chain := f.chain
+	if _, err := f.Apply(Message{Sequence: 1, Kind: Usage}); err != nil || f.chain != chain {
 		t.Fatal("an old message changed something")
 	}
 }

@@ -38,7 +38,7 @@ func TestMetricsCountWhatWasDone(t *testing.T) {
 	metrics := telemetry.NewMetrics()
 	b := w.bus(t, func(c *Config) { c.Metrics = metrics })
 	for range 3 {
-		if _, err := b.Admit(t.Context(), admission(9)); err != nil {
+		if _, err := b.StartAdmit(admission(9)).Wait(t.Context()); err != nil {
 			t.Fatalf("admit: %v", err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestAnswersThatCanNotBeReadAreCountedAndDoNoHarm(t *testing.T) {
 			t.Fatalf("publish: %v", err)
 		}
 	}
-	if _, err := b.Admit(context.Background(), admission(1)); err != nil {
+	if _, err := b.StartAdmit(admission(1)).Wait(context.Background()); err != nil {
 		t.Fatalf("admit: %v", err)
 	}
 }

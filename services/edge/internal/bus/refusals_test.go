@@ -17,7 +17,7 @@ func decided(t *testing.T, b *running, f *fakeBilling, a Admission) (v *Verdict,
 	var before int
 	f.with(func() { before = f.admissions })
 	a.RequestID = event.NewRequestID()
-	v, err := b.Admit(t.Context(), a)
+	v, err := b.StartAdmit(a).Wait(t.Context())
 	if err != nil {
 		t.Fatalf("admit: %v", err)
 	}

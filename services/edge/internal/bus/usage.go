@@ -147,11 +147,6 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	return &p.item.answer, nil
 }
 
-// Admit is StartAdmit and Wait.
-func (b *Bus) Admit(ctx context.Context, a Admission) (*Verdict, error) {
-	return b.StartAdmit(a).Wait(ctx)
-}
-
 // giveBack voids an admission that nobody waits for. Where its verdict is not known it may be one
 // that billing refused, or never saw; the void of such a one changes nothing.
 func (u *usageLane) giveBack(v usage, verdict *Verdict) {

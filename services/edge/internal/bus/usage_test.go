@@ -58,7 +58,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 		group.Go(func() {
 			for range each {
 				a := admission(account)
-				v, err := b.Admit(t.Context(), a)
+				v, err := b.StartAdmit(a).Wait(t.Context())
 				if err != nil {
 					t.Errorf("admit: %v", err)
 					return
@@ -93,7 +93,7 @@ func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
 	f.with(func() { f.lose = 2 })
 	b := w.bus(t, func(c *Config) { c.ResendAfter = 30 * time.Millisecond })
 	a := admission(5)
-	v, err := b.Admit(t.Context(), a)
+	v, err := b.StartAdmit(a).Wait(t.Context())
 	if err != nil || !v.Admitted() {
 		t.Fatalf("verdict %v, %v", v, err)
 	}
@@ -102,7 +102,7 @@ func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
 			t.Errorf("%d admissions decided from %d messages, want 1 from 3 or more", f.admissions, f.messages)
 		}
 	})
-	if _, err := b.Admit(t.Context(), admission(5)); err != nil {
+	if _, err := b.StartAdmit(admission(5)).Wait(t.Context()); err != nil {
 		t.Fatalf("the next admission: %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func TestVoidIsInTheJournalWhenItReturns(t *testing.T) {
 	b := w.bus(t, nil)
 	for range 20 {
 		a := admission(event.NewAccountID())
-		if _, err := b.Admit(t.Context(), a); err != nil {
+		if _, err := b.StartAdmit(a).Wait(t.Context()); err != nil {
 			t.Fatalf("admit: %v", err)
 		}
 		if err := b.Void(t.Context(), a, true); err != nil {
@@ -186,7 +186,7 @@ func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
 		t.Fatalf("verdict of the one that waits: %v, %v", v, err)
 	}
 	eventually.True(t, "void folded", f.is(func() bool { return f.voided[admitted.RequestID] == 1 }))
-	if _, err := b.Admit(t.Context(), admission(6)); err != nil {
+	if _, err := b.StartAdmit(admission(6)).Wait(t.Context()); err != nil {
 		t.Fatalf("the next admission: %v", err)
 	}
 	f.with(func() {
@@ -224,7 +224,7 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 		c.ResendAfter = 50 * time.Millisecond
 	})
 	a := admission(3)
-	if _, err := b.Admit(t.Context(), a); fault.KindOf(err) != fault.OutcomeUnknown {
+	if _, err := b.StartAdmit(a).Wait(t.Context()); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Fatalf("error %v, want outcome_unknown", err)
 	}
 	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
@@ -291,7 +291,7 @@ func TestSettlementsThatWaitAreStoredBeforeRunReturns(t *testing.T) {
 			t.Fatalf("settlement %d stored %d times", i, stored[a.RequestID])
 		}
 	}
-	if _, err := b.Admit(t.Context(), admission(1)); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("admission after the stop: %v, want unavailable", err)
 	}
 	b.Served(admission(1)) // must not block
@@ -301,19 +301,19 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, func(c *Config) { c.ResendAfter = 20 * time.Millisecond })
-	if _, err := b.Admit(t.Context(), admission(1)); err != nil {
+	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); err != nil {
 		t.Fatalf("admit: %v", err)
 	}
 	w.ensure(t, event.Billing, 1) // holds no more than it has
 	a := admission(2)
 	b.Served(a)
-	if _, err := b.Admit(t.Context(), admission(1)); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("admission to a full stream: %v, want unavailable", err)
 	}
 	w.ensure(t, event.Billing, 0)
 	eventually.True(t, "settlement folded", f.is(func() bool { return f.served[a.RequestID] == 1 }))
 	eventually.True(t, "admissions taken again", func() bool {
-		_, err := b.Admit(t.Context(), admission(1))
+		_, err := b.StartAdmit(admission(1)).Wait(t.Context())
 		return err == nil
 	})
 	if served, _ := w.settled(t, a.RequestID); served != 1 {
@@ -345,7 +345,7 @@ func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 	}
 	first := <-published
 	eventually.True(t, "admissions turned away", func() bool {
-		_, err := b.Admit(t.Context(), admission(1))
+		_, err := b.StartAdmit(admission(1)).Wait(t.Context())
 		return errors.Is(err, errStuck)
 	})
 	w.ensure(t, event.Billing, 0)
@@ -380,7 +380,7 @@ func TestLostConnectionsLoseNoVerdictAndCountNothingTwice(t *testing.T) {
 		group.Go(func() {
 			for range each {
 				a := admission(account)
-				if v, err := b.Admit(t.Context(), a); err != nil || !v.Admitted() {
+				if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Admitted() {
 					t.Errorf("verdict %v, %v", v, err)
 					return
 				}

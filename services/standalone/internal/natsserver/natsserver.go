@@ -51,7 +51,6 @@ type Server struct {
 	mu      sync.Mutex
 	current *server.Server // nil while down
 	stopped bool
-	count   int
 }
 
 // Start starts the server on its folder.
@@ -99,7 +98,6 @@ func (s *Server) start(ctx context.Context) error {
 		return ErrDown
 	}
 	s.current = ns
-	s.count++
 	return nil
 }
 
@@ -170,13 +168,6 @@ func (s *Server) down() {
 		ns.Shutdown()
 		ns.WaitForShutdown()
 	}
-}
-
-// Starts is how often the server has started.
-func (s *Server) Starts() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.count
 }
 
 // Health returns an error if a stream can't be written.

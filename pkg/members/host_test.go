@@ -1,4 +1,4 @@
-package members_test
+package members
 
 import (
 	"context"
@@ -10,21 +10,20 @@ import (
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
-	"quire.dev/pkg/members"
 )
 
-// host runs a membership whose work passes on what it is assigned.
-func host(t *testing.T, membership *members.Membership) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
+// host hosts a member whose work passes on what it is assigned.
+func host(t *testing.T, m *Member) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, done := make(chan []int, 100), make(chan error, 1)
 	go func() {
-		done <- membership.Host(ctx, func(ctx context.Context) error {
+		done <- m.Host(ctx, func(ctx context.Context) error {
 			for {
 				select {
-				case set := <-membership.Assigned():
+				case set := <-m.Assigned():
 					for _, p := range set {
-						membership.Serving(p, true)
+						m.Serving(p, true)
 					}
 					out <- set
 				case <-ctx.Done():
@@ -37,17 +36,17 @@ func host(t *testing.T, membership *members.Membership) (sets <-chan []int, stop
 	return out, cancel, done
 }
 
-// TestAMembershipJoinsWhenAServerIsThere: until then it can be made, and stopped.
-func TestAMembershipJoinsWhenAServerIsThere(t *testing.T) {
+// TestAMemberJoinsWhenAServerIsThere: until then it can be made, and stopped.
+func TestAMemberJoinsWhenAServerIsThere(t *testing.T) {
 	server, cfg := journaltest.Start(t), quick(1)
 	nc := server.Conn(t, nats.MaxReconnects(-1))
 	server.Stop()
-	_, stop, ended := host(t, members.NewMembership(nc, cfg))
+	_, stop, ended := host(t, New(nc, cfg))
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatalf("stopped before a server was there: %v", err)
 	}
-	first, second := members.NewMembership(nc, cfg), members.NewMembership(nc, cfg)
+	first, second := New(nc, cfg), New(nc, cfg)
 	sets, _, _ := host(t, first)
 	server.Restart(t)
 	if set := <-sets; len(set) != cfg.Partitions {
@@ -78,13 +77,13 @@ func TestAMembershipJoinsWhenAServerIsThere(t *testing.T) {
 	})
 }
 
-func TestAMembershipOfAnotherPartitionCountIsRefused(t *testing.T) {
+func TestAMemberOfAnotherPartitionCountIsRefused(t *testing.T) {
 	server, cfg := journaltest.Start(t), quick(1)
-	sets, _, _ := host(t, members.NewMembership(server.Conn(t), cfg))
+	sets, _, _ := host(t, New(server.Conn(t), cfg))
 	<-sets
 	cfg.Partitions++
-	_, _, ended := host(t, members.NewMembership(server.Conn(t), cfg))
-	if err := <-ended; !errors.Is(err, members.ErrPartitions) {
+	_, _, ended := host(t, New(server.Conn(t), cfg))
+	if err := <-ended; !errors.Is(err, ErrPartitions) {
 		t.Fatalf("ended with %v", err)
 	}
 }
