@@ -75,9 +75,6 @@ func (r *Request) Fail(err error) error {
 	return nil
 }
 
-// Late tells whether the caller has given up.
-func (r *Request) Late() bool { return !time.Now().Before(r.Deadline) }
-
 // Serve answers calls on subject with up to concurrency handlers at a time. Servers with the same queue share the
 // calls. A handler's context ends at the caller's deadline. A panic is answered with CodeInternal. Requests that are
 // past their deadline are dropped, and CodeBusy answers those that come while the queue is full.
@@ -163,8 +160,8 @@ func timeoutOf(m *nats.Msg) time.Duration {
 }
 
 func (s *Server) answer(r *Request, handle func(context.Context, []byte) ([]byte, error)) {
-	if r.Late() {
-		return
+	if !time.Now().Before(r.Deadline) {
+		return // the caller has given up
 	}
 	defer s.recovered(r)
 	ctx, cancel := context.WithDeadline(s.base, r.Deadline)

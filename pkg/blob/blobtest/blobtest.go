@@ -21,11 +21,11 @@ import (
 
 const (
 	largeBytes = 20 << 20
-	// largeAllocBytes bounds everything that is allocated while largeBytes go in or out: less than the blob itself.
+	// largeAllocBytes bounds the memory allocated while a blob of largeBytes is put or read. It is less than the blob.
 	largeAllocBytes = 12 << 20
 )
 
-// Run tests the stores that open returns, each of which must be empty and its own.
+// Run tests the stores that open returns. Each must be empty, and apart from the others.
 func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	tests := []struct {
 		guarantee string
@@ -107,7 +107,7 @@ func wantContent(t *testing.T, store blob.Store, key string, want []byte) {
 	}
 }
 
-// wantOnly holds the store to exactly these keys, whatever their age.
+// wantOnly fails unless the store has exactly these keys, of any age.
 func wantOnly(t *testing.T, store blob.Store, keys ...string) {
 	t.Helper()
 	slices.Sort(keys)

@@ -51,7 +51,7 @@ func sweep(t *testing.T, store blob.Store) {
 	}
 }
 
-// putLater puts key until the store's clock, which may be coarse, says that it is younger than cutoff.
+// putLater puts key again and again until the blob is younger than cutoff by the store's clock, which may be coarse.
 func putLater(t *testing.T, store blob.Store, key string, cutoff time.Time) {
 	t.Helper()
 	later := func() bool {

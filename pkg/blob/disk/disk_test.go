@@ -147,8 +147,8 @@ func TestADiskThatFailsIsUnavailable(t *testing.T) {
 	}
 }
 
-// A kill shows what the process had not done yet; it can't show what the machine had not yet written, since the page
-// cache outlives the process.
+// A kill shows whether the process had written the blob. It can't show whether the machine had, because the page cache
+// outlives the process.
 func TestAKilledWriterLeavesWhatItAcknowledgedAndNothingPartial(t *testing.T) {
 	const rounds, acksARound = 4, 25
 	folder := t.TempDir()

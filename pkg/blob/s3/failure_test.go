@@ -18,7 +18,7 @@ import (
 	"quire.dev/pkg/blob/s3"
 )
 
-// failingServer answers the opening of its bucket and of uploads; what else it does is the test's.
+// failingServer answers the opening of its bucket and of uploads. The test's handler answers all else.
 func failingServer(t *testing.T, answer http.HandlerFunc) *s3.Store {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -308,12 +308,12 @@ func (m *model) settle(s *event.Settlement) {
 		}
 	case !m.known(r):
 		if served && s.Sequence != 0 {
-			m.again(r)
+			m.chargeAnew(r)
 		}
 		fail()
 	case served && r.memory == "void":
 		r.memory, r.timedOut = "served", false
-		m.again(r)
+		m.chargeAnew(r)
 	case r.timedOut && served == (r.memory == "served"):
 		r.timedOut = false
 		fail()
@@ -324,8 +324,8 @@ func (m *model) settle(s *event.Settlement) {
 	}
 }
 
-// again counts a request that was served after its hold was gone.
-func (m *model) again(r *modelRequest) {
+// chargeAnew counts a request that was served after its hold was gone.
+func (m *model) chargeAnew(r *modelRequest) {
 	n := &modelRequest{account: r.account, anonymous: r.anonymous, key: r.key, month: monthOf(m.now).number, at: m.now, state: "open"}
 	if r.anonymous {
 		if m.inWindow(r.account) < m.book.AnonymousLimit {
