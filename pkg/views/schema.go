@@ -18,8 +18,7 @@ type Schema struct {
 	keys        map[string][]string
 }
 
-// NewSchema checks the declarations and reports all faults at once. Names that
-// differ only in case count as the same, since they do for SQLite.
+// NewSchema checks the declarations and reports all faults at once.
 func NewSchema(collections []Collection) (Schema, error) {
 	s := Schema{collections: map[string]Collection{}, keys: map[string][]string{}}
 	var faults []error
@@ -41,7 +40,6 @@ func NewSchema(collections []Collection) (Schema, error) {
 				}
 			}
 		}
-		faults = append(faults, checkSpelling(c.Name, keys))
 		slices.Sort(keys)
 		s.collections[c.Name], s.keys[c.Name] = c, keys
 	}
@@ -51,31 +49,20 @@ func NewSchema(collections []Collection) (Schema, error) {
 	return s, nil
 }
 
+// checkName takes no upper-case letters, since SQLite does not tell them from
+// lower-case ones.
 func checkName(what, name string, seen map[string]bool) error {
-	lower := strings.ToLower(name)
-	if seen[lower] {
+	if seen[name] {
 		return fmt.Errorf("%s: %q is declared twice", what, name)
 	}
-	seen[lower] = true
+	seen[name] = true
 	ok := name != "" && len(name) <= maxNameBytes
-	for i, r := range lower {
+	for i, r := range name {
 		letter := r >= 'a' && r <= 'z'
 		ok = ok && (letter || i > 0 && (r == '_' || r >= '0' && r <= '9'))
 	}
 	if !ok {
-		return fmt.Errorf("%s: %q is no name: a letter, then letters, digits and underscores, %d at most", what, name, maxNameBytes)
-	}
-	return nil
-}
-
-func checkSpelling(collection string, keys []string) error {
-	seen := map[string]string{}
-	for _, key := range keys {
-		lower := strings.ToLower(key)
-		if other, ok := seen[lower]; ok {
-			return fmt.Errorf("keys %q and %q of %s differ only in case", other, key, collection)
-		}
-		seen[lower] = key
+		return fmt.Errorf("%s: %q is no name: a letter from a to z, then such letters, digits and underscores, %d at most", what, name, maxNameBytes)
 	}
 	return nil
 }

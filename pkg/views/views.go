@@ -64,7 +64,7 @@ var (
 // enters an index over a key it was not written with only once it is written
 // again.
 type Collection struct {
-	Name    string // a letter, then letters, digits and underscores; 48 at most
+	Name    string // a letter from a to z, then such letters, digits and underscores; 48 at most
 	Indexes []Index
 }
 

@@ -25,16 +25,15 @@ type checkpointDocument struct {
 	Stream  string `bson:"_id"`
 	Seq     int64  `bson:"seq"`
 	Applied bool   `bson:"applied"`
-	Redo    []byte `bson:"redo,omitempty"`
-	Large   string `bson:"large,omitempty"` // instead of Redo: names a largeDocument
+	Batch   record `bson:",inline"`
 }
 
 // looseDocument is a batch without a stream. It is deleted once its documents
 // are written.
 type looseDocument struct {
-	ID   string    `bson:"_id"`
-	At   time.Time `bson:"at"`
-	Redo []byte    `bson:"redo"`
+	ID    string    `bson:"_id"`
+	At    time.Time `bson:"at"`
+	Batch record    `bson:",inline"`
 }
 
 // Commit implements views.Store.
@@ -47,41 +46,33 @@ func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 	if err := s.schema.CheckBatch(b); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return views.Unavailable("commit", err)
-	}
 	changes := changesOf(b, s.now())
-	var err error
-	switch {
-	case b.SizeBytes() > s.recordBytes:
-		err = s.commitLarge(ctx, b, changes)
-	case b.Stream == "":
-		err = s.commitLoose(ctx, changes)
-	default:
-		err = s.commitStream(ctx, b, changes)
+	commit := s.commitStream
+	if b.Stream == "" {
+		commit = s.commitLoose
 	}
+	err := commit(ctx, b, changes)
 	if err == nil || errors.Is(err, views.ErrConflict) {
 		return err
 	}
 	return failure(ctx, "commit", err)
 }
 
-func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []change) error {
+func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []change) (err error) {
 	next := checkpointDocument{Stream: b.Stream, Seq: int64(b.To), Applied: len(changes) == 0}
 	if !next.Applied {
-		data, err := encodeRedo(changes)
-		if err != nil {
+		if next.Batch, err = s.record(ctx, b, changes); err != nil {
 			return err
 		}
-		next.Redo = data
 	}
-	if err := s.move(ctx, b, next); err != nil || next.Applied {
+	err = s.move(ctx, b, next)
+	if errors.Is(err, views.ErrConflict) {
+		return errors.Join(err, s.dropChunks(ctx, next.Batch))
+	}
+	if err != nil || next.Applied {
 		return err
 	}
-	if err := s.at(stageRecorded); err != nil {
-		return err
-	}
-	return s.complete(ctx, b.Stream, next.Seq, changes)
+	return s.complete(ctx, next)
 }
 
 // move moves the checkpoint of the batch to next, or returns ErrConflict.
@@ -106,13 +97,6 @@ func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument
 		return fmt.Errorf("commit %s from %d to %d: %w", b.Stream, b.From, b.To, views.ErrConflict)
 	}
 	return nil
-}
-
-func (s *Store) at(reached stage) error {
-	if s.crash == nil {
-		return nil
-	}
-	return s.crash(reached)
 }
 
 func (s *Store) checkpoints() *mongo.Collection { return s.db.Collection(checkpointCollection) }
@@ -151,42 +135,23 @@ func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 	if err != nil || found.Applied {
 		return found.Seq, err
 	}
-	if found.Large != "" {
-		there, err := s.completeLarge(ctx, found.Large)
-		if err == nil && !there {
-			// Another call has just completed it, or one of the two answers is
-			// from before an election: the next attempt will see.
-			err = errors.New("the batch of the checkpoint is not there any more")
-		}
-		return found.Seq, err
-	}
-	changes, err := decodeRedo(found.Redo)
-	if err != nil {
-		return 0, err
-	}
-	return found.Seq, s.complete(ctx, stream, found.Seq, changes)
+	return found.Seq, s.complete(ctx, found)
 }
 
 // complete writes the batch of a checkpoint and notes that it is written.
 // Several processes may do so at the same time.
-func (s *Store) complete(ctx context.Context, stream string, seq int64, changes []change) error {
-	if err := s.apply(ctx, changes); err != nil {
+func (s *Store) complete(ctx context.Context, at checkpointDocument) error {
+	if err := s.write(ctx, s.checkpoints(), at.Stream, at.Batch); err != nil {
 		return err
 	}
-	if err := s.at(stageWritten); err != nil {
-		return err
-	}
-	filter := append(byID(stream), bson.E{Key: "seq", Value: seq}, bson.E{Key: "applied", Value: false})
-	_, err := s.checkpoints().ReplaceOne(ctx, filter, checkpointDocument{Stream: stream, Seq: seq, Applied: true})
+	filter := append(byID(at.Stream), bson.E{Key: "seq", Value: at.Seq}, bson.E{Key: "applied", Value: false})
+	_, err := s.checkpoints().ReplaceOne(ctx, filter, checkpointDocument{Stream: at.Stream, Seq: at.Seq, Applied: true})
 	return err
 }
 
 // Checkpoint implements views.Store.
 func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	what := "checkpoint of " + stream
-	if err := ctx.Err(); err != nil {
-		return 0, views.Unavailable(what, err)
-	}
 	at, err := s.settled(ctx, stream)
 	if err != nil {
 		return 0, failure(ctx, what, err)
@@ -207,11 +172,7 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 		if err := s.applyPart(ctx, collection, changes[:n]); err != nil {
 			return fmt.Errorf("write to %s: %w", collection, err)
 		}
-		if changes = changes[n:]; len(changes) > 0 {
-			if err := s.at(stagePart); err != nil {
-				return err
-			}
-		}
+		changes = changes[n:]
 	}
 	return nil
 }
@@ -271,28 +232,32 @@ func (s *Store) notOlder(ctx context.Context, collection string, changes []chang
 
 func (s *Store) loose() *mongo.Collection { return s.db.Collection(looseCollection) }
 
-func (s *Store) commitLoose(ctx context.Context, changes []change) error {
+func (s *Store) commitLoose(ctx context.Context, b views.Batch, changes []change) error {
 	if len(changes) < 2 {
 		return s.apply(ctx, changes)
 	}
-	data, err := encodeRedo(changes)
-	if err != nil {
+	loose := looseDocument{ID: uuid.NewString(), At: s.now().UTC()}
+	var err error
+	if loose.Batch, err = s.record(ctx, b, changes); err != nil {
 		return err
 	}
-	record := looseDocument{ID: uuid.NewString(), At: s.now().UTC(), Redo: data}
-	if _, err := s.loose().InsertOne(ctx, record); err != nil {
+	if loose.Batch.Large != nil {
+		loose.ID = loose.Batch.Large.ID
+		if s.now().Sub(loose.At) > chunkAge/2 {
+			return errors.New("the batch took so long to store that its chunks may have been deleted")
+		}
+	}
+	if _, err := s.loose().InsertOne(ctx, loose); err != nil {
 		return err
 	}
-	if err := s.at(stageRecorded); err != nil {
+	return s.finishLoose(ctx, loose)
+}
+
+func (s *Store) finishLoose(ctx context.Context, loose looseDocument) error {
+	if err := s.write(ctx, s.loose(), loose.ID, loose.Batch); err != nil {
 		return err
 	}
-	if err := s.apply(ctx, changes); err != nil {
-		return err
-	}
-	if err := s.at(stageWritten); err != nil {
-		return err
-	}
-	_, err = s.loose().DeleteOne(ctx, byID(record.ID))
+	_, err := s.loose().DeleteOne(ctx, byID(loose.ID))
 	return err
 }
 
@@ -309,14 +274,7 @@ func (s *Store) completeLoose(ctx context.Context, until time.Time) error {
 		if err != nil {
 			return err
 		}
-		changes, err := decodeRedo(found.Redo)
-		if err != nil {
-			return err
-		}
-		if err := s.apply(ctx, changes); err != nil {
-			return err
-		}
-		if _, err := s.loose().DeleteOne(ctx, byID(found.ID)); err != nil {
+		if err := s.finishLoose(ctx, found); err != nil {
 			return err
 		}
 	}

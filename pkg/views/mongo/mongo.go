@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -41,7 +42,6 @@ const (
 	// letter.
 	checkpointCollection = "_checkpoints"
 	looseCollection      = "_batches"
-	largeCollection      = "_large"
 	chunkCollection      = "_chunks"
 )
 
@@ -53,6 +53,8 @@ type Config struct {
 	Timeout     time.Duration    // of a call whose context has no deadline; 0 is 10 s
 	Logger      *slog.Logger     // of the failures of Run; nil discards them
 	Now         func() time.Time // ages deletions; nil is time.Now
+
+	monitor *event.CommandMonitor // of tests, which end calls half way
 }
 
 // Store is a views.Store over one database. Reads and writes go to the primary
@@ -67,22 +69,7 @@ type Store struct {
 	// recordBytes bounds the changes that one document records. It is
 	// MaxDocBytes, and less in tests.
 	recordBytes int
-	// crash lets a test end a call half way; nil outside tests.
-	crash func(stage) error
 }
-
-// stage is a place in a commit where a crash leaves work for a later call.
-type stage string
-
-const (
-	stageStored   stage = "stored"   // a chunk of a large batch is recorded, the next one is not
-	stageRecorded stage = "recorded" // the checkpoint has moved, no document is written
-	stagePart     stage = "part"     // a part of the documents is written
-	stageNoted    stage = "noted"    // a chunk is written, and the record of the large batch says so
-	stageWritten  stage = "written"  // all documents are written, the checkpoint does not say so
-	stageDropped  stage = "dropped"  // likewise, and the chunks are deleted
-	stageApplied  stage = "applied"  // the checkpoint says so, the record of the large batch is not deleted
-)
 
 var _ views.Store = (*Store)(nil)
 
@@ -102,6 +89,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	client, err := mongo.Connect(options.Client().
 		ApplyURI(config.URI).
+		SetMonitor(config.monitor).
 		SetTimeout(config.Timeout).
 		SetServerSelectionTimeout(config.Timeout).
 		SetReadPreference(readpref.Primary()).
@@ -125,7 +113,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := s.createIndexes(ctx); err != nil {
 		return nil, errors.Join(failure(ctx, "create indexes", err), s.close())
 	}
-	if err := s.completeLeft(ctx, s.now()); err != nil {
+	if err := s.completeLoose(ctx, s.now()); err != nil {
 		return nil, errors.Join(failure(ctx, "complete batches", err), s.close())
 	}
 	return s, nil
@@ -182,14 +170,11 @@ func (s *Store) Load(ctx context.Context, collection string, ids []string, parts
 		return nil, err
 	}
 	what := "load from " + collection
-	if err := ctx.Err(); err != nil {
-		return nil, views.Unavailable(what, err)
-	}
 	found := options.Find()
 	if parts == views.Heads {
 		found.SetProjection(bson.D{{Key: "b", Value: 0}})
 	}
-	docs := make([]views.Doc, 0, len(ids))
+	var docs []views.Doc
 	for _, chunk := range chunksOfIDs(ids) {
 		filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: chunk}}}}
 		if len(chunk) == 1 {
@@ -211,42 +196,36 @@ func (s *Store) List(ctx context.Context, collection string, q views.Query) ([]v
 		return nil, err
 	}
 	what := "list " + collection + "." + q.Index
-	if err := ctx.Err(); err != nil {
-		return nil, views.Unavailable(what, err)
-	}
 	docs, err := s.find(ctx, collection, listFilter(index, q), options.Find().
-		SetSort(listSort(index, q)).
-		SetLimit(int64(q.Limit)).
-		SetProjection(bson.D{{Key: "b", Value: 0}}))
+		SetSort(listSort(index, q)).SetLimit(int64(q.Limit)).SetProjection(bson.D{{Key: "b", Value: 0}}))
 	if err != nil {
 		return nil, failure(ctx, what, err)
 	}
 	return docs, nil
 }
 
-func (s *Store) find(ctx context.Context, collection string, filter bson.D, found *options.FindOptionsBuilder) (_ []views.Doc, err error) {
+func (s *Store) find(ctx context.Context, collection string, filter bson.D, found *options.FindOptionsBuilder) ([]views.Doc, error) {
 	cursor, err := s.db.Collection(collection).Find(ctx, filter, found)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, cursor.Close(ctx)) }()
+	var stored []document
+	if err := cursor.All(ctx, &stored); err != nil {
+		return nil, err
+	}
 	keys := s.schema.Keys(collection)
-	var docs []views.Doc
-	for cursor.Next(ctx) {
-		var stored document
-		if err := cursor.Decode(&stored); err != nil {
-			return nil, err
-		}
-		if stored.Gone != nil {
+	docs := make([]views.Doc, 0, len(stored))
+	for _, d := range stored {
+		if d.Gone != nil {
 			continue
 		}
-		d, err := stored.doc(keys)
+		doc, err := d.doc(keys)
 		if err != nil {
 			return nil, err
 		}
-		docs = append(docs, d)
+		docs = append(docs, doc)
 	}
-	return docs, cursor.Err()
+	return docs, nil
 }
 
 // Insert implements views.Store.
@@ -255,9 +234,6 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 		return err
 	}
 	what := "insert into " + collection
-	if err := ctx.Err(); err != nil {
-		return views.Unavailable(what, err)
-	}
 	stored := newDocument(d)
 	// A tombstone may be swept between the two steps. The next round then finds
 	// the id free.

@@ -8,8 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// looseAge is the age at which a recorded batch counts as left behind.
-const looseAge = time.Minute
+const (
+	// looseAge is the age at which a recorded batch without a stream counts as
+	// left behind.
+	looseAge = time.Minute
+	// chunkAge is the age at which a chunk counts as left behind, unless its
+	// batch is decided.
+	chunkAge = time.Hour
+)
 
 // Run sweeps until ctx ends, and then returns nil. It is enough that one
 // instance of a service does so; several do no harm.
@@ -29,13 +35,16 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep forgets deletions that are an hour old, and completes batches that were
-// recorded more than a minute ago. It deletes large batches that were not
-// decided within an hour.
+// Sweep forgets deletions that are an hour old, and completes batches without a
+// stream that were recorded more than a minute ago. It deletes the chunks of
+// large batches that were not decided within an hour.
 func (s *Store) Sweep(ctx context.Context) error {
 	now := s.now()
-	if err := s.completeLeft(ctx, now.Add(-looseAge)); err != nil {
+	if err := s.completeLoose(ctx, now.Add(-looseAge)); err != nil {
 		return failure(ctx, "complete batches", err)
+	}
+	if err := s.sweepChunks(ctx, now.Add(-chunkAge)); err != nil {
+		return failure(ctx, "sweep chunks", err)
 	}
 	filter := bson.D{{Key: "gone", Value: bson.D{{Key: "$lt", Value: now.Add(-tombstoneAge).UTC()}}}}
 	for _, c := range s.schema.Collections() {
@@ -44,12 +53,4 @@ func (s *Store) Sweep(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// completeLeft completes the batches that were recorded before then.
-func (s *Store) completeLeft(ctx context.Context, until time.Time) error {
-	if err := s.completeLoose(ctx, until); err != nil {
-		return err
-	}
-	return s.sweepLarge(ctx, until)
 }

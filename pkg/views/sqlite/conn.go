@@ -47,11 +47,8 @@ func readerPragmas() []string {
 	return []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -2048"}
 }
 
-func connect(path string, pragmas []string) (*conn, error) {
-	return connectMode(path, "rwc", pragmas)
-}
-
-func connectMode(path, mode string, pragmas []string) (*conn, error) {
+// connect opens a connection. mode is ro, or rwc for one that can change the file and make it.
+func connect(path, mode string, pragmas []string) (*conn, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: "_error_rc=1&mode=" + mode}
 	connector, err := moderncsqlite.NewConnector(name.String())
 	if err != nil {

@@ -82,7 +82,7 @@ func TestFailedWriteTakesNoNeighboursAlong(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	writer, err := connect(c.Path, writerPragmas(Normal))
+	writer, err := connect(c.Path, "rwc", writerPragmas(Normal))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestRefusedFilesAreNotChanged(t *testing.T) {
 	}
 	run := func(t *testing.T, path, text string) {
 		t.Helper()
-		c, err := connect(path, nil)
+		c, err := connect(path, "rwc", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

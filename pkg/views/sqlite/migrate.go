@@ -55,7 +55,7 @@ func inspect(ctx context.Context, path string) error {
 	_, err = os.Stat(path + "-wal")
 	unclean := err == nil
 
-	c, err := connectMode(path, "ro", []string{busyTimeout})
+	c, err := connect(path, "ro", []string{busyTimeout})
 	if err != nil {
 		return describe("open "+path, path, err)
 	}

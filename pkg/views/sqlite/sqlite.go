@@ -96,7 +96,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	writer, err := connect(path, writerPragmas(config.Synchronous))
+	writer, err := connect(path, "rwc", writerPragmas(config.Synchronous))
 	if err != nil {
 		return nil, describe("open "+path, path, err)
 	}
@@ -105,7 +105,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	pool := make([]*conn, 0, readers)
 	for range readers {
-		reader, err := connect(path, readerPragmas())
+		reader, err := connect(path, "rwc", readerPragmas())
 		if err != nil {
 			return nil, errors.Join(describe("open "+path, path, err), closeAll(pool, writer))
 		}

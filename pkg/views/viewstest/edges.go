@@ -2,7 +2,6 @@ package viewstest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -60,9 +59,7 @@ func testUnicode(t *testing.T, open Open) {
 	for _, d := range docs {
 		same(t, list(t, s, views.Query{Index: byWord, Equal: []views.Value{d.Keys[word]}, Limit: 2}), headOnly(d))
 	}
-	if got := checkpoint(t, s, stream); got != 3 {
-		t.Fatalf("checkpoint is %d, want 3", got)
-	}
+	stands(t, s, stream, 3)
 	remove(t, s, 99, texts...)
 	same(t, load(t, s, views.Full, texts...))
 }
@@ -89,19 +86,15 @@ func testLimits(t *testing.T, open Open) {
 		"position of an id":  {Index: byOwner, Limit: 1, AfterID: "x"},
 		"value not UTF-8":    {Index: byOwner, Limit: 1, Equal: []views.Value{views.String("\xff")}},
 	} {
-		if _, err := s.List(ctx, items, q); !errors.Is(err, views.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", name, err)
-		}
+		_, err := s.List(ctx, items, q)
+		refused(t, name, err, views.ErrInvalid)
 	}
-	if _, err := s.List(ctx, "nowhere", views.Query{Index: byOwner, Limit: 1}); !errors.Is(err, views.ErrInvalid) {
-		t.Errorf("list of an unknown collection: %v", err)
-	}
-	if _, err := s.Load(ctx, "nowhere", []string{"x"}, views.Full); !errors.Is(err, views.ErrInvalid) {
-		t.Errorf("load from an unknown collection: %v", err)
-	}
-	if _, err := s.Load(ctx, items, make([]string, views.MaxLoad+1), views.Full); !errors.Is(err, views.ErrInvalid) {
-		t.Errorf("load of too many: %v", err)
-	}
+	_, err := s.List(ctx, "nowhere", views.Query{Index: byOwner, Limit: 1})
+	refused(t, "list of an unknown collection", err, views.ErrInvalid)
+	_, err = s.Load(ctx, "nowhere", []string{"x"}, views.Full)
+	refused(t, "load from an unknown collection", err, views.ErrInvalid)
+	_, err = s.Load(ctx, items, make([]string, views.MaxLoad+1), views.Full)
+	refused(t, "load of too many", err, views.ErrInvalid)
 	for name, d := range map[string]views.Doc{
 		"empty id":       {},
 		"long id":        {ID: strings.Repeat("i", views.MaxIDBytes+1)},
@@ -109,9 +102,7 @@ func testLimits(t *testing.T, open Open) {
 		"long value":     {ID: "x", Keys: map[string]views.Value{word: views.String(strings.Repeat("v", views.MaxValueBytes+1))}},
 		"undeclared key": {ID: "x", Keys: map[string]views.Value{"nothing": ann}},
 	} {
-		if err := s.Insert(ctx, items, d); !errors.Is(err, views.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", name, err)
-		}
+		refused(t, name, s.Insert(ctx, items, d), views.ErrInvalid)
 	}
 	testTooLarge(t, s)
 }
@@ -125,21 +116,13 @@ func testTooLarge(t *testing.T, s views.Store) {
 		d.ID = fmt.Sprint("large-", i)
 		b.Puts = append(b.Puts, views.Put{Collection: items, Doc: d})
 	}
-	if err := s.Commit(t.Context(), b); !errors.Is(err, views.ErrTooLarge) {
-		t.Errorf("commit of %d bytes: %v, want ErrTooLarge", b.SizeBytes(), err)
-	}
+	refused(t, "commit of a batch above the limit", s.Commit(t.Context(), b), views.ErrTooLarge)
 	d.Body = make([]byte, views.MaxDocBytes)
-	if err := s.Insert(t.Context(), items, d); !errors.Is(err, views.ErrTooLarge) {
-		t.Errorf("insert above the limit: %v, want ErrTooLarge", err)
-	}
+	insert(t, s, d, views.ErrTooLarge)
 	b.Puts = []views.Put{{Collection: items, Doc: d}}
-	if err := s.Commit(t.Context(), b); !errors.Is(err, views.ErrTooLarge) {
-		t.Errorf("commit of a document above the limit: %v, want ErrTooLarge", err)
-	}
+	refused(t, "commit of a document above the limit", s.Commit(t.Context(), b), views.ErrTooLarge)
 	same(t, load(t, s, views.Heads, "large-0", d.ID))
-	if got := checkpoint(t, s, "large"); got != 0 {
-		t.Errorf("checkpoint is %d, want 0", got)
-	}
+	stands(t, s, "large", 0)
 }
 
 // calls has every call of a store that may have to wait.
@@ -171,35 +154,27 @@ func testContext(t *testing.T, open Open) {
 	expired, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()
 	for name, call := range calls(s) {
-		if err := call(cancelled); !errors.Is(err, views.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, cancelled: %v, want ErrUnavailable and the cause", name, err)
-		}
-		if err := call(expired); !errors.Is(err, views.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s, expired: %v, want ErrUnavailable and the cause", name, err)
-		}
+		err := call(cancelled)
+		refused(t, name+", cancelled", err, views.ErrUnavailable)
+		refused(t, name+", cancelled", err, context.Canceled)
+		err = call(expired)
+		refused(t, name+", expired", err, views.ErrUnavailable)
+		refused(t, name+", expired", err, context.DeadlineExceeded)
 	}
 	same(t, load(t, s, views.Full, "new"))
-	if got := checkpoint(t, s, "s"); got != 0 {
-		t.Errorf("checkpoint is %d after commits that never began", got)
-	}
+	stands(t, s, "s", 0)
 	for _, name := range []string{"load", "list", "commit", "checkpoint"} {
-		if err := calls(s)[name](t.Context()); err != nil {
-			t.Errorf("%s, afterwards: %v", name, err)
-		}
+		refused(t, name+", afterwards", calls(s)[name](t.Context()), nil)
 	}
 }
 
 func testClosed(t *testing.T, open Open) {
 	s, _ := open(t)
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatalf("close: %v", err)
-		}
+		refused(t, "close", s.Close(), nil)
 	}
 	for name, call := range calls(s) {
-		if err := call(t.Context()); !errors.Is(err, views.ErrUnavailable) {
-			t.Errorf("%s: %v, want ErrUnavailable", name, err)
-		}
+		refused(t, name, call(t.Context()), views.ErrUnavailable)
 	}
 }
 
@@ -244,9 +219,7 @@ func testConcurrent(t *testing.T, open Open) {
 	s = reopen()
 	for n := range streams {
 		name := fmt.Sprint("stream-", n)
-		if got := checkpoint(t, s, name); got != batches {
-			t.Errorf("%s stands at %d, want %d", name, got, batches)
-		}
+		stands(t, s, name, batches)
 		same(t, load(t, s, views.Full, name), doc(name, batches, "counters", int64(n)))
 		q := views.Query{Index: byOwner, Equal: []views.Value{views.String(name)}, Limit: 1000}
 		if got := list(t, s, q); len(got) != batches {

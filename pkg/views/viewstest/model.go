@@ -2,7 +2,6 @@ package viewstest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -205,17 +204,12 @@ func (m *machine) commit(t *rapid.T) {
 		b.Deletes = append(b.Deletes, views.Delete{Collection: items, ID: m.id(t), Seq: rapid.Uint64Range(0, 12).Draw(t, "seq")})
 	}
 	want := m.model.commit(b)
-	if got := m.store.Commit(t.Context(), b); !errors.Is(got, want) {
-		t.Fatalf("commit: %v, want %v", got, want)
-	}
+	refused(t, "commit", m.store.Commit(t.Context(), b), want)
 }
 
 func (m *machine) insert(t *rapid.T) {
 	d := m.doc(t)
-	want := m.model.insert(d)
-	if got := m.store.Insert(t.Context(), items, d); !errors.Is(got, want) {
-		t.Fatalf("insert: %v, want %v", got, want)
-	}
+	insert(t, m.store, d, m.model.insert(d))
 }
 
 func (m *machine) list(t *rapid.T) {
@@ -257,9 +251,7 @@ func (m *machine) reopenSometimes(t *rapid.T) {
 		m.store = m.reopen()
 	}
 	for stream, want := range m.model.checkpoints {
-		if got := checkpoint(t, m.store, stream); got != want {
-			t.Fatalf("%s stands at %d, want %d", stream, got, want)
-		}
+		stands(t, m.store, stream, want)
 	}
 }
 

@@ -4,6 +4,7 @@ package viewstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,15 +178,28 @@ func listAll(t fataler, s views.Store, index views.Index, q views.Query, size in
 	}
 }
 
-func checkpoint(t fataler, s views.Store, stream string) uint64 {
+// stands fails unless the stream is at that checkpoint.
+func stands(t fataler, s views.Store, stream string, want uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	seq, err := s.Checkpoint(ctx, stream)
-	if err != nil {
-		t.Fatalf("checkpoint of %q: %v", stream, err)
+	if got, err := s.Checkpoint(ctx, stream); err != nil || got != want {
+		t.Fatalf("%s stands at %d, %v, want %d", stream, got, err, want)
 	}
-	return seq
+}
+
+// insert fails unless the result of the insert is want, which may be nil.
+func insert(t fataler, s views.Store, d views.Doc, want error) {
+	t.Helper()
+	refused(t, fmt.Sprintf("insert of %q at %d", d.ID, d.Seq), s.Insert(t.Context(), items, d), want)
+}
+
+// refused fails unless the error is want, or both are nil.
+func refused(t fataler, attempt string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("%s: %v, want %v", attempt, err, want)
+	}
 }
 
 // same fails unless the documents are equal, in any order.

@@ -96,20 +96,14 @@ func testBatchOrder(t *testing.T, open Open) {
 func testCheckpoint(t *testing.T, open Open) {
 	s, reopen := open(t)
 	const stream = "PASTE_0"
-	if got := checkpoint(t, s, stream); got != 0 {
-		t.Fatalf("new stream stands at %d", got)
-	}
+	stands(t, s, stream, 0)
 	commit(t, s, views.Batch{Stream: stream, From: 0, To: 5, Puts: []views.Put{{Collection: items, Doc: doc("a", 5, "ann", 1)}}})
 	commit(t, s, views.Batch{Stream: stream, From: 5, To: 9, Deletes: []views.Delete{{Collection: items, ID: "a", Seq: 9}}})
 	commit(t, s, views.Batch{Stream: stream, From: 9, To: 10})
 	commit(t, s, views.Batch{Stream: "other", From: 0, To: 1})
 	for range 2 {
-		if got := checkpoint(t, s, stream); got != 10 {
-			t.Fatalf("stream stands at %d, want 10", got)
-		}
-		if got := checkpoint(t, s, "other"); got != 1 {
-			t.Fatalf("other stream stands at %d, want 1", got)
-		}
+		stands(t, s, stream, 10)
+		stands(t, s, "other", 1)
 		same(t, load(t, s, views.Full, "a"))
 		s = reopen()
 	}
@@ -126,18 +120,12 @@ func testConflict(t *testing.T, open Open) {
 			Puts:    []views.Put{{Collection: items, Doc: doc("b", 9, "ann", 1)}},
 			Deletes: []views.Delete{{Collection: items, ID: "a", Seq: 9}},
 		})
-		if !errors.Is(err, views.ErrConflict) {
-			t.Fatalf("commit from %d to %d at 5: %v, want ErrConflict", c.from, c.to, err)
-		}
+		refused(t, fmt.Sprintf("commit from %d to %d at 5", c.from, c.to), err, views.ErrConflict)
 	}
 	err := s.Commit(t.Context(), views.Batch{Stream: "unknown", From: 3, To: 4})
-	if !errors.Is(err, views.ErrConflict) {
-		t.Fatalf("commit of an unknown stream from 3: %v, want ErrConflict", err)
-	}
+	refused(t, "commit of an unknown stream from 3", err, views.ErrConflict)
 	same(t, load(t, s, views.Full, "a", "b"), stored)
-	if got := checkpoint(t, s, stream); got != 5 {
-		t.Fatalf("stream stands at %d, want 5", got)
-	}
+	stands(t, s, stream, 5)
 }
 
 func testTwoWriters(t *testing.T, open Open) {
@@ -170,9 +158,7 @@ func testTwoWriters(t *testing.T, open Open) {
 			t.Fatalf("round %d: %d of %d writers won", round, winners, writers)
 		}
 	}
-	if got := checkpoint(t, s, stream); got != rounds {
-		t.Fatalf("stream stands at %d, want %d", got, rounds)
-	}
+	stands(t, s, stream, rounds)
 	if docs := list(t, s, views.Query{Index: byOwner, Equal: []views.Value{views.String("all")}, Limit: 1000}); len(docs) != rounds {
 		t.Fatalf("%d documents of %d winners", len(docs), rounds)
 	}
@@ -215,12 +201,8 @@ func testLargeBatch(t *testing.T, open Open) {
 	}
 	stale, _ := largeBatch(9)
 	stale.Stream, stale.From, stale.To = "large", 1, 9
-	if err := s.Commit(t.Context(), stale); !errors.Is(err, views.ErrConflict) {
-		t.Fatalf("commit from the wrong checkpoint: %v, want ErrConflict", err)
-	}
-	if got := checkpoint(t, s, "large"); got != 5 {
-		t.Fatalf("checkpoint is %d, want 5", got)
-	}
+	refused(t, "commit from the wrong checkpoint", s.Commit(t.Context(), stale), views.ErrConflict)
+	stands(t, s, "large", 5)
 	for _, d := range load(t, s, views.Heads, ids...) {
 		if d.Seq != 2 {
 			t.Errorf("%s is of %d, want 2", d.ID, d.Seq)
@@ -240,9 +222,7 @@ func testInvalidBatch(t *testing.T, open Open) {
 		"no progress":        {Stream: "s", From: 3, To: 3, Puts: []views.Put{good}},
 		"sequence too large": {Puts: []views.Put{good, {Collection: items, Doc: views.Doc{ID: "x", Seq: 1 << 63}}}},
 	} {
-		if err := s.Commit(t.Context(), b); !errors.Is(err, views.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", name, err)
-		}
+		refused(t, name, s.Commit(t.Context(), b), views.ErrInvalid)
 	}
 	same(t, load(t, s, views.Full, "good", "x"))
 }
@@ -250,20 +230,14 @@ func testInvalidBatch(t *testing.T, open Open) {
 func testInsert(t *testing.T, open Open) {
 	s, _ := open(t)
 	a := doc("a", 3, "ann", 1)
-	if err := s.Insert(t.Context(), items, a); err != nil {
-		t.Fatal(err)
-	}
+	insert(t, s, a, nil)
 	for seq := uint64(2); seq <= 4; seq++ {
-		if err := s.Insert(t.Context(), items, doc("a", seq, "bob", 2)); !errors.Is(err, views.ErrExists) {
-			t.Fatalf("second insert at %d: %v, want ErrExists", seq, err)
-		}
+		insert(t, s, doc("a", seq, "bob", 2), views.ErrExists)
 	}
 	same(t, load(t, s, views.Full, "a"), a)
 	sameIDs(t, listAll(t, s, ownerIndex(), views.Query{}, 5), "a")
 	put(t, s, doc("b", 0, "ann", 1))
-	if err := s.Insert(t.Context(), items, doc("b", 5, "bob", 2)); !errors.Is(err, views.ErrExists) {
-		t.Fatalf("insert over a put: %v, want ErrExists", err)
-	}
+	insert(t, s, doc("b", 5, "bob", 2), views.ErrExists)
 }
 
 func testInsertRace(t *testing.T, open Open) {
@@ -301,18 +275,12 @@ func testInsertDeleted(t *testing.T, open Open) {
 	s, _ := open(t)
 	put(t, s, doc("a", 5, "ann", 1))
 	remove(t, s, 6, "a")
-	if err := s.Insert(t.Context(), items, doc("a", 5, "bob", 2)); !errors.Is(err, views.ErrExists) {
-		t.Fatalf("insert below the deletion: %v, want ErrExists", err)
-	}
+	insert(t, s, doc("a", 5, "bob", 2), views.ErrExists)
 	again := doc("a", 6, "bob", 2)
-	if err := s.Insert(t.Context(), items, again); err != nil {
-		t.Fatalf("insert at the deletion: %v", err)
-	}
+	insert(t, s, again, nil)
 	same(t, load(t, s, views.Full, "a"), again)
 	sameIDs(t, listAll(t, s, ownerIndex(), views.Query{}, 5), "a")
-	if err := s.Insert(t.Context(), items, again); !errors.Is(err, views.ErrExists) {
-		t.Fatalf("second insert: %v, want ErrExists", err)
-	}
+	insert(t, s, again, views.ErrExists)
 }
 
 func testReopen(t *testing.T, open Open) {
@@ -325,15 +293,11 @@ func testReopen(t *testing.T, open Open) {
 	}
 	put(t, s, docs...)
 	inserted := doc("inserted", 1, "bob", 1)
-	if err := s.Insert(t.Context(), items, inserted); err != nil {
-		t.Fatal(err)
-	}
+	insert(t, s, inserted, nil)
 	for range 2 {
 		s = reopen()
 		same(t, load(t, s, views.Full, append(ids, "inserted")...), append(docs, inserted)...)
 		sameIDs(t, listAll(t, s, ownerIndex(), views.Query{Equal: []views.Value{views.String("ann")}}, 20), ids...)
-		if err := s.Insert(t.Context(), items, inserted); !errors.Is(err, views.ErrExists) {
-			t.Fatalf("insert after reopen: %v, want ErrExists", err)
-		}
+		insert(t, s, inserted, views.ErrExists)
 	}
 }
