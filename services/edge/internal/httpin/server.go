@@ -232,6 +232,3 @@ func SetRequestID(c *fiber.Ctx, id string) {
 	connOf(c).current.id = id
 	c.Response().Header.Set(fiber.HeaderXRequestID, id)
 }
-
-// Routes are the routes that were added, for tests.
-func (s *Server) Routes() []fiber.Route { return s.app.GetRoutes(true) }

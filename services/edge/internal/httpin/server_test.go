@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -455,5 +456,66 @@ func TestAServerThatIsStoppedBeforeItServesReturns(t *testing.T) {
 	if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {
 		c.Close()
 		t.Error("it still listens")
+	}
+}
+
+// The next three hold reasons of docs/adr/0006-bodies-are-hidden-from-fasthttp.md.
+
+func TestABodyIsRefusedBeforeItArrives(t *testing.T) {
+	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 10, "1 KiB"})) })
+	for _, raw := range []string{
+		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2000\r\n\r\n",
+		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nthe first bytes",
+	} {
+		if a := exchange(t, addr, raw, 1)[0]; a.status != 413 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+func TestAnUnreadBodyIsNeverARequest(t *testing.T) {
+	var asked atomic.Int64
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("POST", "/ignore", func(*fiber.Ctx) error { return nil })
+		s.Handle("GET", "/smuggled", func(*fiber.Ctx) error { asked.Add(1); return nil })
+	})
+	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+	for _, padding := range []int{0, 8 << 10, 64 << 10} {
+		raw := fmt.Sprintf("POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s%s", padding+len(smuggled), strings.Repeat("x", padding), smuggled)
+		if a := exchange(t, addr, raw, 1)[0]; a.status != 200 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if n := asked.Load(); n > 0 {
+		t.Errorf("%d bodies were taken for requests", n)
+	}
+}
+
+func TestBodiesThatArriveAtOnceStayApart(t *testing.T) {
+	addr := startServer(t, Config{}, func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"})) })
+	const count, size = 8, 16 << 10
+	conns := make([]net.Conn, count)
+	for i := range conns {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		conns[i] = c
+		fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat(string(rune('a'+i)), size/2))
+	}
+	for i, c := range conns {
+		fmt.Fprint(c, strings.Repeat(string(rune('a'+i)), size/2))
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 || !bytes.Contains(body, bytes.Repeat([]byte{byte('a' + i)}, 100)) {
+			t.Errorf("body %d: %d %s %v", i, res.StatusCode, body, err)
+		}
 	}
 }

@@ -23,22 +23,7 @@ const (
 	accountPasswordMax = 128
 )
 
-// accountBody bounds the bodies of the account and admin endpoints.
-func accountBody() httpin.Limit { return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"} }
-
-func (s *Server) registerAccounts() {
-	s.http.Handle(fiber.MethodPost, "/api/users/register", s.registerUser)
-	s.http.Handle(fiber.MethodPost, "/api/users/login", s.login)
-	s.http.Handle(fiber.MethodPost, "/api/users/logout", s.logout)
-	s.http.Handle(fiber.MethodGet, "/api/users/user", s.profile)
-	s.http.Handle(fiber.MethodGet, "/api/users/user/dev-usage", s.devUsage)
-	s.http.Handle(fiber.MethodPost, "/api/users/user/dev-key/regenerate", s.regenerateKey)
-	s.http.Handle(fiber.MethodGet, "/api/users/user/credits", s.ledger)
-	s.http.Handle(fiber.MethodGet, "/api/users/user/statements/:period", s.statement)
-	s.http.Handle(fiber.MethodGet, "/api/users/user/requests/:requestId", s.explain)
-}
-
-// profileView is the account that somebody is logged in to.
+// profileView is the account of the caller.
 type profileView struct {
 	success
 	Account profileAccount `json:"account"`
@@ -52,7 +37,7 @@ type profileAccount struct {
 
 func viewProfile(u *event.UsageAnswer, email string) profileView {
 	return profileView{
-		success: unmetered(),
+		success: succeeded(),
 		Account: profileAccount{
 			accountView: viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)),
 			CreatedAt:   formatTime(u.CreatedMs),
@@ -63,15 +48,11 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 
 type credentials struct{ email, password string }
 
-// readCredentials reads the body of a registration or a login. A login's password has no least
-// length: one that was never allowed is just a wrong one.
-func (s *Server) readCredentials(c *fiber.Ctx, shortest int) (credentials, error) {
+// readCredentials reads the body of a registration or a login. Any password may be tried at a login: one that was never
+// allowed is just a wrong one.
+func readCredentials(body []byte, shortest int) (credentials, error) {
 	var out credentials
-	body, err := s.readFields(c)
-	if err != nil {
-		return out, err
-	}
-	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
+	err := httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "email":
 			out.email, err = emailField(name, v)
@@ -91,32 +72,6 @@ func (s *Server) readCredentials(c *fiber.Ctx, shortest int) (credentials, error
 		return out, httpin.InvalidField("password", "is required")
 	}
 	return out, nil
-}
-
-// readFields is the JSON body of an endpoint that has no query parameters.
-func (s *Server) readFields(c *fiber.Ctx) ([]byte, error) {
-	if err := httpin.NoQuery(c); err != nil {
-		return nil, err
-	}
-	if err := httpin.RequireJSON(c); err != nil {
-		return nil, err
-	}
-	return s.http.ReadBody(c, accountBody())
-}
-
-// readNothing reads the body of an endpoint that wants none: empty, or an empty object.
-func (s *Server) readNothing(c *fiber.Ctx) error {
-	if err := httpin.NoQuery(c); err != nil {
-		return err
-	}
-	body, err := s.http.ReadBody(c, accountBody())
-	if err != nil || len(body) == 0 {
-		return err
-	}
-	if err := httpin.RequireJSON(c); err != nil {
-		return err
-	}
-	return httpin.ParseObject(body, func(name string, _ httpin.Value) error { return httpin.UnknownField(name) })
 }
 
 // emailField checks what can be checked of an address without sending to it.
@@ -174,68 +129,66 @@ func emailTaken() error {
 	return fault.New(fault.EmailTaken, "There is an account with this email already.")
 }
 
-// registerUser makes a Free account. The user comes first, then the account: where the second step
-// is missing, because something stopped in between, the same registration can be made again.
-func (s *Server) registerUser(c *fiber.Ctx) error {
-	if err := s.sameOrigin(c); err != nil {
-		return err
-	}
-	idem, err := idempotencyID(c, s.network(c).Bytes())
+// registerUser makes a Free account. The user is stored first, then the account is made. Where something stops in
+// between, the same registration or a login finishes it.
+func (s *Server) registerUser(c *call) error {
+	sent, err := readCredentials(c.json, accountPasswordMin)
 	if err != nil {
 		return err
 	}
-	given, err := s.readCredentials(c, accountPasswordMin)
-	if err != nil {
+	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
 		return err
 	}
-	if err := s.failures.refused(s.http.Source(c), s.now()); err != nil {
-		return err
-	}
-	user, err := s.addUser(c, given, s.proposeAccount(idem, given.email))
+	user, err := s.addUser(c, sent, s.proposeAccount(c.idem, sent.email))
 	if err != nil {
 		return err
 	}
 	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: idem, BodyHash: registrationHash(user, plan.Free),
+		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, plan.Free),
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	})
 	if err != nil {
 		if fault.KindOf(err) == fault.EmailTaken {
-			return s.sourceFailed(c, err)
+			return s.sourceFailed(c.Ctx, err)
 		}
 		return err
 	}
-	if err := s.openSession(c, event.AccountID(user.Account)); err != nil {
+	if err := s.openSession(c.Ctx, event.AccountID(user.Account)); err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusCreated, viewProfile(&event.UsageAnswer{
+	return s.json(c.Ctx, fiber.StatusCreated, viewProfile(&event.UsageAnswer{
 		Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs,
 	}, user.Email))
 }
 
-// addUser stores a user, or finds the one of the same email and password. Whom it returns the caller
-// may log in.
-func (s *Server) addUser(c *fiber.Ctx, given credentials, proposed event.AccountID) (*event.User, error) {
-	hash, err := s.hashPassword(s.ctx, given.password)
+// storeUser stores a user, or returns the one that has the email.
+func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: r}})
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{
-		Email: given.email, Account: uint64(proposed), PasswordHash: string(hash),
-	}}})
-	if err != nil {
-		return nil, err
-	}
-	user := a.GetUser()
-	switch {
-	case user.GetAccount() == 0, a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS:
+	if a.User.GetAccount() == 0 || a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS {
 		return nil, unavailable(errUserAnswer)
-	case user.PasswordHash == string(hash):
+	}
+	return a.User, nil
+}
+
+// addUser stores a user, or returns the one of the same email and password.
+func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*event.User, error) {
+	hash, err := s.hashPassword(s.ctx, sent.password)
+	if err != nil {
+		return nil, err
+	}
+	user, err := s.storeUser(&event.RegisterUser{Email: sent.email, Account: uint64(proposed), PasswordHash: string(hash)})
+	if err != nil {
+		return nil, err
+	}
+	if user.PasswordHash == string(hash) {
 		return user, nil // stored just now: hashes are salted
 	}
 	same := false
 	if user.PasswordHash != "" {
-		if same, err = s.checkPassword(s.ctx, []byte(user.PasswordHash), given.password); err != nil {
+		if same, err = s.checkPassword(s.ctx, []byte(user.PasswordHash), sent.password); err != nil {
 			return nil, err
 		}
 	}
@@ -245,11 +198,11 @@ func (s *Server) addUser(c *fiber.Ctx, given credentials, proposed event.Account
 	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see proposeAccount
 		return nil, idempotencyMismatch()
 	}
-	return nil, s.sourceFailed(c, emailTaken())
+	return nil, s.sourceFailed(c.Ctx, emailTaken())
 }
 
-// proposeAccount is the account that a registration makes. Under an Idempotency-Key it is always the
-// same one for an email, and for all emails one of the same partition: its fold remembers the key.
+// proposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an
+// email, and of the same partition for all emails, since the fold of that partition remembers the key.
 func (s *Server) proposeAccount(idem []byte, email string) event.AccountID {
 	if len(idem) == 0 {
 		return event.NewAccountID()
@@ -264,16 +217,15 @@ func (s *Server) proposeAccount(idem []byte, email string) event.AccountID {
 	}
 }
 
-// registrationHash is what two registrations under one Idempotency-Key are compared by. It goes to
-// a journal that is kept for ever, so nothing of the email or the password may be in it; the account
-// stands for the email.
+// registrationHash is what two registrations under one Idempotency-Key are compared by. It goes to a journal that is kept
+// for ever, so that it must not be made of the email or the password. The account stands for the email.
 func registrationHash(user *event.User, tier plan.Tier) uint64 {
 	return event.BodyHash(event.AccountID(user.Account).Bytes(), []byte(tier.String()))
 }
 
 // command has billing execute an account command, and turns its refusals into errors.
-func (s *Server) command(c *fiber.Ctx, cmd *event.Command) (*event.CommandOutcome, error) {
-	id := requestID(c)
+func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, error) {
+	id := c.id()
 	cmd.RequestId = id[:]
 	o, err := s.bus.Command(s.ctx, cmd)
 	if err != nil {
@@ -300,82 +252,67 @@ func (s *Server) command(c *fiber.Ctx, cmd *event.Command) (*event.CommandOutcom
 }
 
 // login opens a session. It takes as long for an email that nobody has.
-func (s *Server) login(c *fiber.Ctx) error {
-	if err := s.sameOrigin(c); err != nil {
-		return err
-	}
-	if _, err := idempotencyKey(c); err != nil {
-		return err
-	}
-	given, err := s.readCredentials(c, 1)
+func (s *Server) login(c *call) error {
+	sent, err := readCredentials(c.json, 1)
 	if err != nil {
 		return err
 	}
-	if err := s.failures.refused(s.http.Source(c), s.now()); err != nil {
+	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
 		return err
 	}
-	user, err := s.checkCredentials(given)
+	user, err := s.checkCredentials(sent)
 	if err != nil {
 		if fault.KindOf(err) == fault.InvalidCredentials {
-			return s.sourceFailed(c, err)
+			return s.sourceFailed(c.Ctx, err)
 		}
 		return err
 	}
-	u, err := s.usage(c, event.AccountID(user.Account), nil)
+	u, err := s.usage(event.AccountID(user.Account))
 	if fault.KindOf(err) == fault.NotFound {
-		// The registration stopped half way: it is finished here.
+		// The registration stopped half way. It is finished here.
 		u, err = s.finishRegistration(c, user)
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.openSession(c, event.AccountID(user.Account)); err != nil {
+	if err := s.openSession(c.Ctx, event.AccountID(user.Account)); err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, viewProfile(u, user.Email))
+	return s.json(c.Ctx, fiber.StatusOK, viewProfile(u, user.Email))
 }
 
-func (s *Server) checkCredentials(given credentials) (*event.User, error) {
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: given.email}}})
+func (s *Server) checkCredentials(sent credentials) (*event.User, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: sent.email}}})
 	if err != nil {
 		return nil, err
 	}
 	if a.Status != event.UserStatus_USER_OK || a.User.GetPasswordHash() == "" {
-		_, err := s.hashPassword(s.ctx, given.password) // the same work as a check
+		_, err := s.hashPassword(s.ctx, sent.password) // the same work as a check
 		if err == nil {
 			err = invalidCredentials()
 		}
 		return nil, err
 	}
-	right, err := s.checkPassword(s.ctx, []byte(a.User.PasswordHash), given.password)
+	right, err := s.checkPassword(s.ctx, []byte(a.User.PasswordHash), sent.password)
 	if err == nil && !right {
 		err = invalidCredentials()
 	}
 	return a.User, err
 }
 
-func (s *Server) finishRegistration(c *fiber.Ctx, user *event.User) (*event.UsageAnswer, error) {
+func (s *Server) finishRegistration(c *call, user *event.User) (*event.UsageAnswer, error) {
 	_, err := s.command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
 	})
 	if err != nil && fault.KindOf(err) != fault.EmailTaken { // taken: another login was faster
 		return nil, err
 	}
-	return s.usage(c, event.AccountID(user.Account), nil)
+	return s.usage(event.AccountID(user.Account))
 }
 
-// logout closes the session, and is content where there is none.
-func (s *Server) logout(c *fiber.Ctx) error {
-	if err := s.sameOrigin(c); err != nil {
-		return err
-	}
-	if _, err := idempotencyKey(c); err != nil {
-		return err
-	}
-	if err := s.readNothing(c); err != nil {
-		return err
-	}
-	if token := s.sessionToken(c); token != "" {
+// logout closes the session where there is one.
+func (s *Server) logout(c *call) error {
+	if token := s.sessionToken(c.Ctx); token != "" {
 		_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CloseSession{
 			CloseSession: &event.CloseSession{SessionHash: apikey.HashToken(token)},
 		}})
@@ -383,16 +320,16 @@ func (s *Server) logout(c *fiber.Ctx) error {
 			return err
 		}
 	}
-	s.setSessionCookie(c, "", 0)
-	return s.json(c, fiber.StatusOK, unmetered())
+	s.setSessionCookie(c.Ctx, "", 0)
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
 }
 
-func (s *Server) profile(c *fiber.Ctx) error {
+func (s *Server) profile(c *call) error {
 	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, viewProfile(u, email))
+	return s.json(c.Ctx, fiber.StatusOK, viewProfile(u, email))
 }
 
 // emailOf is the email of an account, "" where it has none.
@@ -420,26 +357,12 @@ type newKeyView struct {
 	Key    keyView `json:"key"`
 }
 
-// regenerateKey makes a new key the only one. The outcome comes from the fold that admits requests,
-// so that none with the old key is admitted after it.
-func (s *Server) regenerateKey(c *fiber.Ctx) error {
-	if err := s.sameOrigin(c); err != nil {
-		return err
-	}
-	account, err := s.sessionAccount(c)
-	if err != nil {
-		return err
-	}
-	idem, err := idempotencyID(c, account.Bytes())
-	if err != nil {
-		return err
-	}
-	if err := s.readNothing(c); err != nil {
-		return err
-	}
-	key := s.newKey(c, account, idem)
+// regenerateKey makes a new key the only one. The outcome comes from the fold that admits requests, so that no request
+// with the old key is admitted after it.
+func (s *Server) regenerateKey(c *call) error {
+	key := s.newKey(c, c.who.account)
 	o, err := s.command(c, &event.Command{
-		Account: uint64(account), IdempotencyId: idem, BodyHash: bodyHash(c, nil),
+		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
 		Action: &event.Command_RotateKey{RotateKey: s.rotation(key)},
 	})
 	if err != nil {
@@ -447,19 +370,18 @@ func (s *Server) regenerateKey(c *fiber.Ctx) error {
 	}
 	key.Version = o.KeyVersion
 	text := s.secret.Format(key)
-	return s.json(c, fiber.StatusOK, newKeyView{
-		success: unmetered(), APIKey: text,
+	return s.json(c.Ctx, fiber.StatusOK, newKeyView{
+		success: succeeded(), APIKey: text,
 		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: formatTime(o.KeyCreatedMs)},
 	})
 }
 
-// newKey is the key that this request makes, or that the first one under its Idempotency-Key made.
-// Its version is billing's to give.
-func (s *Server) newKey(c *fiber.Ctx, account event.AccountID, idem []byte) apikey.Key {
-	id := requestID(c)
+// newKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
+func (s *Server) newKey(c *call, account event.AccountID) apikey.Key {
+	id := c.id()
 	command := id[:]
-	if len(idem) > 0 {
-		command = idem
+	if len(c.idem) > 0 {
+		command = c.idem
 	}
 	return apikey.Key{Account: account, Nonce: s.secret.NewNonce(command)}
 }

@@ -21,42 +21,13 @@ import (
 )
 
 const (
-	// maxGrant is the most that one call gives or takes, and what an account may have.
-	maxGrant     = 1_000_000_000 * credit.One
+	maxGrant     = 1_000_000_000 * credit.One // that one call gives or takes, and that an account may have
 	reasonChars  = 200
 	auditTimeout = 10 * time.Minute
 )
 
-// adminScope is what the Idempotency-Keys of the admin endpoints belong to.
-func adminScope() []byte { return []byte("admin") }
-
-// registerAdmin registers the admin endpoints. Without a token they do not exist.
-func (s *Server) registerAdmin() {
-	if s.cfg.AdminToken == "" {
-		return
-	}
-	for _, r := range []struct {
-		method, path string
-		h            fiber.Handler
-	}{
-		{fiber.MethodPost, "/api/admin/accounts", s.createAccount},
-		{fiber.MethodGet, "/api/admin/accounts/:id", s.showAccount},
-		{fiber.MethodPut, "/api/admin/accounts/:id/tier", s.setTier},
-		{fiber.MethodPost, "/api/admin/accounts/:id/credits", s.grantCredits},
-		{fiber.MethodGet, "/api/admin/requests/:requestId", s.explainAny},
-		{fiber.MethodPost, "/api/admin/audit", s.audit},
-	} {
-		s.http.Handle(r.method, r.path, func(c *fiber.Ctx) error {
-			if err := s.requireAdmin(c); err != nil {
-				return err
-			}
-			return r.h(c)
-		})
-	}
-}
-
-// requireAdmin compares the hashes, so that neither the token nor its length shows in the time.
-func (s *Server) requireAdmin(c *fiber.Ctx) error {
+// requireAdmin compares hashes, so that the time of the comparison tells nothing of the token or its length.
+func (s *Server) requireAdmin(c *call) error {
 	auth := strings.TrimSpace(c.Get(fiber.HeaderAuthorization))
 	if len(auth) > 7 && strings.EqualFold(auth[:7], "Bearer ") {
 		given, want := sha256.Sum256([]byte(strings.TrimSpace(auth[7:]))), sha256.Sum256([]byte(s.cfg.AdminToken))
@@ -64,11 +35,11 @@ func (s *Server) requireAdmin(c *fiber.Ctx) error {
 			return nil
 		}
 	}
-	return s.sourceFailed(c, fault.New(fault.AdminTokenRequired, "Admin token required"))
+	return s.sourceFailed(c.Ctx, fault.New(fault.AdminTokenRequired, "Admin token required"))
 }
 
-// pathAccount is the account in the path; 404 for what is no account id.
-func pathAccount(c *fiber.Ctx) (event.AccountID, error) {
+// pathAccount is the account in the path; 404 for text that is no account id.
+func pathAccount(c *call) (event.AccountID, error) {
 	id, err := event.ParseAccountID(c.Params("id"))
 	if err != nil {
 		return 0, notFound()
@@ -77,7 +48,7 @@ func pathAccount(c *fiber.Ctx) (event.AccountID, error) {
 }
 
 // pathUser is the user of the account in the path, 404 where there is none.
-func (s *Server) pathUser(c *fiber.Ctx) (*event.User, error) {
+func (s *Server) pathUser(c *call) (*event.User, error) {
 	account, err := pathAccount(c)
 	if err != nil {
 		return nil, err
@@ -108,50 +79,35 @@ type accountCreatedView struct {
 }
 
 // createAccount makes an account with a key, for a user who has no password.
-func (s *Server) createAccount(c *fiber.Ctx) error {
-	idem, err := idempotencyID(c, adminScope())
+func (s *Server) createAccount(c *call) error {
+	email, tier, err := readNewAccount(c.json)
 	if err != nil {
 		return err
 	}
-	email, tier, err := s.readNewAccount(c)
+	user, err := s.storeUser(&event.RegisterUser{Email: email, Account: uint64(s.proposeAccount(c.idem, email))})
 	if err != nil {
 		return err
 	}
-	proposed := s.proposeAccount(idem, email)
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Register{Register: &event.RegisterUser{
-		Email: email, Account: uint64(proposed),
-	}}})
-	if err != nil {
-		return err
-	}
-	user := a.GetUser()
-	switch {
-	case user.GetAccount() == 0, a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS:
-		return unavailable(errUserAnswer)
-	case user.PasswordHash != "":
+	if user.PasswordHash != "" {
 		return emailTaken() // registered by its owner
 	}
-	// An email that is there already may be of a call that stopped here: billing knows.
+	// The email of a user that exists may be of an earlier call that stopped here. Billing knows.
 	account := event.AccountID(user.Account)
-	key := s.newKey(c, account, idem)
+	key := s.newKey(c, account)
 	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: idem, BodyHash: registrationHash(user, tier),
+		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, tier),
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(tier), Key: s.rotation(key)}},
 	})
 	if err != nil {
 		return err
 	}
 	key.Version = o.KeyVersion
-	return s.json(c, fiber.StatusCreated, accountCreatedView{
-		success: unmetered(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
+	return s.json(c.Ctx, fiber.StatusCreated, accountCreatedView{
+		success: succeeded(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
 	})
 }
 
-func (s *Server) readNewAccount(c *fiber.Ctx) (email string, tier plan.Tier, err error) {
-	body, err := s.readFields(c)
-	if err != nil {
-		return "", 0, err
-	}
+func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
 	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "email":
@@ -173,15 +129,12 @@ func (s *Server) readNewAccount(c *fiber.Ctx) (email string, tier plan.Tier, err
 	return email, tier, err
 }
 
-func (s *Server) showAccount(c *fiber.Ctx) error {
-	if err := httpin.NoQuery(c); err != nil {
-		return err
-	}
+func (s *Server) showAccount(c *call) error {
 	account, err := pathAccount(c)
 	if err != nil {
 		return err
 	}
-	u, err := s.usage(c, account, nil)
+	u, err := s.usage(account)
 	if err != nil {
 		return err
 	}
@@ -189,7 +142,7 @@ func (s *Server) showAccount(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, viewUsage(u, email))
+	return s.json(c.Ctx, fiber.StatusOK, viewUsage(u, email))
 }
 
 type tierSetView struct {
@@ -197,18 +150,9 @@ type tierSetView struct {
 	Account accountView `json:"account"`
 }
 
-func (s *Server) setTier(c *fiber.Ctx) error {
-	idem, err := idempotencyID(c, adminScope())
-	if err != nil {
-		return err
-	}
-	body, err := s.readFields(c)
-	if err != nil {
-		return err
-	}
-	hash := bodyHash(c, body)
+func (s *Server) setTier(c *call) error {
 	var tier plan.Tier
-	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
+	err := httpin.ParseObject(c.json, func(name string, v httpin.Value) (err error) {
 		if name != "tier" {
 			return httpin.UnknownField(name)
 		}
@@ -226,14 +170,14 @@ func (s *Server) setTier(c *fiber.Ctx) error {
 		return err
 	}
 	o, err := s.command(c, &event.Command{
-		Account: user.Account, IdempotencyId: idem, BodyHash: hash,
+		Account: user.Account, IdempotencyId: c.idem, BodyHash: c.hash,
 		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
 	})
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, tierSetView{
-		success: unmetered(), Account: viewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)),
+	return s.json(c.Ctx, fiber.StatusOK, tierSetView{
+		success: succeeded(), Account: viewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)),
 	})
 }
 
@@ -242,17 +186,8 @@ type grantedView struct {
 	Balance string `json:"balance"`
 }
 
-func (s *Server) grantCredits(c *fiber.Ctx) error {
-	idem, err := idempotencyID(c, adminScope())
-	if err != nil {
-		return err
-	}
-	body, err := s.readFields(c)
-	if err != nil {
-		return err
-	}
-	hash := bodyHash(c, body)
-	grant, err := parseGrant(body, s.now())
+func (s *Server) grantCredits(c *call) error {
+	grant, err := parseGrant(c.json, s.now())
 	if err != nil {
 		return err
 	}
@@ -261,12 +196,12 @@ func (s *Server) grantCredits(c *fiber.Ctx) error {
 		return err
 	}
 	o, err := s.command(c, &event.Command{
-		Account: uint64(account), IdempotencyId: idem, BodyHash: hash, Action: &event.Command_Grant{Grant: grant},
+		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash, Action: &event.Command_Grant{Grant: grant},
 	})
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, grantedView{success: unmetered(), Balance: credits(o.BalanceMicros)})
+	return s.json(c.Ctx, fiber.StatusOK, grantedView{success: succeeded(), Balance: credits(o.BalanceMicros)})
 }
 
 // parseGrant reads {amount, reason, expiresAt?}.
@@ -298,8 +233,7 @@ func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	return g, nil
 }
 
-// amountField reads an amount of credits: a decimal string, or a number by its digits as they are
-// written. It is never a float.
+// amountField reads an amount of credits: a decimal string, or the digits of a number. It never goes through a float.
 func amountField(name string, v httpin.Value) (int64, error) {
 	if v.Kind != httpin.String && v.Kind != httpin.Number {
 		return 0, httpin.InvalidField(name, "must be a decimal string like \"12.5\"")
@@ -331,7 +265,7 @@ func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-func (s *Server) explainAny(c *fiber.Ctx) error {
+func (s *Server) explainAny(c *call) error {
 	id, err := explainedID(c)
 	if err != nil {
 		return err
@@ -340,7 +274,7 @@ func (s *Server) explainAny(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, explanationView{success: unmetered(), Request: viewExplained(e)})
+	return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e)})
 }
 
 type auditView struct {
@@ -358,26 +292,22 @@ type auditPartitionView struct {
 	Match        bool   `json:"match"`
 }
 
-// audit takes as long as the journals are. No time-out of the server's cuts it short: those are of
-// reading a request and of writing its answer.
-func (s *Server) audit(c *fiber.Ctx) error {
-	if err := s.readNothing(c); err != nil {
-		return err
-	}
+// audit takes the longer the longer the journals are. No other time-out ends it.
+func (s *Server) audit(c *call) error {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, auditTimeout, errAuditTime)
 	defer cancel()
 	answers, err := s.bus.Audit(ctx)
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, viewAudit(answers))
+	return s.json(c.Ctx, fiber.StatusOK, viewAudit(answers))
 }
 
 var errAuditTime = errors.New("the audit took too long")
 
-// viewAudit matches where every partition does.
+// viewAudit matches if every partition does.
 func viewAudit(answers []*event.AuditAnswer) auditView {
-	out := auditView{success: unmetered(), Match: len(answers) > 0, Partitions: make([]auditPartitionView, 0, len(answers))}
+	out := auditView{success: succeeded(), Match: len(answers) > 0, Partitions: make([]auditPartitionView, 0, len(answers))}
 	for _, a := range answers {
 		out.Match = out.Match && a.Match
 		out.Partitions = append(out.Partitions, auditPartitionView{

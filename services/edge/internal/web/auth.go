@@ -16,15 +16,16 @@ const (
 	headerPassword    = "X-Paste-Password"
 )
 
-// caller is who asks: an account by its key, or a keyless source.
+// caller is an account, or a source without a key.
 type caller struct {
 	account   event.AccountID // 0: keyless
-	network   event.AccountID // of a keyless caller: its pseudo-account
-	key       apikey.Key
-	anonymous bool
+	key       apikey.Key      // zero for a session
+	anonymous bool            // keyless
+	network   event.AccountID // the pseudo-account of a keyless caller
+	token     string          // management token of a keyless caller; empty where none is asked for
 }
 
-// payer is the account that an admission goes to.
+// payer is the account that an admission and an Idempotency-Key belong to.
 func (a *caller) payer() event.AccountID {
 	if a.anonymous {
 		return a.network
@@ -32,15 +33,19 @@ func (a *caller) payer() event.AccountID {
 	return a.account
 }
 
-// scope is what an Idempotency-Key of the caller belongs to.
-func (a *caller) scope() []byte { return a.payer().Bytes() }
+// free tells whether the call is not metered: it is proved by a management token.
+func (a *caller) free() bool { return a.token != "" }
 
-func apiKeyRequired() error { return fault.New(fault.APIKeyRequired, "API key required") }
+// tokenHash is what a document keeps of the token; nil without one.
+func (a *caller) tokenHash() []byte {
+	if a.token == "" {
+		return nil
+	}
+	return apikey.HashToken(a.token)
+}
 
-func invalidAPIKey() error { return fault.New(fault.InvalidAPIKey, "Invalid API key") }
-
-// sentKey is the key of the request: x-api-key, else Authorization. An empty key or another scheme
-// is a key that was sent and is wrong: it must not be taken for a keyless call.
+// sentKey is the key in x-api-key, or else in Authorization. An empty key and another scheme count as a wrong key: the
+// call must not be taken for a keyless one.
 func sentKey(c *fiber.Ctx) (key string, sent bool) {
 	header := &c.Context().Request.Header
 	if values := header.PeekAll(headerAPIKey); len(values) > 0 {
@@ -57,41 +62,24 @@ func sentKey(c *fiber.Ctx) (key string, sent bool) {
 	return strings.TrimSpace(key), true
 }
 
-// keyCaller reads the request's API key. found is false where none was sent; one that is wrong is
-// 401 and counts against the source. Whether the version is current is billing's to say.
-func (s *Server) keyCaller(c *fiber.Ctx) (who caller, found bool, err error) {
-	text, sent := sentKey(c)
+// readKey reads the API key of the call. It is false where none was sent. A wrong one is 401, and counts against the
+// source. Whether it is the account's current key is billing's to say.
+func (s *Server) readKey(c *call) (found bool, err error) {
+	text, sent := sentKey(c.Ctx)
 	if !sent {
-		return caller{}, false, nil
+		return false, nil
 	}
 	key, err := s.secret.Parse(text)
 	if err != nil {
-		return caller{}, true, s.badKey(c)
+		return true, s.badKey(c.Ctx)
 	}
-	return caller{account: key.Account, key: key}, true, nil
+	c.who = caller{account: key.Account, key: key}
+	return true, nil
 }
 
-// requireKey is keyCaller where a key is needed.
-func (s *Server) requireKey(c *fiber.Ctx) (caller, error) {
-	who, found, err := s.keyCaller(c)
-	if err == nil && !found {
-		err = apiKeyRequired()
-	}
-	return who, err
-}
-
-// keyOrNetwork is keyCaller where a call without a key is the source's.
-func (s *Server) keyOrNetwork(c *fiber.Ctx) (caller, error) {
-	who, found, err := s.keyCaller(c)
-	if err != nil || found {
-		return who, err
-	}
-	return caller{network: s.network(c), anonymous: true}, nil
-}
-
-// badKey is the answer to a key that is not valid: 401, or 429 once the source has sent too many.
+// badKey is the answer to a key that is not valid: 401, or 429 for a source that has sent too many.
 func (s *Server) badKey(c *fiber.Ctx) error {
-	return s.sourceFailed(c, invalidAPIKey())
+	return s.sourceFailed(c, fault.New(fault.InvalidAPIKey, "Invalid API key"))
 }
 
 // sourceFailed counts a failed call of the source and returns failure, or 429 instead where the

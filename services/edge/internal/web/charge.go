@@ -25,10 +25,10 @@ const (
 	headerQuotaRemaining  = "X-Quota-Remaining"
 )
 
-// metered is one request that is counted: asked for, admitted, then served or given back.
+// metered is a request that is counted. It is asked for, admitted, and then served or given back.
 type metered struct {
 	s         *Server
-	c         *fiber.Ctx
+	c         *call
 	admission bus.Admission
 	pending   *bus.PendingVerdict
 	verdict   *bus.Verdict // of an admitted one
@@ -36,23 +36,20 @@ type metered struct {
 	open      bool // admitted, and neither served nor given back
 }
 
-// defaultAdmissionAge is well within the 2 minutes of journal time after which billing gives a hold
-// back by itself.
+// defaultAdmissionAge is well within the 2 minutes of journal time after which billing voids the hold of a write by
+// itself.
 const defaultAdmissionAge = 60 * time.Second
 
-// meter describes the caller's request to billing, without asking yet.
-func (s *Server) meter(c *fiber.Ctx, who *caller, key plan.QuotaKey) *metered {
-	return &metered{s: s, c: c, admission: bus.Admission{
-		RequestID: requestID(c), Account: who.payer(), Key: key, Anonymous: who.anonymous,
-		KeyVersion: who.key.Version, KeyFingerprint: fingerprint(who),
+// meter describes the call to billing, without asking yet.
+func (s *Server) meter(c *call) *metered {
+	c.metered = metered{s: s, c: c, admission: bus.Admission{
+		RequestID: c.id(), Account: c.who.payer(), Key: c.route.key, Anonymous: c.who.anonymous,
 	}}
-}
-
-func fingerprint(who *caller) uint64 {
-	if who.anonymous {
-		return 0
+	m := &c.metered
+	if !c.who.anonymous {
+		m.admission.KeyVersion, m.admission.KeyFingerprint = c.who.key.Version, c.who.key.Fingerprint()
 	}
-	return who.key.Fingerprint()
+	return m
 }
 
 // start asks for the admission; wait must follow.
@@ -75,8 +72,7 @@ func (m *metered) wait() error {
 	return nil
 }
 
-// renew gives the admission back and asks for another, for a request that took long to arrive. It
-// has a new id, which is the request's from here on.
+// renew gives the admission back and asks for another, for a request that took long to arrive. The request gets a new id.
 func (m *metered) renew(r *event.Request) error {
 	if err := m.s.bus.Void(m.s.ctx, m.admission, false); err != nil {
 		return unavailable(err)
@@ -84,7 +80,7 @@ func (m *metered) renew(r *event.Request) error {
 	m.open = false
 	id := event.NewRequestID()
 	m.admission.RequestID = id
-	httpin.SetRequestID(m.c, id.String())
+	httpin.SetRequestID(m.c.Ctx, id.String())
 	r.RequestId = id[:]
 	if err := m.start().wait(); err != nil {
 		if errors.Is(err, errServedBefore) {
@@ -96,7 +92,7 @@ func (m *metered) renew(r *event.Request) error {
 	return nil
 }
 
-// served makes the admission final and tells the client what it paid with. Called before the answer.
+// served makes the admission final and tells the client what paid for it. Called before the answer.
 func (m *metered) served() {
 	m.s.bus.Served(m.admission)
 	m.setCharge()
@@ -118,12 +114,11 @@ func (m *metered) setCharge() {
 	m.c.Set(headerChargeSource, source)
 }
 
-// remaining is what the success body says.
+// remaining is what the body of a success says.
 func (m *metered) remaining() int64 { return m.verdict.Remaining }
 
-// void gives the admission back and returns failure once that is stored; where it can't be
-// stored, the answer must not say that nothing was charged, and is 503. A failure of the client's
-// counts towards too_many_failures; our own and a 304 do not.
+// void gives the admission back and returns failure once that is stored. Where it can't be stored the answer is 503: it
+// must not say that nothing was charged. The client's failures count towards too_many_failures; our own and a 304 don't.
 func (m *metered) void(failure error) error {
 	if !m.open {
 		return failure
@@ -137,8 +132,8 @@ func (m *metered) void(failure error) error {
 	return failure
 }
 
-// failedInExecution tells what failed in step 5 of contract.md's order of checks from our own
-// failures, and from faults of the request that only its body's end showed.
+// failedInExecution tells failures of step 5 (docs/api.md, Order of checks) from our own, and from faults of the request
+// that only the end of its body showed.
 func failedInExecution(status int) bool {
 	switch status {
 	case fiber.StatusBadRequest, fiber.StatusRequestTimeout, fiber.StatusRequestEntityTooLarge, fiber.StatusUnsupportedMediaType:
@@ -160,7 +155,7 @@ func (m *metered) setVoided() {
 
 // setQuota writes the IETF draft's headers; an unlimited key has none.
 func (m *metered) setQuota(limit, remaining int64, resetSeconds uint32) {
-	setQuota(m.c, m.admission.Key, limit, remaining, int64(resetSeconds))
+	setQuota(m.c.Ctx, m.admission.Key, limit, remaining, int64(resetSeconds))
 }
 
 func setQuota(c *fiber.Ctx, key plan.QuotaKey, limit, remaining, resetSeconds int64) {
@@ -181,13 +176,13 @@ func quotaItem(dst []byte, key plan.QuotaKey) []byte {
 	return append(append(append(dst, '"'), key.String()...), '"')
 }
 
-// refused is the answer to a refusal of billing's, with its headers set.
+// refused is the answer to a refusal by billing. It sets the headers.
 func (m *metered) refused(v *bus.Verdict) error {
 	key := m.admission.Key
 	e := &fault.Error{RetryAfter: int(v.RetryAfterSeconds)}
 	switch v.Decision {
 	case event.Decision_INVALID_KEY:
-		return m.s.badKey(m.c)
+		return m.s.badKey(m.c.Ctx)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
 		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
 		m.c.Set(headerChargeSource, "none")

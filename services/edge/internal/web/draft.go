@@ -12,13 +12,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 )
 
-// The limits of contract.md, Pastes and quick pastes.
+// docs/api.md, Limits.
 const (
 	titleChars    = 200
 	languageChars = 50
@@ -27,8 +25,7 @@ const (
 	tagChars      = 32
 )
 
-// draft is a create or an update as the client wrote it. store adds the content and the password to
-// the event.
+// draft is a create or an update as the client wrote it. store adds the content and the password.
 type draft struct {
 	event.Update
 	text     []byte  // the content: a part of the body, nil where it is absent
@@ -38,7 +35,7 @@ type draft struct {
 	writesLifetime, writesExpiresAt bool
 }
 
-// draftRules is what the fields of a draft are held to.
+// draftRules are what the fields of a draft are checked against.
 type draftRules struct {
 	now     time.Time
 	content httpin.Limit
@@ -51,6 +48,14 @@ func (r *draftRules) longest() time.Duration {
 		return keylessLifetime
 	}
 	return maxLifetime
+}
+
+// parse reads the draft from a JSON object.
+func (d *draft) parse(r *draftRules, data []byte) error {
+	if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
+		return err
+	}
+	return d.check(r)
 }
 
 // set takes one field, of a JSON object or of the query.
@@ -92,7 +97,7 @@ func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 	return httpin.UnknownField(name)
 }
 
-// check holds the fields together, once all are set.
+// check checks the fields against each other, once all are set.
 func (d *draft) check(r *draftRules) error {
 	if d.writesLifetime && d.writesExpiresAt {
 		return httpin.InvalidField("expiresAt", "must not be beside expiresIn")
@@ -282,32 +287,29 @@ func (d *draft) addTag(name string, v httpin.Value) error {
 	return nil
 }
 
-// jsonLimit is how large a JSON body with content of the limit can be: each byte of it may be
-// written as \u00xx, and there are the other fields.
+// jsonLimit is the limit of a JSON body with content of the given limit: each byte of the content may be written as
+// \u00xx, and there are the other fields.
 func jsonLimit(content httpin.Limit) httpin.Limit {
 	return httpin.Limit{Bytes: 6*content.Bytes + 64<<10, Name: "its content may be (" + content.Name + ")"}
 }
 
-// readCreate reads a new paste: JSON, or plain text with the other fields in the query. What curl
-// sends a file as unless it is told otherwise is taken for plain text too.
-func (s *Server) readCreate(c *fiber.Ctx, r *draftRules) (*draft, uint64, error) {
-	media, charset, _ := httpin.MediaType(c)
+// readCreate reads a new paste: JSON, or plain text with the other fields in the query. curl --data-binary declares its
+// file a form unless it is told otherwise, so that counts as plain text.
+func (s *Server) readCreate(c *call, r *draftRules) (*draft, uint64, error) {
+	media, charset, _ := httpin.MediaType(c.Ctx)
 	d := &draft{}
 	switch {
 	case !httpin.UTF8(charset):
 	case media == "" || media == "application/json":
-		if err := httpin.NoQuery(c); err != nil {
+		if err := httpin.NoQuery(c.Ctx); err != nil {
 			return nil, 0, err
 		}
-		data, err := s.http.ReadBody(c, jsonLimit(r.content))
+		data, err := s.http.ReadBody(c.Ctx, jsonLimit(r.content))
 		if err != nil {
 			return nil, 0, err
 		}
-		hash := bodyHash(c, data)
-		if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
-			return nil, 0, err
-		}
-		return d, hash, d.check(r)
+		hash := bodyHash(c.Ctx, data)
+		return d, hash, d.parse(r, data)
 	case media == "text/plain" || media == "application/x-www-form-urlencoded":
 		hash, err := s.readText(c, r, d)
 		return d, hash, err
@@ -315,8 +317,8 @@ func (s *Server) readCreate(c *fiber.Ctx, r *draftRules) (*draft, uint64, error)
 	return nil, 0, httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }
 
-func (s *Server) readText(c *fiber.Ctx, r *draftRules, d *draft) (uint64, error) {
-	err := httpin.QueryFields(c, func(name string, v httpin.Value) error {
+func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
+	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
 		if name == "content" {
 			return httpin.UnknownField(name)
 		}
@@ -325,11 +327,11 @@ func (s *Server) readText(c *fiber.Ctx, r *draftRules, d *draft) (uint64, error)
 	if err != nil {
 		return 0, err
 	}
-	data, err := s.http.ReadBody(c, r.content)
+	data, err := s.http.ReadBody(c.Ctx, r.content)
 	if err != nil {
 		return 0, err
 	}
-	hash := bodyHash(c, data)
+	hash := bodyHash(c.Ctx, data)
 	if !utf8.Valid(data) {
 		return 0, httpin.InvalidField("content", "must be valid UTF-8")
 	}
@@ -340,7 +342,7 @@ func (s *Server) readText(c *fiber.Ctx, r *draftRules, d *draft) (uint64, error)
 	return hash, d.check(r)
 }
 
-// store hashes the draft's password and stores its content, which wait until the request is admitted.
+// store hashes the draft's password and stores its content. Both wait until the request is admitted.
 func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item string) (err error) {
 	if d.password != nil {
 		d.PasswordHash = []byte{} // set and empty: none from now on
@@ -356,8 +358,8 @@ func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item 
 	return err
 }
 
-// ownText is the content in bytes that outlive the handler where they may have to: what is inline
-// waits in a batch that the bus may send again.
+// ownText is the content in bytes that outlive the handler where they have to: inline content waits in a batch that the
+// bus may send again.
 func (d *draft) ownText() []byte {
 	if len(d.text) <= event.InlineContentBytes {
 		return bytes.Clone(d.text)

@@ -16,42 +16,29 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
 )
 
 const (
-	filesAPI = "/api/dev/files"
-	// linkLifetime is how long a downloadUrl is good.
-	linkLifetime = 15 * time.Minute
+	filesAPI     = "/api/dev/files"
+	linkLifetime = 15 * time.Minute // of a downloadUrl
 )
 
-func (s *Server) registerFiles() {
-	s.http.Handle(fiber.MethodPost, filesAPI+"/upload", s.uploadFile)
-	s.http.Handle(fiber.MethodGet, filesAPI+"/get/:id", s.getFile)
-	s.http.Handle(fiber.MethodDelete, filesAPI+"/delete/:id", s.deleteFile)
-	s.http.Handle(fiber.MethodGet, "/f/:id/download", s.downloadFile)
-}
-
-func (s *Server) getFile(c *fiber.Ctx) error {
-	who, err := s.requireKey(c)
+func (s *Server) getFile(c *call) error {
+	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
-	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+	download, err := wantsBytes(c.Ctx)
 	if err != nil {
 		return err
 	}
-	download, err := wantsBytes(c)
-	if err != nil {
-		return err
-	}
-	id := strings.Clone(c.Params("id"))
-	m := s.meter(c, &who, plan.FilesGet).start()
+	id := c.param("id")
+	m := s.meter(c).start()
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {
-		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(who.account)})
+		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(c.who.account)})
 	}
 	if err := m.wait(); err != nil {
 		return err
@@ -62,15 +49,15 @@ func (s *Server) getFile(c *fiber.Ctx) error {
 	}
 	if !download {
 		m.served()
-		return send(c, fiber.StatusOK, appendRemaining(s.appendFile(make([]byte, 0, 768), doc, who.account), m.remaining()))
+		return send(c.Ctx, fiber.StatusOK, appendRemaining(s.appendFile(make([]byte, 0, 768), doc, c.who.account), m.remaining()))
 	}
 	if noneOf.Matches(fileTag(doc)) {
 		if err := m.void(nil); err != nil {
 			return err
 		}
-		return httpin.NotModified(c, fileTag(doc))
+		return httpin.NotModified(c.Ctx, fileTag(doc))
 	}
-	if err := s.sendFile(c, doc); err != nil {
+	if err := s.sendFile(c.Ctx, doc); err != nil {
 		return m.void(err)
 	}
 	m.served()
@@ -147,8 +134,7 @@ func (s *Server) appendFileObject(b []byte, doc *event.Document) []byte {
 	return append(b, '}')
 }
 
-// downloadURL is a signed link to a file's bytes, good for linkLifetime, that reads as the given
-// account does; 0 is anybody.
+// downloadURL is a signed link to a file's bytes, good for linkLifetime. It may read what the account may; 0 is anybody.
 func (s *Server) downloadURL(id string, reader event.AccountID) string {
 	expires := s.now().Add(linkLifetime).Unix()
 	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}}
@@ -161,10 +147,10 @@ func (s *Server) downloadURL(id string, reader event.AccountID) string {
 
 func signedPath(id, reader string) string { return "/f/" + id + "/download?as=" + reader }
 
-// downloadFile serves a signed link; it is not metered.
-func (s *Server) downloadFile(c *fiber.Ctx) error {
+// downloadFile serves a signed link. It is not metered.
+func (s *Server) downloadFile(c *call) error {
 	var expiresText, as, signature string
-	err := httpin.QueryFields(c, func(name string, v httpin.Value) error {
+	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
 		switch name {
 		case "expires":
 			expiresText = string(v.Text)
@@ -180,11 +166,11 @@ func (s *Server) downloadFile(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
-	id := strings.Clone(c.Params("id"))
+	id := c.param("id")
 	expires, err := strconv.ParseInt(expiresText, 10, 64)
 	if err != nil || !event.ValidItemID(id) || expires <= s.now().Unix() || !s.secret.CheckLink(signedPath(id, as), expires, signature) {
 		return fault.New(fault.NotFound, "This download link is not valid, or no longer.")
@@ -200,24 +186,9 @@ func (s *Server) downloadFile(c *fiber.Ctx) error {
 		return err
 	}
 	if noneOf.Matches(fileTag(doc)) {
-		return httpin.NotModified(c, fileTag(doc))
+		return httpin.NotModified(c.Ctx, fileTag(doc))
 	}
-	return s.sendFile(c, doc)
+	return s.sendFile(c.Ctx, doc)
 }
 
-func (s *Server) deleteFile(c *fiber.Ctx) error {
-	who, err := s.requireKey(c)
-	if err != nil {
-		return err
-	}
-	w, match, err := s.changing(c, event.File, who, false)
-	if err != nil {
-		return err
-	}
-	w.key, w.hash, w.prepare = plan.FilesDelete, bodyHash(c, nil), deletion(match, nil)
-	done, err := s.write(c, w)
-	if err != nil {
-		return err
-	}
-	return sendDeleted(c, done)
-}
+func (s *Server) deleteFile(c *call) error { return s.deleteItem(c, event.File, "id") }

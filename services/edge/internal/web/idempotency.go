@@ -17,12 +17,12 @@ const (
 	idempotencyKeyBytes  = 128
 )
 
-// idempotencyKey is the request's Idempotency-Key; "" where there is none, 400 for one that is not
-// 1 to 128 printable ASCII characters.
-func idempotencyKey(c *fiber.Ctx) (string, error) {
+// readIdempotencyKey sets call.idem. A key that is not 1 to 128 printable ASCII characters is 400. It belongs to the
+// caller and to the method and path as they were sent.
+func (s *Server) readIdempotencyKey(c *call) error {
 	values := c.Context().Request.Header.PeekAll(headerIdempotencyKey)
 	if len(values) == 0 {
-		return "", nil
+		return nil
 	}
 	key := string(values[0])
 	valid := len(values) == 1 && key != "" && len(key) <= idempotencyKeyBytes
@@ -30,24 +30,24 @@ func idempotencyKey(c *fiber.Ctx) (string, error) {
 		valid = valid && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !valid {
-		return "", httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters, once")
+		return httpin.InvalidField(headerIdempotencyKey, "must be 1 to 128 printable ASCII characters, once")
 	}
-	return key, nil
-}
-
-// idempotencyID is the id of the request's Idempotency-Key in the scope, nil where it has none. The
-// endpoint is the method and the path as it was sent.
-func idempotencyID(c *fiber.Ctx, scope []byte) ([]byte, error) {
-	key, err := idempotencyKey(c)
-	if key == "" || err != nil {
-		return nil, err
+	var scope []byte
+	switch c.route.who {
+	case admin:
+		scope = []byte("admin")
+	case anybody, sessionOrNone:
+		scope = s.network(c.Ctx).Bytes()
+	default:
+		scope = c.who.payer().Bytes()
 	}
 	id := event.NewIdempotencyID(scope, c.Method(), c.Path(), key)
-	return id[:], nil
+	c.idem = id[:]
+	return nil
 }
 
-// bodyHash is what two requests under one Idempotency-Key are compared by: the body as sent, and
-// what else says what it means.
+// bodyHash is what two requests under one Idempotency-Key are compared by: the body as it was sent, and all that changes
+// its meaning. It is taken before the body is parsed, which changes it.
 func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header
 	return event.BodyHash(body, bytes.ToLower(h.ContentType()), c.Context().QueryArgs().QueryString(), h.Peek(fiber.HeaderIfMatch))

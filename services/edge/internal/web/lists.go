@@ -26,35 +26,31 @@ func pageLimit(name string, v httpin.Value) (uint32, error) {
 	return uint32(n), err
 }
 
-// listing is one kind of list.
+// listing is a kind of list.
 type listing struct {
 	domain event.Domain
-	key    plan.QuotaKey
 	field  string // of the answer
 	item   func(b []byte, doc *event.Document) []byte
 }
 
-func (s *Server) registerLists() {
-	lite := liteKind()
-	quick := &listing{domain: event.Lite, key: plan.LiteList, field: "pastes", item: func(b []byte, doc *event.Document) []byte {
-		return s.appendTextObject(b, lite, doc)
+func (s *Server) quickList() *listing {
+	quick := quickKind()
+	return &listing{domain: event.Lite, field: "pastes", item: func(b []byte, doc *event.Document) []byte {
+		return s.appendTextObject(b, quick, doc)
 	}}
-	files := &listing{domain: event.File, key: plan.FilesList, field: "files", item: s.appendFileObject}
-	s.http.Handle(fiber.MethodGet, lite.api+"/list", func(c *fiber.Ctx) error { return s.list(c, quick) })
-	s.http.Handle(fiber.MethodGet, filesAPI+"/list", func(c *fiber.Ctx) error { return s.list(c, files) })
+}
+
+func (s *Server) fileList() *listing {
+	return &listing{domain: event.File, field: "files", item: s.appendFileObject}
 }
 
 // list answers with one page of the account's documents, newest first unless asked otherwise.
-func (s *Server) list(c *fiber.Ctx, l *listing) error {
-	who, err := s.requireKey(c)
+func (s *Server) list(c *call, l *listing) error {
+	q, err := s.listQuery(c, l)
 	if err != nil {
 		return err
 	}
-	q, err := s.listQuery(c, l, &who)
-	if err != nil {
-		return err
-	}
-	m := s.meter(c, &who, l.key)
+	m := s.meter(c)
 	if err := m.start().wait(); err != nil {
 		return err
 	}
@@ -73,20 +69,20 @@ func (s *Server) list(c *fiber.Ctx, l *listing) error {
 	}
 	b = append(b, `],"nextCursor":`...)
 	if page.More {
-		b = appendString(b, s.formatCursor(cursorScope(l, &who, q), position{page.ScannedPosition, page.ScannedId}))
+		b = appendString(b, s.formatCursor(cursorScope(l, &c.who, q), position{page.ScannedPosition, page.ScannedId}))
 	} else {
 		b = append(b, "null"...)
 	}
 	b = append(b, `,"hasMore":`...)
 	b = appendBool(b, page.More)
-	return send(c, fiber.StatusOK, appendRemaining(b, plan.Unlimited))
+	return send(c.Ctx, fiber.StatusOK, appendRemaining(b, plan.Unlimited))
 }
 
 // listQuery reads the parameters of a list.
-func (s *Server) listQuery(c *fiber.Ctx, l *listing, who *caller) (*event.ListRequest, error) {
-	q := &event.ListRequest{Account: uint64(who.account), Limit: defaultPage}
+func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
+	q := &event.ListRequest{Account: uint64(c.who.account), Limit: defaultPage}
 	var cursor string
-	err := httpin.QueryFields(c, func(name string, v httpin.Value) (err error) {
+	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "limit":
 			q.Limit, err = pageLimit(name, v)
@@ -119,7 +115,7 @@ func (s *Server) listQuery(c *fiber.Ctx, l *listing, who *caller) (*event.ListRe
 		return nil, err
 	}
 	if cursor != "" {
-		at, ok := s.parseCursor(cursorScope(l, who, q), cursor)
+		at, ok := s.parseCursor(cursorScope(l, &c.who, q), cursor)
 		if !ok {
 			return nil, fault.New(fault.InvalidCursor, "The cursor is not one that this list gave.")
 		}
@@ -134,7 +130,7 @@ type position struct {
 	id     string
 }
 
-// cursorScope is what a cursor is good for: the list, the account and the order. Filters may change.
+// cursorScope is where a cursor is valid: the list, the account and the order. Filters may change.
 func cursorScope(l *listing, who *caller, q *event.ListRequest) string {
 	order := " desc "
 	if q.Ascending {
@@ -149,7 +145,7 @@ func (s *Server) formatCursor(scope string, at position) string {
 	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.listed)
 }
 
-// parseCursor reads what formatCursor made for the same scope.
+// parseCursor reads a cursor that formatCursor made for the same scope.
 func (s *Server) parseCursor(scope, text string) (position, bool) {
 	encoded, signature, ok := strings.Cut(text, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)

@@ -2,18 +2,14 @@ package web
 
 import (
 	"encoding/json"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
-
-	"quire.dev/services/edge/internal/pages"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/pages"
 )
 
 func loadSpec(t *testing.T) *openapi3.T {
@@ -23,34 +19,6 @@ func loadSpec(t *testing.T) *openapi3.T {
 		t.Fatal(err)
 	}
 	return spec
-}
-
-func TestEveryRouteIsDescribedAndEveryDescribedPathIsARoute(t *testing.T) {
-	described := make(map[string]bool)
-	for path, item := range loadSpec(t).Paths.Map() {
-		for method := range item.Operations() {
-			described[method+" "+path] = true
-		}
-	}
-	s, _ := startServer(t, Config{AdminToken: "a token"}, func(*Server) {})
-	param := regexp.MustCompile(`:(\w+)`)
-	routes := make(map[string]bool)
-	for _, r := range s.http.Routes() {
-		if r.Method != "HEAD" {
-			routes[r.Method+" "+param.ReplaceAllString(r.Path, "{$1}")] = true
-		}
-	}
-	for r := range routes {
-		if !described[r] {
-			t.Errorf("%s is not described", r)
-		}
-	}
-	for d := range described {
-		_, path, _ := strings.Cut(d, " ")
-		if !routes[d] && !slices.Contains([]string{"/livez", "/readyz", "/metrics"}, path) { // Deps.Ops
-			t.Errorf("%s is described but no route", d)
-		}
-	}
 }
 
 func TestEveryDescribedCodeIsAFault(t *testing.T) {
@@ -97,8 +65,8 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		{"DevUsage", viewUsage(bare, "a@b.example")},
 		{"Profile", viewProfile(full, "a@b.example")},
 		{"Profile", viewProfile(&event.UsageAnswer{Account: 1, Tier: uint32(plan.Free), CreatedMs: 1}, "a@b.example")},
-		{"Done", unmetered()},
-		{"NewKey", newKeyView{success: unmetered(), APIKey: "qk_x", Key: *viewKey(full)}},
+		{"Done", succeeded()},
+		{"NewKey", newKeyView{success: succeeded(), APIKey: "qk_x", Key: *viewKey(full)}},
 		{"Ledger", viewLedger(&event.LedgerAnswer{})},
 		{"Ledger", viewLedger(&event.LedgerAnswer{NextCursor: []byte{1, 2}, Entries: []*event.LedgerEntry{
 			{Id: "1", TimeMs: 1, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: 5, BalanceMicros: 5, Reason: "a gift"},
@@ -107,19 +75,19 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 			{Id: "4", TimeMs: 4, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -1},
 		}})},
 		{"Statement", viewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
-		{"Explanation", explanationView{success: unmetered(), Request: viewExplained(&event.ExplainAnswer{
+		{"Explanation", explanationView{success: succeeded(), Request: viewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 1, TimeMs: 5, PriceMicros: 2000, Stream: "BILLING_0", Sequence: 9,
 			Settlement: "served", SettlementSequence: 10, UsedBefore: 1, UsedAfter: 2,
 			Verdict: &event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_CREDITS, Tier: uint32(plan.Pro), Limit: 500, CostMicros: 2000},
 			Grants:  []*event.GrantUse{{Grant: 1 << 63, AmountMicros: 2000, Reason: "a gift"}},
 		})}},
-		{"Explanation", explanationView{success: unmetered(), Request: viewExplained(&event.ExplainAnswer{
+		{"Explanation", explanationView{success: succeeded(), Request: viewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 8, Anonymous: true, Stream: "BILLING_0", Sequence: 1,
 			Verdict: &event.Verdict{Decision: event.Decision_ANONYMOUS_LIMIT, Limit: 10},
 		})}},
-		{"AccountCreated", accountCreatedView{success: unmetered(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
-		{"TierSet", tierSetView{success: unmetered(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
-		{"Granted", grantedView{success: unmetered(), Balance: credits(1)}},
+		{"AccountCreated", accountCreatedView{success: succeeded(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
+		{"TierSet", tierSetView{success: succeeded(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
+		{"Granted", grantedView{success: succeeded(), Balance: credits(1)}},
 		{"Audit", viewAudit([]*event.AuditAnswer{{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true}})},
 	} {
 		data, err := json.Marshal(tc.answer)

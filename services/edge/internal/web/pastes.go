@@ -5,69 +5,41 @@ import (
 
 	"context"
 	"strconv"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 )
 
-// textKind is what pastes and quick pastes differ in.
+// textKind is what pastes and quick pastes differ in, beside their routes.
 type textKind struct {
-	domain                   event.Domain
-	api                      string // path of its endpoints
-	page                     string // path of its page for people
-	content                  httpin.Limit
-	keyless                  bool // may be made without a key, and changed with a management token
-	create, get, update, del plan.QuotaKey
+	domain event.Domain
+	api    string // path of its endpoints
+	page   string // path of its page for people
 }
 
 func pasteKind() *textKind {
-	return &textKind{
-		domain: event.Paste, api: "/api/dev/pastes", page: "/p/", content: httpin.Limit{Bytes: 4 << 20, Name: "4 MiB"},
-		create: plan.PastesCreate, get: plan.PastesGet, update: plan.PastesUpdate, del: plan.PastesDelete,
-	}
+	return &textKind{domain: event.Paste, api: "/api/dev/pastes", page: "/p/"}
 }
 
-func liteKind() *textKind {
-	return &textKind{
-		domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/", content: httpin.Limit{Bytes: 256 << 10, Name: "256 KiB"}, keyless: true,
-		create: plan.LiteCreate, get: plan.LiteGet, update: plan.LiteUpdate, del: plan.LiteDelete,
-	}
+func quickKind() *textKind {
+	return &textKind{domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/"}
 }
 
-func (s *Server) registerDocuments() {
-	for _, k := range []*textKind{pasteKind(), liteKind()} {
-		s.http.Handle(fiber.MethodPost, k.api+"/create", func(c *fiber.Ctx) error { return s.createText(c, k) })
-		s.http.Handle(fiber.MethodGet, k.api+"/get/:ref", func(c *fiber.Ctx) error { return s.getText(c, k) })
-		s.http.Handle(fiber.MethodPut, k.api+"/update/:ref", func(c *fiber.Ctx) error { return s.updateText(c, k) })
-		s.http.Handle(fiber.MethodDelete, k.api+"/delete/:ref", func(c *fiber.Ctx) error { return s.deleteText(c, k) })
-	}
-}
-
-func (s *Server) createText(c *fiber.Ctx, k *textKind) error {
-	who, err := s.maker(c, k)
-	if err != nil {
-		return err
-	}
-	idem, err := idempotencyID(c, who.scope())
-	if err != nil {
-		return err
-	}
-	rules := &draftRules{now: s.now(), content: k.content, keyless: who.anonymous}
+func (s *Server) createText(c *call, k *textKind) error {
+	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
 	d, hash, err := s.readCreate(c, rules)
 	if err != nil {
 		return err
 	}
-	doc := &event.Document{Id: s.newItemID(idem), Owner: uint64(who.account)}
-	if who.anonymous {
+	doc := &event.Document{Id: s.newItemID(c.idem), Owner: uint64(c.who.account)}
+	if c.who.anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
 	}
-	w := &writing{domain: k.domain, who: who, key: k.create, idem: idem, hash: hash}
+	w := &writing{call: c, domain: k.domain, hash: hash}
 	w.prepare = func(ctx context.Context, r *event.Request) error {
 		if err := d.store(ctx, s, k.domain, doc.Id); err != nil {
 			return err
@@ -77,24 +49,15 @@ func (s *Server) createText(c *fiber.Ctx, k *textKind) error {
 		return nil
 	}
 	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
-	done, err := s.write(c, w)
+	done, err := s.write(w)
 	if err != nil {
 		return err
 	}
 	c.Set(fiber.HeaderLocation, s.url(k.api+"/get/"+done.outcome.Item))
-	return send(c, fiber.StatusCreated, s.appendCreated(make([]byte, 0, 384), k, &who, done))
+	return send(c.Ctx, fiber.StatusCreated, s.appendCreated(make([]byte, 0, 384), k, &c.who, done))
 }
 
-// maker is who may create: a key's account, or of quick pastes anybody.
-func (s *Server) maker(c *fiber.Ctx, k *textKind) (caller, error) {
-	if k.keyless {
-		return s.keyOrNetwork(c)
-	}
-	return s.requireKey(c)
-}
-
-// newItemID draws an id. With an idempotency id the two must share a partition, so that the outcome
-// is found again by the latter alone.
+// newItemID draws an id. It shares the partition of the idempotency id, so that the outcome is found again by that alone.
 func (s *Server) newItemID(idem []byte) string {
 	id := event.NewItemID()
 	if len(idem) == 0 {
@@ -139,44 +102,20 @@ func appendRemaining(b []byte, remaining int64) []byte {
 	return append(appendInt(b, remaining), '}')
 }
 
-// manager is who may update or delete: a key's account, or for quick pastes the holder of a
-// management token. free says that the call is not metered.
-func (s *Server) manager(c *fiber.Ctx, k *textKind) (who caller, token string, free bool, err error) {
-	if !k.keyless {
-		who, err = s.requireKey(c)
-		return who, "", false, err
-	}
-	who, err = s.keyOrNetwork(c)
-	if err != nil || !who.anonymous {
-		return who, "", false, err
-	}
-	token = strings.Clone(c.Get(headerManageToken))
-	if token == "" {
-		return who, "", true, fault.New(fault.ManageTokenRequired, "Management token required")
-	}
-	return who, token, true, nil
-}
-
-func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
-	who, token, free, err := s.manager(c, k)
+func (s *Server) updateText(c *call, k *textKind) error {
+	match, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfMatch)
 	if err != nil {
 		return err
 	}
-	w, match, err := s.changing(c, k.domain, who, free)
-	if err != nil {
+	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous, update: true}
+	d := &draft{}
+	if err := d.parse(rules, c.json); err != nil {
 		return err
 	}
-	rules := &draftRules{now: s.now(), content: k.content, keyless: who.anonymous, update: true}
-	d, hash, err := s.readUpdate(c, rules)
-	if err != nil {
-		return err
-	}
-	w.key, w.hash = k.update, hash
 	d.IfMatch = match.Numbers()
+	w := changing(c, k.domain, "ref")
 	w.prepare = func(ctx context.Context, r *event.Request) error {
-		if free {
-			d.ManageTokenHash = apikey.HashToken(token)
-		}
+		d.ManageTokenHash = c.who.tokenHash()
 		if err := d.store(ctx, s, k.domain, w.item); err != nil {
 			return err
 		}
@@ -184,7 +123,7 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 		return nil
 	}
 	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
-	done, err := s.change(c, w, token)
+	done, err := s.change(w)
 	if err != nil {
 		return err
 	}
@@ -195,58 +134,31 @@ func (s *Server) updateText(c *fiber.Ctx, k *textKind) error {
 	b = appendInt(b, int64(o.Version))
 	b = append(b, `,"updatedAt":`...)
 	b = appendTime(b, o.UpdatedMs)
-	httpin.SetETag(c, strconv.FormatUint(o.Version, 10))
-	return send(c, fiber.StatusOK, appendRemaining(b, done.remaining))
+	httpin.SetETag(c.Ctx, strconv.FormatUint(o.Version, 10))
+	return send(c.Ctx, fiber.StatusOK, appendRemaining(b, done.remaining))
 }
 
-// changing is what an update and a delete have in common, with what If-Match says.
-func (s *Server) changing(c *fiber.Ctx, d event.Domain, who caller, free bool) (*writing, httpin.ETags, error) {
-	idem, err := idempotencyID(c, who.scope())
-	if err != nil {
-		return nil, httpin.ETags{}, err
-	}
-	match, err := httpin.ParseETags(c, fiber.HeaderIfMatch)
-	if err != nil {
-		return nil, httpin.ETags{}, err
-	}
-	if err := httpin.NoQuery(c); err != nil {
-		return nil, httpin.ETags{}, err
-	}
-	ref := strings.Clone(c.Params("ref", c.Params("id")))
-	return &writing{domain: d, who: who, free: free, item: ref, gone: !event.ValidItemID(ref), idem: idem}, match, nil
+// changing is a writing of the item in the path.
+func changing(c *call, d event.Domain, param string) *writing {
+	item := c.param(param)
+	return &writing{call: c, domain: d, item: item, gone: !event.ValidItemID(item), hash: c.hash}
 }
 
-// readUpdate reads a change: always JSON.
-func (s *Server) readUpdate(c *fiber.Ctx, r *draftRules) (*draft, uint64, error) {
-	if err := httpin.RequireJSON(c); err != nil {
-		return nil, 0, err
+// change carries out an update or a delete. A call with a management token is limited by its source, since it is not
+// metered, and a token that was never made for the item does not reach the journal.
+func (s *Server) change(w *writing) (*written, error) {
+	c := w.call
+	if !c.who.free() {
+		return s.write(w)
 	}
-	data, err := s.http.ReadBody(c, jsonLimit(r.content))
-	if err != nil {
-		return nil, 0, err
-	}
-	hash := bodyHash(c, data)
-	d := &draft{}
-	if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
-		return nil, 0, err
-	}
-	return d, hash, d.check(r)
-}
-
-// change carries out an update or a delete. A keyless one is limited per source instead of being
-// metered, and a token that was never made for the item does not get as far as the journal.
-func (s *Server) change(c *fiber.Ctx, w *writing, token string) (*written, error) {
-	if !w.free {
-		return s.write(c, w)
-	}
-	source := s.http.Source(c)
+	source := s.http.Source(c.Ctx)
 	if err := s.failures.refused(source, s.now()); err != nil {
 		return nil, err
 	}
-	err := s.checkToken(w, token)
+	err := s.checkToken(w)
 	var done *written
 	if err == nil {
-		done, err = s.write(c, w)
+		done, err = s.write(w)
 	}
 	if status := fault.KindOf(err).Status(); err != nil && status < fiber.StatusInternalServerError {
 		c.Set(headerChargeSource, "none")
@@ -255,12 +167,12 @@ func (s *Server) change(c *fiber.Ctx, w *writing, token string) (*written, error
 	return done, err
 }
 
-// checkToken refuses a token that is not the item's: 404 where the caller may not know of the item.
-func (s *Server) checkToken(w *writing, token string) error {
+// checkToken refuses a token that is not the item's. It is 404 where the caller may not know of the item.
+func (s *Server) checkToken(w *writing) error {
 	if w.gone {
 		return notFound()
 	}
-	if s.secret.ManageToken(w.item) == token {
+	if s.secret.ManageToken(w.item) == w.call.who.token {
 		return nil
 	}
 	if _, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true})); err != nil {
@@ -269,37 +181,23 @@ func (s *Server) checkToken(w *writing, token string) error {
 	return invalidManageToken()
 }
 
-func (s *Server) deleteText(c *fiber.Ctx, k *textKind) error {
-	who, token, free, err := s.manager(c, k)
-	if err != nil {
-		return err
-	}
-	w, match, err := s.changing(c, k.domain, who, free)
-	if err != nil {
-		return err
-	}
-	var tokenHash []byte
-	if free {
-		tokenHash = apikey.HashToken(token)
-	}
-	w.key, w.hash, w.prepare = k.del, bodyHash(c, nil), deletion(match, tokenHash)
-	done, err := s.change(c, w, token)
-	if err != nil {
-		return err
-	}
-	return sendDeleted(c, done)
-}
+func (s *Server) deleteText(c *call, k *textKind) error { return s.deleteItem(c, k.domain, "ref") }
 
-// deletion is a writing's prepare for a delete.
-func deletion(match httpin.ETags, tokenHash []byte) func(context.Context, *event.Request) error {
-	return func(_ context.Context, r *event.Request) error {
-		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: match.Numbers(), ManageTokenHash: tokenHash}}
+func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
+	match, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfMatch)
+	if err != nil {
+		return err
+	}
+	w := changing(c, d, param)
+	w.prepare = func(_ context.Context, r *event.Request) error {
+		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: match.Numbers(), ManageTokenHash: c.who.tokenHash()}}
 		return nil
 	}
-}
-
-func sendDeleted(c *fiber.Ctx, done *written) error {
+	done, err := s.change(w)
+	if err != nil {
+		return err
+	}
 	b := append(make([]byte, 0, 96), `{"success":true,"id":`...)
 	b = appendString(b, done.outcome.Item)
-	return send(c, fiber.StatusOK, appendRemaining(b, done.remaining))
+	return send(c.Ctx, fiber.StatusOK, appendRemaining(b, done.remaining))
 }

@@ -16,7 +16,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// errNotModified is how a read ends whose answer the client has already.
+// errNotModified ends a read whose answer the client already has.
 var errNotModified = errors.New("not modified")
 
 const readTries = 3
@@ -28,28 +28,23 @@ func wrongPassword() error {
 // reading is one metered read of a text.
 type reading struct {
 	s        *Server
-	c        *fiber.Ctx
+	c        *call
 	k        *textKind
-	who      caller
 	ref      string
 	version  uint64 // 0: current
 	noneOf   httpin.ETags
 	password string
 }
 
-func (s *Server) getText(c *fiber.Ctx, k *textKind) error {
-	who, err := s.requireKey(c)
-	if err != nil {
+func (s *Server) getText(c *call, k *textKind) (err error) {
+	r := &reading{s: s, c: c, k: k, ref: c.param("ref"), password: strings.Clone(c.Get(headerPassword))}
+	if r.noneOf, err = httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch); err != nil {
 		return err
 	}
-	r := &reading{s: s, c: c, k: k, who: who, ref: strings.Clone(c.Params("ref")), password: strings.Clone(c.Get(headerPassword))}
-	if r.noneOf, err = httpin.ParseETags(c, fiber.HeaderIfNoneMatch); err != nil {
+	if r.version, err = versionQuery(c.Ctx); err != nil {
 		return err
 	}
-	if r.version, err = versionQuery(c); err != nil {
-		return err
-	}
-	m := s.meter(c, &who, k.get).start()
+	m := s.meter(c).start()
 	var pending *bus.PendingRead
 	if event.ValidItemID(r.ref) {
 		pending = s.startRead(r)
@@ -62,9 +57,7 @@ func (s *Server) getText(c *fiber.Ctx, k *textKind) error {
 		if err := m.void(nil); err != nil {
 			return err
 		}
-		httpin.SetETag(c, strconv.FormatUint(f.doc.Version, 10))
-		c.Status(fiber.StatusNotModified)
-		return nil
+		return httpin.NotModified(c.Ctx, strconv.FormatUint(f.doc.Version, 10))
 	}
 	if err != nil {
 		return m.void(err)
@@ -90,7 +83,7 @@ func versionQuery(c *fiber.Ctx) (uint64, error) {
 }
 
 func (s *Server) startRead(r *reading) *bus.PendingRead {
-	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.who.account), Version: r.version})
+	return s.bus.StartRead(r.k.domain, &event.Read{Item: r.ref, Requester: uint64(r.c.who.account), Version: r.version})
 }
 
 // found is a document that may be shown, with its content.
@@ -100,8 +93,7 @@ type found struct {
 	stream io.ReadCloser // instead of inline, for what is too large to hold
 }
 
-// find waits for the read and does what the document asks for before it is shown: its password, and
-// its end where this is the last read.
+// find waits for the read, checks the document's password, and burns the document where this is its last read.
 func (r *reading) find(pending *bus.PendingRead) (*found, error) {
 	for range readTries {
 		doc, err := r.s.readDocument(pending)
@@ -112,7 +104,7 @@ func (r *reading) find(pending *bus.PendingRead) (*found, error) {
 			return nil, err
 		}
 		f := &found{doc: doc, inline: doc.GetContent().GetInline()}
-		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.who.account) {
+		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.c.who.account) {
 			if r.noneOf.Matches(strconv.FormatUint(doc.Version, 10)) {
 				return f, errNotModified
 			}
@@ -125,7 +117,7 @@ func (r *reading) find(pending *bus.PendingRead) (*found, error) {
 		if r.c.Method() == fiber.MethodHead {
 			return f, nil // shows nothing, so it burns nothing
 		}
-		f.inline, err = r.s.burn(r.c, r.k.domain, doc, r.who.account)
+		f.inline, err = r.s.burn(r.c, r.k.domain, doc, r.c.who.account)
 		if err == nil {
 			return f, nil
 		}
@@ -146,8 +138,8 @@ func (r *reading) open(f *found) (err error) {
 	return err
 }
 
-// readDocument waits for a read; 404 where the requester may not know of the document. A nil
-// pending is of a ref that can't exist.
+// readDocument waits for a read. It is 404 where the requester may not know of the document. pending is nil for a ref
+// that can't exist.
 func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error) {
 	if pending == nil {
 		return nil, notFound()
@@ -159,7 +151,7 @@ func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error)
 	return found.Document, err
 }
 
-// requirePassword checks what was sent against the document's password. The owner needs it too.
+// requirePassword checks the document's password. The owner needs it too.
 func (s *Server) requirePassword(doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
@@ -177,12 +169,11 @@ func (s *Server) requirePassword(doc *event.Document, password string) error {
 	return nil
 }
 
-// burn makes this read the document's last and returns its content: of all that try, one gets it.
-// A blob is read before, since it goes with the burn. fault.VersionMismatch says that the
-// document was changed since doc was read.
-func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
+// burn makes this read the document's last and returns its content. Of several that try, one gets it. A blob is read
+// first, since it is deleted with the burn. fault.VersionMismatch says that the document has changed since doc was read.
+func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
-		if err := s.http.Reserve(c, int64(doc.Content.SizeBytes)); err != nil {
+		if err := s.http.Reserve(c.Ctx, int64(doc.Content.SizeBytes)); err != nil {
 			return nil, err
 		}
 	}
@@ -190,7 +181,7 @@ func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account
 	if err != nil {
 		return nil, err
 	}
-	id := requestID(c)
+	id := c.id()
 	o, err := s.bus.Write(s.ctx, d, &event.Request{
 		RequestId: id[:], Item: doc.Id, Account: uint64(account),
 		Action: &event.Request_Burn{Burn: &event.Burn{Version: doc.Version}},
@@ -213,14 +204,14 @@ func (s *Server) burn(c *fiber.Ctx, d event.Domain, doc *event.Document, account
 // answer sends the document.
 func (r *reading) answer(f *found, remaining int64) error {
 	doc := f.doc
-	httpin.SetETag(r.c, strconv.FormatUint(doc.Version, 10))
+	httpin.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
 	head := r.s.appendTextHead(make([]byte, 0, 640+len(f.inline)+len(f.inline)/8), doc)
 	if f.stream == nil {
 		head = appendEscaped(head, f.inline)
-		return send(r.c, fiber.StatusOK, r.s.appendTextTail(head, r.k, doc, remaining))
+		return send(r.c.Ctx, fiber.StatusOK, r.s.appendTextTail(head, r.k, doc, remaining))
 	}
 	tail := r.s.appendTextTail(nil, r.k, doc, remaining)
-	if err := send(r.c, fiber.StatusOK, nil); err != nil {
+	if err := send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
 	stream := newEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), tail)

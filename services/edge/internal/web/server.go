@@ -15,7 +15,6 @@ import (
 
 	"quire.dev/services/edge/internal/pages"
 
-	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/semaphore"
 
@@ -115,27 +114,3 @@ func (s *Server) PublicURL() string { return *s.publicURL.Load() }
 
 // url is an absolute address under the public one.
 func (s *Server) url(path string) string { return *s.publicURL.Load() + path }
-
-// register makes every route.
-func (s *Server) register() {
-	s.registerDocuments()
-	s.registerFiles()
-	s.registerLists()
-	s.registerAccounts()
-	s.registerAdmin()
-	s.registerPages()
-	if s.ops != nil {
-		for _, path := range []string{"/livez", "/readyz", "/metrics"} {
-			s.http.Handle(fiber.MethodGet, path, func(c *fiber.Ctx) error {
-				s.ops(c.Context())
-				return nil
-			})
-		}
-	}
-}
-
-// requestID is the id of the request.
-func requestID(c *fiber.Ctx) event.RequestID {
-	id, _ := event.ParseRequestID(httpin.RequestID(c)) // New has it made by event.NewRequestID
-	return id
-}

@@ -28,8 +28,8 @@ var (
 
 func sessionRequired() error { return fault.New(fault.SessionRequired, "Log in first.") }
 
-// openSession opens a session of the account and gives it to the client as a cookie. What is stored
-// is the hash of the cookie's value, so that a stolen store logs nobody in.
+// openSession opens a session of the account and gives it to the client as a cookie. The store keeps only a hash of the
+// cookie's value, so that a stolen store logs nobody in.
 func (s *Server) openSession(c *fiber.Ctx, account event.AccountID) error {
 	id := make([]byte, sessionIDBytes)
 	rand.Read(id)
@@ -47,8 +47,8 @@ func (s *Server) openSession(c *fiber.Ctx, account event.AccountID) error {
 	return nil
 }
 
-// setSessionCookie sets the cookie, or with no token takes it away. Its lifetime is given as a
-// number of seconds alone: the edge's clock need not be the client's.
+// setSessionCookie sets the cookie, or deletes it where token is empty. Its lifetime is a number of seconds and no date,
+// since the client's clock may differ.
 func (s *Server) setSessionCookie(c *fiber.Ctx, token string, lifetime time.Duration) {
 	cookie := &fiber.Cookie{
 		Name: sessionCookie, Value: token, Path: "/", MaxAge: int(lifetime.Seconds()),
@@ -60,8 +60,7 @@ func (s *Server) setSessionCookie(c *fiber.Ctx, token string, lifetime time.Dura
 	c.Cookie(cookie)
 }
 
-// behindTLS tells whether the client's side of the connection is encrypted, by what the operator
-// says or what a trusted proxy does.
+// behindTLS tells whether the client's side of the connection is encrypted, as the public URL or a trusted proxy says.
 func (s *Server) behindTLS(c *fiber.Ctx) bool {
 	if strings.HasPrefix(*s.publicURL.Load(), "https://") {
 		return true
@@ -81,76 +80,33 @@ func (s *Server) sessionToken(c *fiber.Ctx) string {
 	return token
 }
 
-// sessionUser is who is logged in by the request's cookie; fault.SessionRequired where nobody is.
-func (s *Server) sessionUser(c *fiber.Ctx) (*event.User, error) {
-	token := s.sessionToken(c)
+// readSession reads the session of the call. It is 401 without one.
+func (s *Server) readSession(c *call) error {
+	if err := s.sameOrigin(c); err != nil {
+		return err
+	}
+	token := s.sessionToken(c.Ctx)
 	if token == "" {
-		return nil, sessionRequired()
+		return sessionRequired()
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{
 		CheckSession: &event.CheckSession{SessionHash: apikey.HashToken(token)},
 	}})
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return nil, sessionRequired()
+		return sessionRequired()
 	case a.Status != event.UserStatus_USER_OK || a.User.GetAccount() == 0:
-		return nil, unavailable(errUserAnswer)
+		return unavailable(errUserAnswer)
 	}
-	return a.User, nil
+	c.who = caller{account: event.AccountID(a.User.Account)}
+	return nil
 }
 
-// sessionAccount is the account of the session; fault.SessionRequired where there is none.
-func (s *Server) sessionAccount(c *fiber.Ctx) (event.AccountID, error) {
-	user, err := s.sessionUser(c)
-	if err != nil {
-		return 0, err
-	}
-	return event.AccountID(user.Account), nil
-}
-
-// keyed is who for usage to check the key of; nil for a session.
-func (a *caller) keyed() *caller {
-	if a.key.Version == 0 {
-		return nil
-	}
-	return a
-}
-
-// keyOrSession is the account of the request's API key, or where it has none of its session. That
-// the key is still the current one is not known yet: see currentAccount.
-func (s *Server) keyOrSession(c *fiber.Ctx) (caller, error) {
-	who, found, err := s.keyCaller(c)
-	if err != nil || found {
-		return who, err
-	}
-	if len(c.Request().Header.Cookie(sessionCookie)) == 0 {
-		return caller{}, apiKeyRequired()
-	}
-	account, err := s.sessionAccount(c)
-	return caller{account: account}, err
-}
-
-// currentAccount is keyOrSession with a key that billing has confirmed.
-func (s *Server) currentAccount(c *fiber.Ctx) (event.AccountID, error) {
-	who, err := s.keyOrSession(c)
-	if err != nil {
-		return 0, err
-	}
-	if check := who.keyed(); check != nil {
-		if _, err := s.usage(c, who.account, check); err != nil {
-			return 0, err
-		}
-	}
-	return who.account, nil
-}
-
-// sameOrigin refuses, as fault.CrossOrigin, a write that a page of another site sent. Browsers say
-// where a write comes from in Sec-Fetch-Site and, the older ones, in Origin; what sends neither is
-// no browser, and has no cookies but its own.
-func (s *Server) sameOrigin(c *fiber.Ctx) error {
-	if httpin.SameOrigin(c, s.PublicURL()) {
+// sameOrigin refuses a write that a page of another site sent.
+func (s *Server) sameOrigin(c *call) error {
+	if c.route.method == fiber.MethodGet || httpin.SameOrigin(c.Ctx, s.PublicURL()) {
 		return nil
 	}
 	return fault.New(fault.CrossOrigin, "This is taken only from pages of the same origin.")

@@ -16,14 +16,9 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// query asks billing about an account.
+// query asks billing about the account. NOT_FOUND is an error too.
 func (s *Server) query(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
-	return s.bus.Query(s.ctx, account, q)
-}
-
-// queryOK is query where every answer but a good one, NOT_FOUND among them, is an error.
-func (s *Server) queryOK(account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
-	a, err := s.query(account, q)
+	a, err := s.bus.Query(s.ctx, account, q)
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +57,18 @@ type entryView struct {
 	Reason    *string `json:"reason"`
 }
 
-// ledger answers GET /api/users/user/credits.
-func (s *Server) ledger(c *fiber.Ctx) error {
-	account, err := s.currentAccount(c)
-	if err != nil {
-		return err
+// checkKey has billing confirm that an API key is the account's current one. A session needs no check.
+func (s *Server) checkKey(c *call) error {
+	if c.who.key.Version == 0 {
+		return nil
 	}
+	_, err := s.callerUsage(c)
+	return err
+}
+
+func (s *Server) ledger(c *call) error {
 	q := &event.LedgerQuery{Limit: defaultPage}
-	err = httpin.QueryFields(c, func(name string, v httpin.Value) (err error) {
+	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) (err error) {
 		switch name {
 		case "limit":
 			q.Limit, err = pageLimit(name, v)
@@ -83,14 +82,17 @@ func (s *Server) ledger(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.queryOK(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+	if err := s.checkKey(c); err != nil {
+		return err
+	}
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
 	if err != nil {
 		return err
 	}
 	if a.GetLedger() == nil {
 		return unavailable(errQueryAnswer)
 	}
-	return s.json(c, fiber.StatusOK, viewLedger(a.GetLedger()))
+	return s.json(c.Ctx, fiber.StatusOK, viewLedger(a.GetLedger()))
 }
 
 func parseLedgerCursor(text string) ([]byte, error) {
@@ -102,7 +104,7 @@ func parseLedgerCursor(text string) ([]byte, error) {
 }
 
 func viewLedger(l *event.LedgerAnswer) ledgerView {
-	out := ledgerView{success: unmetered(), Entries: make([]entryView, 0, len(l.Entries))}
+	out := ledgerView{success: succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
 	for _, e := range l.Entries {
 		out.Entries = append(out.Entries, entryView{
 			ID: e.Id, Time: formatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
@@ -172,29 +174,24 @@ type statementStorageView struct {
 	AmountUSD    string `json:"amountUsd"`
 }
 
-// statement answers GET /api/users/user/statements/:period. A month that has not begun, or was over
-// before the account was made, is 404.
-func (s *Server) statement(c *fiber.Ctx) error {
-	account, err := s.currentAccount(c)
-	if err != nil {
-		return err
-	}
-	if err := httpin.NoQuery(c); err != nil {
-		return err
-	}
-	period := strings.Clone(c.Params("period"))
+// statement answers for one month. A month that has not begun, or was over before the account was made, is 404.
+func (s *Server) statement(c *call) error {
+	period := c.param("period")
 	start, err := parsePeriod(period)
 	if err != nil {
 		return err
 	}
-	a, err := s.queryOK(account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
+	if err := s.checkKey(c); err != nil {
+		return err
+	}
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
 	if err != nil {
 		return err
 	}
 	if a.GetStatement() == nil {
 		return unavailable(errQueryAnswer)
 	}
-	return s.json(c, fiber.StatusOK, viewStatement(a.GetStatement(), start))
+	return s.json(c.Ctx, fiber.StatusOK, viewStatement(a.GetStatement(), start))
 }
 
 // parsePeriod reads a month like 2026-11 and returns when it begins.
@@ -208,7 +205,7 @@ func parsePeriod(text string) (time.Time, error) {
 
 func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
 	out := statementView{
-		success: unmetered(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
+		success: succeeded(), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).String(),
 		Start: formatTime(start.UnixMilli()), End: formatTime(start.AddDate(0, 1, 0).UnixMilli()),
 		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: credits(a.SpentMicros),
 		Storage: statementStorageView{
@@ -267,17 +264,16 @@ type positionView struct {
 	Index    *uint32 `json:"index,omitempty"`
 }
 
-// explain answers GET /api/users/user/requests/:requestId, of the account's own requests alone.
-func (s *Server) explain(c *fiber.Ctx) error {
-	account, err := s.currentAccount(c)
-	if err != nil {
-		return err
-	}
+// explain says how a request of the account's own was decided.
+func (s *Server) explain(c *call) error {
 	id, err := explainedID(c)
 	if err != nil {
 		return err
 	}
-	a, err := s.queryOK(account, &event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:]}}})
+	if err := s.checkKey(c); err != nil {
+		return err
+	}
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:]}}})
 	if err != nil {
 		return err
 	}
@@ -285,17 +281,14 @@ func (s *Server) explain(c *fiber.Ctx) error {
 	if e == nil {
 		return unavailable(errQueryAnswer)
 	}
-	if e.Anonymous || e.Account != uint64(account) {
+	if e.Anonymous || e.Account != uint64(c.who.account) {
 		return notFound()
 	}
-	return s.json(c, fiber.StatusOK, explanationView{success: unmetered(), Request: viewExplained(e)})
+	return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e)})
 }
 
-// explainedID is the request that is asked about; 404 for what is no request id.
-func explainedID(c *fiber.Ctx) (event.RequestID, error) {
-	if err := httpin.NoQuery(c); err != nil {
-		return event.RequestID{}, err
-	}
+// explainedID is the id in the path; 404 for text that is no request id.
+func explainedID(c *call) (event.RequestID, error) {
 	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
 	if err != nil {
 		return event.RequestID{}, notFound()

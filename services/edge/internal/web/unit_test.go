@@ -18,7 +18,6 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -185,7 +184,7 @@ func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
 	}
 	s := &Server{secret: secret}
 	who := &caller{account: 7}
-	files, quick := &listing{domain: event.File, key: plan.FilesList}, &listing{domain: event.Lite, key: plan.LiteList}
+	files, quick := &listing{domain: event.File}, &listing{domain: event.Lite}
 	scope := cursorScope(files, who, &event.ListRequest{})
 	at := position{1_700_000_000_000, "abcdefABCDEF"}
 	text := s.formatCursor(scope, at)

@@ -24,11 +24,10 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 )
 
-// The limits of contract.md, Files.
+// docs/api.md, Limits.
 const (
 	maxFileBytes      = 50 << 20
 	nameChars         = 255
@@ -44,10 +43,9 @@ func fileTooLarge() error {
 
 // upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
 type upload struct {
-	s   *Server
-	c   *fiber.Ctx
-	who caller
-	id  string
+	s  *Server
+	c  *call
+	id string
 
 	form *multipart.Reader // nil: the body is the file
 	part *multipart.Part   // the file's
@@ -66,21 +64,13 @@ type upload struct {
 	document    *event.Document
 }
 
-func (s *Server) uploadFile(c *fiber.Ctx) error {
-	who, err := s.requireKey(c)
-	if err != nil {
-		return err
-	}
-	idem, err := idempotencyID(c, who.scope())
-	if err != nil {
-		return err
-	}
-	u := &upload{s: s, c: c, who: who, id: s.newItemID(idem), body: httpin.BodyOf(c), visibility: event.Unlisted, sum: sha256.New()}
+func (s *Server) uploadFile(c *call) error {
+	u := &upload{s: s, c: c, id: s.newItemID(c.idem), body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
 	if err := u.open(); err != nil {
 		return err
 	}
-	done, err := s.write(c, &writing{
-		domain: event.File, who: who, key: plan.FilesUpload, idem: idem,
+	done, err := s.write(&writing{
+		call: c, domain: event.File,
 		readHash: u.readHash, prepare: u.prepare, discard: func() { s.dropBlob(u.blob) },
 	})
 	if err != nil {
@@ -91,7 +81,7 @@ func (s *Server) uploadFile(c *fiber.Ctx) error {
 		doc = u.document
 	}
 	c.Set(fiber.HeaderLocation, s.url(filesAPI+"/get/"+done.outcome.Item))
-	return send(c, fiber.StatusCreated, s.appendUploaded(make([]byte, 0, 512), doc, done))
+	return send(c.Ctx, fiber.StatusCreated, s.appendUploaded(make([]byte, 0, 512), doc, done))
 }
 
 func (s *Server) appendUploaded(b []byte, doc *event.Document, done *written) []byte {
@@ -124,17 +114,17 @@ func (u *upload) open() error {
 	if u.body == nil {
 		return httpin.InvalidField("file", "must not be empty")
 	}
-	if err := httpin.RequireIdentity(u.c); err != nil {
+	if err := httpin.RequireIdentity(u.c.Ctx); err != nil {
 		return err
 	}
-	media, _, params := httpin.MediaType(u.c)
+	media, _, params := httpin.MediaType(u.c.Ctx)
 	if media == "multipart/form-data" {
 		return u.openForm(params["boundary"])
 	}
 	if u.body.Length() > maxFileBytes {
 		return fileTooLarge()
 	}
-	if err := httpin.QueryFields(u.c, u.set); err != nil {
+	if err := httpin.QueryFields(u.c.Ctx, u.set); err != nil {
 		return err
 	}
 	if u.name == "" {
@@ -153,7 +143,7 @@ func (u *upload) openForm(boundary string) error {
 	if u.body.Length() > maxFileBytes+multipartOverhead {
 		return fileTooLarge()
 	}
-	if err := httpin.NoQuery(u.c); err != nil {
+	if err := httpin.NoQuery(u.c.Ctx); err != nil {
 		return err
 	}
 	u.form = multipart.NewReader(u.body, boundary)
@@ -213,7 +203,7 @@ func (u *upload) field(name string, part *multipart.Part) error {
 	return u.set(name, httpin.Value{Kind: httpin.Query, Text: text})
 }
 
-// formFailure is what a failure to read the form means: the body's own, or that it is no form.
+// formFailure is the failure of the body, or 400 where the body is no form.
 func formFailure(err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err
@@ -277,7 +267,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// finish reads what follows the file, and holds the whole together.
+// finish reads the parts after the file, and checks the whole.
 func (u *upload) finish() error {
 	if u.form != nil {
 		if err := u.nextFile(); err != nil {
@@ -321,7 +311,7 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	}
 	sum := u.sum.Sum(nil)
 	u.document = &event.Document{
-		Id: u.id, Owner: uint64(u.who.account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
+		Id: u.id, Owner: uint64(u.c.who.account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
 		Content: &event.Content{Blob: key, SizeBytes: uint64(u.size), Sha256: sum},
 	}
 	r.Item = u.id
@@ -330,13 +320,13 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	return nil
 }
 
-// hash is what two uploads under one Idempotency-Key are compared by: the file and the fields, not
-// how they were sent. It is known once all is read.
+// hash is what two uploads under one Idempotency-Key are compared by: the file and the fields, however they were sent. It
+// is known once all is read.
 func (u *upload) hash() uint64 {
 	return event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
 }
 
-// readHash reads an upload that is not stored, since its Idempotency-Key already has an outcome.
+// readHash reads an upload that is not stored: its Idempotency-Key already has an outcome.
 func (u *upload) readHash() (uint64, error) {
 	if u.document != nil || u.size > 0 {
 		return u.hash(), nil // prepare has read it

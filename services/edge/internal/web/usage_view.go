@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"fmt"
 
 	"github.com/gofiber/fiber/v2"
@@ -18,9 +16,9 @@ type success struct {
 	Remaining int64 `json:"remaining"`
 }
 
-func unmetered() success { return success{Success: true, Remaining: plan.Unlimited} }
+func succeeded() success { return success{Success: true, Remaining: plan.Unlimited} }
 
-// usageView is dev-usage (contract.md, dev-usage), also as an admin sees it.
+// usageView is dev-usage, which an admin sees too.
 type usageView struct {
 	success
 	Account accountView             `json:"account"`
@@ -68,10 +66,10 @@ type keyView struct {
 	CreatedAt string `json:"createdAt"`
 }
 
-// viewUsage is an answer of billing's as the API shows it.
+// viewUsage is billing's answer as the API shows it.
 func viewUsage(u *event.UsageAnswer, email string) usageView {
 	out := usageView{
-		success: unmetered(),
+		success: succeeded(),
 		Account: viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)),
 		Period:  periodView{Start: formatTime(u.PeriodStartMs), End: formatTime(u.PeriodEndMs)},
 		Usage:   make(map[string]keyUsageView, plan.KeyCount),
@@ -107,19 +105,27 @@ func credits(micros uint64) string { return credit.Micros(micros).String() }
 // dollars is an amount of cents as the API writes it.
 func dollars(cents uint64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
-// usage asks billing for the account's current month. check says whose key it was asked with: one
-// that is not current is 401. nil is of a session, or an admin.
-func (s *Server) usage(c *fiber.Ctx, account event.AccountID, check *caller) (*event.UsageAnswer, error) {
+// usage asks billing for the account's current month.
+func (s *Server) usage(account event.AccountID) (*event.UsageAnswer, error) {
+	return s.usageOf(nil, account, &event.UsageQuery{})
+}
+
+// callerUsage is usage of the account that calls. An API key that is not the account's current one is 401.
+func (s *Server) callerUsage(c *call) (*event.UsageAnswer, error) {
 	q := &event.UsageQuery{}
-	if check != nil {
-		q.CheckKey, q.KeyVersion, q.KeyFingerprint = true, check.key.Version, check.key.Fingerprint()
+	if key := &c.who.key; key.Version != 0 {
+		q.CheckKey, q.KeyVersion, q.KeyFingerprint = true, key.Version, key.Fingerprint()
 	}
-	a, err := s.query(account, &event.Query{Query: &event.Query_Usage{Usage: q}})
+	return s.usageOf(c, c.who.account, q)
+}
+
+func (s *Server) usageOf(c *call, account event.AccountID, q *event.UsageQuery) (*event.UsageAnswer, error) {
+	a, err := s.bus.Query(s.ctx, account, &event.Query{Query: &event.Query_Usage{Usage: q}})
 	switch {
 	case err != nil:
 		return nil, err
-	case a.Status == event.QueryStatus_QUERY_INVALID_KEY, check != nil && a.Status == event.QueryStatus_QUERY_NOT_FOUND:
-		return nil, s.badKey(c)
+	case q.CheckKey && (a.Status == event.QueryStatus_QUERY_INVALID_KEY || a.Status == event.QueryStatus_QUERY_NOT_FOUND):
+		return nil, s.badKey(c.Ctx)
 	case a.Status == event.QueryStatus_QUERY_NOT_FOUND:
 		return nil, notFound()
 	case a.Status != event.QueryStatus_QUERY_OK || a.GetUsage() == nil:
@@ -128,28 +134,20 @@ func (s *Server) usage(c *fiber.Ctx, account event.AccountID, check *caller) (*e
 	return a.GetUsage(), nil
 }
 
-// ownUsage is the usage and email of the account that asks, by its key or session.
-func (s *Server) ownUsage(c *fiber.Ctx) (*event.UsageAnswer, string, error) {
-	who, err := s.keyOrSession(c)
+// ownUsage is the usage and email of the account that calls.
+func (s *Server) ownUsage(c *call) (*event.UsageAnswer, string, error) {
+	u, err := s.callerUsage(c)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := httpin.NoQuery(c); err != nil {
-		return nil, "", err
-	}
-	u, err := s.usage(c, who.account, who.keyed())
-	if err != nil {
-		return nil, "", err
-	}
-	email, err := s.emailOf(who.account)
+	email, err := s.emailOf(c.who.account)
 	return u, email, err
 }
 
-// devUsage answers GET /api/users/user/dev-usage, for a key or a session.
-func (s *Server) devUsage(c *fiber.Ctx) error {
+func (s *Server) devUsage(c *call) error {
 	u, email, err := s.ownUsage(c)
 	if err != nil {
 		return err
 	}
-	return s.json(c, fiber.StatusOK, viewUsage(u, email))
+	return s.json(c.Ctx, fiber.StatusOK, viewUsage(u, email))
 }

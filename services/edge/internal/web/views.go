@@ -21,40 +21,6 @@ import (
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
 const pageBytes = 512 << 10
 
-func (s *Server) registerPages() {
-	for _, k := range []*textKind{pasteKind(), liteKind()} {
-		s.http.Handle(fiber.MethodGet, k.page+":ref", s.people(func(c *fiber.Ctx) error { return s.showText(c, k) }))
-		s.http.Handle(fiber.MethodPost, k.page+":ref", s.people(func(c *fiber.Ctx) error { return s.revealText(c, k) }))
-		s.http.Handle(fiber.MethodGet, k.page+":ref/raw", s.programs(func(c *fiber.Ctx) error { return s.rawText(c, k) }))
-	}
-	s.http.Handle(fiber.MethodGet, "/f/:id", s.people(s.showFile))
-	s.http.Handle(fiber.MethodGet, "/f/:id/raw", s.programs(s.rawFile))
-	s.http.Handle(fiber.MethodGet, "/docs", s.people(s.pages.Reference))
-	s.http.Handle(fiber.MethodGet, "/docs/openapi.yaml", s.pages.OpenAPI)
-}
-
-// people limits a page's views by source, and turns failures into a page where a browser asks.
-func (s *Server) people(h fiber.Handler) fiber.Handler {
-	limited := s.programs(h)
-	return func(c *fiber.Ctx) error {
-		err := limited(c)
-		if err == nil || !pages.WantsHTML(c) {
-			return err
-		}
-		return s.failurePage(c, err)
-	}
-}
-
-// programs limits the views by source; failures stay JSON.
-func (s *Server) programs(h fiber.Handler) fiber.Handler {
-	return func(c *fiber.Ctx) error {
-		if err := s.views.admit(s.http.Source(c), s.now()); err != nil {
-			return err
-		}
-		return h(c)
-	}
-}
-
 // failurePage answers as fail does, with a page in place of JSON.
 func (s *Server) failurePage(c *fiber.Ctx, err error) error {
 	s.fail(c.Context(), c.Route().Path, err)
@@ -64,7 +30,7 @@ func (s *Server) failurePage(c *fiber.Ctx, err error) error {
 	})
 }
 
-// visible reads a document that anybody may see; 404 for all others.
+// visible reads a document that anybody may see. All others are 404.
 func (s *Server) visible(d event.Domain, id string) (*event.Document, error) {
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {
@@ -80,35 +46,32 @@ func (s *Server) visible(d event.Domain, id string) (*event.Document, error) {
 	return doc, nil
 }
 
-func (s *Server) showText(c *fiber.Ctx, k *textKind) error {
-	doc, err := s.visible(k.domain, strings.Clone(c.Params("ref")))
+func (s *Server) showText(c *call, k *textKind) error {
+	doc, err := s.visible(k.domain, c.param("ref"))
 	if err != nil {
 		return err
 	}
 	if doc.BurnAfterRead || len(doc.PasswordHash) > 0 {
-		return s.pages.Ask(c, pages.Ask{Document: doc, Action: k.page + doc.Id})
+		return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: k.page + doc.Id})
 	}
 	return s.showContent(c, k, doc)
 }
 
-// revealText shows what asks for a password or a click. Only this burns.
-func (s *Server) revealText(c *fiber.Ctx, k *textKind) error {
-	if err := s.sameOrigin(c); err != nil {
-		return err
-	}
-	password, err := s.readReveal(c)
+// revealText shows a text that asks for a password or a click. No other page burns.
+func (s *Server) revealText(c *call, k *textKind) error {
+	password, err := parseReveal(c.form)
 	if err != nil {
 		return err
 	}
-	ref := strings.Clone(c.Params("ref"))
+	ref := c.param("ref")
 	for range readTries {
 		doc, err := s.visible(k.domain, ref)
 		if err != nil {
 			return err
 		}
 		if err := s.admitPassword(c, doc, password); err != nil {
-			if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c) {
-				return s.pages.Ask(c, pages.Ask{Document: doc, Action: k.page + doc.Id, Wrong: true})
+			if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx) {
+				return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: k.page + doc.Id, Wrong: true})
 			}
 			return err
 		}
@@ -117,7 +80,7 @@ func (s *Server) revealText(c *fiber.Ctx, k *textKind) error {
 		}
 		content, err := s.burn(c, k.domain, doc, 0)
 		if err == nil {
-			return s.pages.Text(c, pages.Text{Document: doc, Content: content, Burned: true})
+			return s.pages.Text(c.Ctx, pages.Text{Document: doc, Content: content, Burned: true})
 		}
 		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
 			return err
@@ -126,15 +89,8 @@ func (s *Server) revealText(c *fiber.Ctx, k *textKind) error {
 	return unavailable(errReadRace)
 }
 
-// readReveal reads the form of ask.
-func (s *Server) readReveal(c *fiber.Ctx) (password string, err error) {
-	body, err := s.http.ReadBody(c, accountBody())
-	if err != nil || len(body) == 0 {
-		return "", err
-	}
-	if name, _, _ := httpin.MediaType(c); name != fiber.MIMEApplicationForm {
-		return "", httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded.")
-	}
+// parseReveal reads the form of pages.Ask.
+func parseReveal(body []byte) (password string, err error) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		return "", httpin.Malformed("The body is not a valid form.")
@@ -152,22 +108,22 @@ func (s *Server) readReveal(c *fiber.Ctx) (password string, err error) {
 }
 
 // admitPassword is requirePassword with a limit for a source that guesses.
-func (s *Server) admitPassword(c *fiber.Ctx, doc *event.Document, password string) error {
+func (s *Server) admitPassword(c *call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	if err := s.failures.refused(s.http.Source(c), s.now()); err != nil {
+	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
 		return err
 	}
 	err := s.requirePassword(doc, password)
 	if fault.KindOf(err) == fault.WrongPassword && password != "" {
-		return s.sourceFailed(c, err)
+		return s.sourceFailed(c.Ctx, err)
 	}
 	return err
 }
 
-// showContent shows the beginning of a text, and of most texts that is all.
-func (s *Server) showContent(c *fiber.Ctx, k *textKind, doc *event.Document) error {
+// showContent shows the beginning of a text. Most texts are not longer.
+func (s *Server) showContent(c *call, k *textKind, doc *event.Document) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
@@ -176,16 +132,16 @@ func (s *Server) showContent(c *fiber.Ctx, k *textKind, doc *event.Document) err
 	if len(doc.PasswordHash) == 0 {
 		shown.Raw = k.page + doc.Id + "/raw"
 	}
-	return s.pages.Text(c, shown)
+	return s.pages.Text(c.Ctx, shown)
 }
 
 // excerpt is the first pageBytes of a content, of whole characters.
-func (s *Server) excerpt(c *fiber.Ctx, content *event.Content) (text []byte, truncated bool, err error) {
+func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncated bool, err error) {
 	size := min(int64(content.GetSizeBytes()), pageBytes)
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
 	}
-	if err := s.http.Reserve(c, 2*size); err != nil { // once as it is, once as a page
+	if err := s.http.Reserve(c.Ctx, 2*size); err != nil { // once as it is, once as a page
 		return nil, false, err
 	}
 	r, err := s.openContent(s.ctx, content, 0, size)
@@ -206,13 +162,13 @@ func (s *Server) excerpt(c *fiber.Ctx, content *event.Content) (text []byte, tru
 	return text[:wholeRunes(text)], true, nil
 }
 
-// rawText is the content alone. A GET burns nothing: what burns after reading is refused here.
-func (s *Server) rawText(c *fiber.Ctx, k *textKind) error {
-	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+// rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
+func (s *Server) rawText(c *call, k *textKind) error {
+	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, strings.Clone(c.Params("ref")))
+	doc, err := s.visible(k.domain, c.param("ref"))
 	if err != nil {
 		return err
 	}
@@ -223,12 +179,12 @@ func (s *Server) rawText(c *fiber.Ctx, k *textKind) error {
 		return err
 	}
 	tag := strconv.FormatUint(doc.Version, 10)
-	pages.ProtectRaw(c, doc)
+	pages.ProtectRaw(c.Ctx, doc)
 	if noneOf.Matches(tag) {
-		return httpin.NotModified(c, tag)
+		return httpin.NotModified(c.Ctx, tag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	err = httpin.WriteRange(c, &httpin.Ranged{
+	err = httpin.WriteRange(c.Ctx, &httpin.Ranged{
 		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return s.openContent(s.ctx, doc.GetContent(), offset, length)
@@ -240,26 +196,36 @@ func (s *Server) rawText(c *fiber.Ctx, k *textKind) error {
 	return err
 }
 
-func (s *Server) showFile(c *fiber.Ctx) error {
-	doc, err := s.visible(event.File, strings.Clone(c.Params("id")))
+func (s *Server) showFile(c *call) error {
+	doc, err := s.visible(event.File, c.param("id"))
 	if err != nil {
 		return err
 	}
-	return s.pages.File(c, doc, "/f/"+doc.Id+"/raw")
+	return s.pages.File(c.Ctx, doc, "/f/"+doc.Id+"/raw")
 }
 
-func (s *Server) rawFile(c *fiber.Ctx) error {
-	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+func (s *Server) rawFile(c *call) error {
+	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, strings.Clone(c.Params("id")))
+	doc, err := s.visible(event.File, c.param("id"))
 	if err != nil {
 		return err
 	}
-	pages.SetRobots(c, doc)
+	pages.SetRobots(c.Ctx, doc)
 	if noneOf.Matches(fileTag(doc)) {
-		return httpin.NotModified(c, fileTag(doc))
+		return httpin.NotModified(c.Ctx, fileTag(doc))
 	}
-	return s.sendFile(c, doc)
+	return s.sendFile(c.Ctx, doc)
+}
+
+func (s *Server) reference(c *call) error { return s.pages.Reference(c.Ctx) }
+
+func (s *Server) openapi(c *call) error { return s.pages.OpenAPI(c.Ctx) }
+
+// operate answers /livez, /readyz and /metrics.
+func (s *Server) operate(c *call) error {
+	s.ops(c.Context())
+	return nil
 }

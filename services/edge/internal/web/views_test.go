@@ -7,16 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/services/edge/internal/fault"
 )
 
 func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 	_, addr := startServer(t, Config{}, func(s *Server) {
-		s.http.Handle("GET", "/try/missing", s.people(func(*fiber.Ctx) error { return notFound() }))
-		s.http.Handle("GET", "/try/busy", s.people(func(*fiber.Ctx) error { return unavailable(errReadRace) }))
-		s.http.Handle("GET", "/try/raw", s.programs(func(*fiber.Ctx) error { return notFound() }))
+		for _, r := range []route{
+			{path: "/try/missing", rules: page, handle: func(*call) error { return notFound() }},
+			{path: "/try/busy", rules: page, handle: func(*call) error { return unavailable(errReadRace) }},
+			{path: "/try/raw", rules: views, handle: func(*call) error { return notFound() }},
+		} {
+			s.http.Handle("GET", r.path, s.serve(&r))
+		}
 	})
 	const browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"
 	for _, tc := range []struct {

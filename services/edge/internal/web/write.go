@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
@@ -15,12 +13,12 @@ import (
 var (
 	errUnknownDecision = errors.New("unknown decision in a verdict")
 	errUnknownOutcome  = errors.New("unknown status in an outcome")
-	// errServedBefore says that the request's Idempotency-Key was served a moment ago.
+	// errServedBefore says that a request with this Idempotency-Key was served a moment ago.
 	errServedBefore = errors.New("served before")
 )
 
 const (
-	// servedTries bounds how often a kept outcome is asked for that billing says must be there.
+	// servedTries is for asking for an outcome that billing says must be kept.
 	servedTries = 6
 	servedWait  = 50 * time.Millisecond // grows with each try
 	blobTimeout = 60 * time.Second
@@ -28,15 +26,12 @@ const (
 
 // writing is a request that changes a document.
 type writing struct {
+	call   *call
 	domain event.Domain
-	who    caller
-	key    plan.QuotaKey
-	free   bool // not metered: a keyless caller with a management token
 	item   string
-	gone   bool // item can't exist: 404 once admitted
-	idem   []byte
+	gone   bool // the item can't exist: 404 once the request is admitted
 	hash   uint64
-	// readHash finds hash where that takes reading the body to its end. Nil where hash is known.
+	// readHash finds hash by reading the body to its end. Nil where hash is known.
 	readHash func() (uint64, error)
 
 	// prepare fills in the request's action. It runs once the request is admitted, and may take time.
@@ -45,22 +40,22 @@ type writing struct {
 	discard func()
 }
 
-// written is how a writing ended: what its document's service decided.
+// written is the end of a writing: what the document's service decided.
 type written struct {
 	outcome   *event.Outcome
 	remaining int64
 }
 
-// write carries a write out: the kept outcome of its Idempotency-Key, or admission, execution and
-// the outcome. An outcome that is not OK is returned as an error. All headers are set.
-func (s *Server) write(c *fiber.Ctx, w *writing) (*written, error) {
+// write carries a write out: it finds the kept outcome of the Idempotency-Key, or has the request admitted and executed.
+// An outcome that is not OK is returned as an error. All headers are set.
+func (s *Server) write(w *writing) (*written, error) {
 	for try := range servedTries {
-		if len(w.idem) > 0 {
-			if done, err := s.kept(c, w); done != nil || err != nil {
+		if len(w.call.idem) > 0 {
+			if done, err := s.kept(w); done != nil || err != nil {
 				return done, err
 			}
 		}
-		done, err := s.writeOnce(c, w)
+		done, err := s.writeOnce(w)
 		if !errors.Is(err, errServedBefore) {
 			return done, err
 		}
@@ -76,15 +71,17 @@ func (s *Server) write(c *fiber.Ctx, w *writing) (*written, error) {
 }
 
 // kept asks for the outcome that the Idempotency-Key already has; nil where there is none.
-func (s *Server) kept(c *fiber.Ctx, w *writing) (*written, error) {
-	found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.idem}).Wait(s.ctx)
+func (s *Server) kept(w *writing) (*written, error) {
+	found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.call.idem}).Wait(s.ctx)
 	if err != nil || found.Outcome == nil {
 		return nil, err
 	}
-	return s.replay(c, w, found.Outcome)
+	return s.replay(w, found.Outcome)
 }
 
-func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, error) {
+// replay is the end of a writing whose Idempotency-Key has an outcome.
+func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
+	c := w.call
 	if w.readHash != nil {
 		var err error
 		if w.hash, err = w.readHash(); err != nil {
@@ -93,8 +90,8 @@ func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, e
 		w.readHash = nil
 	}
 	c.Set(headerChargeSource, "none")
-	if !w.free {
-		s.setQuotaNow(c, w)
+	if !c.who.free() {
+		s.setQuotaNow(c)
 	}
 	if o.BodyHash != w.hash {
 		return nil, idempotencyMismatch()
@@ -103,45 +100,46 @@ func (s *Server) replay(c *fiber.Ctx, w *writing, o *event.Outcome) (*written, e
 	if err := outcomeError(o.Status); err != nil {
 		return nil, err
 	}
-	if w.free {
+	if c.who.free() {
 		return &written{outcome: o, remaining: plan.Unlimited}, nil
 	}
 	return &written{outcome: o, remaining: o.Remaining}, nil
 }
 
-// quotaNowWait is how long an answer that is ready waits for its rate-limit headers.
+// quotaNowWait is for the rate-limit headers of an answer that is otherwise ready.
 const quotaNowWait = time.Second
 
-// setQuotaNow writes the rate-limit headers of a call that is not admitted, since it was answered
-// before. They are left out where billing can't be asked: the answer does not depend on them.
-func (s *Server) setQuotaNow(c *fiber.Ctx, w *writing) {
-	if w.who.anonymous {
+// setQuotaNow writes the rate-limit headers of a call that was answered before and is not admitted again. It leaves them
+// out where billing can't be asked: the answer does not depend on them.
+func (s *Server) setQuotaNow(c *call) {
+	if c.who.anonymous {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
 	defer cancel()
 	query := &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}}
-	answer, err := s.bus.Query(ctx, w.who.account, query)
+	answer, err := s.bus.Query(ctx, c.who.account, query)
 	if err != nil || answer.GetUsage() == nil {
 		return
 	}
 	usage := answer.GetUsage()
 	for _, u := range usage.Usage {
-		if plan.QuotaKey(u.QuotaKey) == w.key {
+		if plan.QuotaKey(u.QuotaKey) == c.route.key {
 			reset := max(0, usage.PeriodEndMs-s.now().UnixMilli()) / 1000
-			setQuota(c, w.key, u.Limit, u.Remaining, reset)
+			setQuota(c.Ctx, c.route.key, u.Limit, u.Remaining, reset)
 		}
 	}
 }
 
-func (s *Server) writeOnce(c *fiber.Ctx, w *writing) (*written, error) {
-	id := requestID(c)
-	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(w.who.account), IdempotencyId: w.idem, BodyHash: w.hash}
-	if w.free {
-		return s.writeFree(c, w, r)
+func (s *Server) writeOnce(w *writing) (*written, error) {
+	c := w.call
+	id := c.id()
+	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
+	if c.who.free() {
+		return s.writeFree(w, r)
 	}
-	m := s.meter(c, &w.who, w.key)
-	m.admission.Write, m.admission.IdempotencyID = true, w.idem
+	m := s.meter(c)
+	m.admission.Write, m.admission.IdempotencyID = true, c.idem
 	if err := m.start().wait(); err != nil {
 		return nil, err
 	}
@@ -151,8 +149,8 @@ func (s *Server) writeOnce(c *fiber.Ctx, w *writing) (*written, error) {
 	return s.writeAdmitted(w, m, r)
 }
 
-// writeAdmitted carries out what was admitted. Until the request is published a failure is the
-// edge's to void, from then on the service's.
+// writeAdmitted carries out an admitted write. A failure before the request is published is voided here, a later one by
+// the service.
 func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*written, error) {
 	r.Charge = &event.Charge{
 		Account: uint64(m.admission.Account), QuotaKey: uint32(m.admission.Key), Anonymous: m.admission.Anonymous,
@@ -177,7 +175,7 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 		return nil, m.void(err)
 	case o.Replayed:
 		w.undo()
-		return s.replay(m.c, w, o)
+		return s.replay(w, o)
 	}
 	if err := outcomeError(o.Status); err != nil {
 		w.undo()
@@ -188,8 +186,8 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 	return &written{outcome: o, remaining: m.remaining()}, nil
 }
 
-// writeFree is for calls that consume no quota.
-func (s *Server) writeFree(c *fiber.Ctx, w *writing, r *event.Request) (*written, error) {
+// writeFree carries out a write that consumes no quota.
+func (s *Server) writeFree(w *writing, r *event.Request) (*written, error) {
 	if w.gone {
 		return nil, notFound()
 	}
@@ -206,9 +204,9 @@ func (s *Server) writeFree(c *fiber.Ctx, w *writing, r *event.Request) (*written
 		return nil, err
 	case o.Replayed:
 		w.undo()
-		return s.replay(c, w, o)
+		return s.replay(w, o)
 	}
-	c.Set(headerChargeSource, "none")
+	w.call.Set(headerChargeSource, "none")
 	if err := outcomeError(o.Status); err != nil {
 		w.undo()
 		return nil, err
@@ -222,7 +220,7 @@ func (w *writing) undo() {
 	}
 }
 
-// outcomeError is what a status of a fold's means to the client; nil for OK.
+// outcomeError is the error that a fold's status means; nil for OK.
 func outcomeError(status event.OutcomeStatus) error {
 	switch status {
 	case event.OutcomeStatus_OK:

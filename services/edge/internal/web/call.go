@@ -1,0 +1,153 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// call is a request with the results of the checks that its route asks for. It is the handler's alone, and no longer
+// than the handler runs: fiber uses the buffers behind fiber.Ctx again.
+type call struct {
+	*fiber.Ctx
+	route *route
+	who   caller
+	idem  []byte // the id of the Idempotency-Key; nil where none was sent
+	json  []byte // the body, where the route says that it is a JSON object
+	form  []byte // the body, where the route says that it is a form
+	hash  uint64 // what an Idempotency-Key's requests are compared by; 0 where the handler reads the body
+
+	metered metered // see meter
+}
+
+// serve is a route as fiber calls it.
+func (s *Server) serve(r *route) fiber.Handler {
+	return func(ctx *fiber.Ctx) error {
+		c := &call{Ctx: ctx, route: r}
+		err := s.check(c)
+		if err == nil {
+			err = r.handle(c)
+		}
+		if err != nil && r.rules.has(html) && pages.WantsHTML(ctx) {
+			return s.failurePage(ctx, err)
+		}
+		return err
+	}
+}
+
+// check authenticates the call and checks the request itself: docs/api.md, Order of checks, 2 and 3. What is left of 3
+// is the handler's.
+func (s *Server) check(c *call) error {
+	r := c.route
+	if r.rules.has(limited) {
+		if err := s.views.admit(s.http.Source(c.Ctx), s.now()); err != nil {
+			return err
+		}
+	}
+	if err := s.authenticate(c); err != nil {
+		return err
+	}
+	if r.rules.has(idempotent) {
+		if err := s.readIdempotencyKey(c); err != nil {
+			return err
+		}
+	}
+	if !r.rules.has(ownQuery | anyQuery) {
+		if err := httpin.NoQuery(c.Ctx); err != nil {
+			return err
+		}
+	}
+	return s.readBody(c)
+}
+
+// authenticate finds out who calls. Whether an API key is the account's current one is billing's to say.
+func (s *Server) authenticate(c *call) (err error) {
+	switch c.route.who {
+	case apiKey, keyOrKeyless, keyOrToken, keyOrSession:
+		found, err := s.readKey(c)
+		if err != nil || found {
+			return err
+		}
+		return s.authenticateWithoutKey(c)
+	case anybody, sessionOrNone:
+		return s.sameOrigin(c)
+	case session:
+		return s.readSession(c)
+	case admin:
+		return s.requireAdmin(c)
+	}
+	return nil
+}
+
+func (s *Server) authenticateWithoutKey(c *call) error {
+	switch c.route.who {
+	case keyOrKeyless:
+		c.who = caller{network: s.network(c.Ctx), anonymous: true}
+		return nil
+	case keyOrToken:
+		c.who = caller{network: s.network(c.Ctx), anonymous: true, token: strings.Clone(c.Get(headerManageToken))}
+		if c.who.token == "" {
+			return fault.New(fault.ManageTokenRequired, "Management token required")
+		}
+		return nil
+	case keyOrSession:
+		if len(c.Request().Header.Cookie(sessionCookie)) > 0 {
+			return s.readSession(c)
+		}
+	}
+	return fault.New(fault.APIKeyRequired, "API key required")
+}
+
+// readBody reads the body where the route says that it is short and of one form.
+func (s *Server) readBody(c *call) (err error) {
+	b := c.route.body
+	switch b {
+	case noBody:
+		if c.route.rules.has(idempotent) {
+			c.hash = bodyHash(c.Ctx, nil)
+		}
+	case empty:
+		c.hash = bodyHash(c.Ctx, nil)
+		body, err := s.http.ReadBody(c.Ctx, b.limit())
+		if err != nil || len(body) == 0 {
+			return err
+		}
+		if err := httpin.RequireJSON(c.Ctx); err != nil {
+			return err
+		}
+		return httpin.ParseObject(body, httpin.NoField)
+	case fields, pasteJSON, quickJSON:
+		if err := httpin.RequireJSON(c.Ctx); err != nil {
+			return err
+		}
+		limit := b.limit()
+		if b != fields {
+			limit = jsonLimit(limit)
+		}
+		c.json, err = s.http.ReadBody(c.Ctx, limit)
+		c.hash = bodyHash(c.Ctx, c.json)
+		return err
+	case form:
+		if c.form, err = s.http.ReadBody(c.Ctx, b.limit()); err != nil || len(c.form) == 0 {
+			return err
+		}
+		if name, _, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm {
+			return httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded.")
+		}
+	}
+	return nil
+}
+
+// id is the id of the request.
+func (c *call) id() event.RequestID {
+	id, _ := event.ParseRequestID(httpin.RequestID(c.Ctx)) // New has it made by event.NewRequestID
+	return id
+}
+
+// param is a parameter of the path that outlives the call.
+func (c *call) param(name string) string { return strings.Clone(c.Params(name)) }

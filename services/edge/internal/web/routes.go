@@ -1,0 +1,149 @@
+package web
+
+import (
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// route is one endpoint. Its checks run in call.go, before its handler.
+type route struct {
+	method string // GET answers HEAD too
+	path   string
+	who    credential
+	key    plan.QuotaKey // what the call is counted under
+	body   body
+	rules  rules
+	handle func(*call) error
+}
+
+// routes is every endpoint. docs/openapi.yaml describes them, and a test holds each to the other.
+func (s *Server) routes() []route {
+	paste, quick, quickList, fileList := pasteKind(), quickKind(), s.quickList(), s.fileList()
+	return []route{
+		// method, path, who may call, counted under, body, rules, handler
+		{"POST", "/api/dev/pastes/create", apiKey, plan.PastesCreate, pasteText, idempotent | ownQuery, with(paste, s.createText)},
+		{"GET", "/api/dev/pastes/get/:ref", apiKey, plan.PastesGet, noBody, ownQuery, with(paste, s.getText)},
+		{"PUT", "/api/dev/pastes/update/:ref", apiKey, plan.PastesUpdate, pasteJSON, idempotent, with(paste, s.updateText)},
+		{"DELETE", "/api/dev/pastes/delete/:ref", apiKey, plan.PastesDelete, noBody, idempotent, with(paste, s.deleteText)},
+
+		{"POST", "/api/dev/paste-lite/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | ownQuery, with(quick, s.createText)},
+		{"GET", "/api/dev/paste-lite/get/:ref", apiKey, plan.LiteGet, noBody, ownQuery, with(quick, s.getText)},
+		{"PUT", "/api/dev/paste-lite/update/:ref", keyOrToken, plan.LiteUpdate, quickJSON, idempotent, with(quick, s.updateText)},
+		{"DELETE", "/api/dev/paste-lite/delete/:ref", keyOrToken, plan.LiteDelete, noBody, idempotent, with(quick, s.deleteText)},
+		{"GET", "/api/dev/paste-lite/list", apiKey, plan.LiteList, noBody, ownQuery, with(quickList, s.list)},
+
+		{"POST", "/api/dev/files/upload", apiKey, plan.FilesUpload, file, idempotent | ownQuery, s.uploadFile},
+		{"GET", "/api/dev/files/get/:id", apiKey, plan.FilesGet, noBody, ownQuery, s.getFile},
+		{"DELETE", "/api/dev/files/delete/:id", apiKey, plan.FilesDelete, noBody, idempotent, s.deleteFile},
+		{"GET", "/api/dev/files/list", apiKey, plan.FilesList, noBody, ownQuery, with(fileList, s.list)},
+
+		{"POST", "/api/users/register", anybody, unmetered, fields, idempotent, s.registerUser},
+		{"POST", "/api/users/login", anybody, unmetered, fields, idempotent, s.login},
+		{"POST", "/api/users/logout", sessionOrNone, unmetered, empty, idempotent, s.logout},
+		{"GET", "/api/users/user", keyOrSession, unmetered, noBody, 0, s.profile},
+		{"GET", "/api/users/user/dev-usage", keyOrSession, unmetered, noBody, 0, s.devUsage},
+		{"POST", "/api/users/user/dev-key/regenerate", session, unmetered, empty, idempotent, s.regenerateKey},
+		{"GET", "/api/users/user/credits", keyOrSession, unmetered, noBody, ownQuery, s.ledger},
+		{"GET", "/api/users/user/statements/:period", keyOrSession, unmetered, noBody, 0, s.statement},
+		{"GET", "/api/users/user/requests/:requestId", keyOrSession, unmetered, noBody, 0, s.explain},
+
+		{"POST", "/api/admin/accounts", admin, unmetered, fields, idempotent, s.createAccount},
+		{"GET", "/api/admin/accounts/:id", admin, unmetered, noBody, 0, s.showAccount},
+		{"PUT", "/api/admin/accounts/:id/tier", admin, unmetered, fields, idempotent, s.setTier},
+		{"POST", "/api/admin/accounts/:id/credits", admin, unmetered, fields, idempotent, s.grantCredits},
+		{"GET", "/api/admin/requests/:requestId", admin, unmetered, noBody, 0, s.explainAny},
+		{"POST", "/api/admin/audit", admin, unmetered, empty, 0, s.audit},
+
+		{"GET", "/p/:ref", anybody, unmetered, noBody, page, with(paste, s.showText)},
+		{"POST", "/p/:ref", anybody, unmetered, form, page, with(paste, s.revealText)},
+		{"GET", "/p/:ref/raw", anybody, unmetered, noBody, views, with(paste, s.rawText)},
+		{"GET", "/q/:ref", anybody, unmetered, noBody, page, with(quick, s.showText)},
+		{"POST", "/q/:ref", anybody, unmetered, form, page, with(quick, s.revealText)},
+		{"GET", "/q/:ref/raw", anybody, unmetered, noBody, views, with(quick, s.rawText)},
+		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
+		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views, s.rawFile},
+		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery, s.downloadFile},
+		{"GET", "/docs", anybody, unmetered, noBody, page, s.reference},
+		{"GET", "/docs/openapi.yaml", anybody, unmetered, noBody, anyQuery, s.openapi},
+
+		{"GET", "/livez", operators, unmetered, noBody, anyQuery, s.operate},
+		{"GET", "/readyz", operators, unmetered, noBody, anyQuery, s.operate},
+		{"GET", "/metrics", operators, unmetered, noBody, anyQuery, s.operate},
+	}
+}
+
+// credential says who may call, and how the caller proves it.
+type credential uint8
+
+const (
+	_             credential = iota
+	anybody                  // a write must come from the same origin
+	apiKey                   // 401 without one
+	keyOrKeyless             // without a key the call is its source's
+	keyOrToken               // without a key the call needs a management token; it is not metered
+	session                  // a write must come from the same origin
+	keyOrSession             // likewise, with a session
+	sessionOrNone            // as anybody; the handler looks for the session
+	admin                    // the paths exist only where there is an admin token
+	operators                // anybody; the paths exist only where operators have no listener of their own
+)
+
+const unmetered = plan.KeyUnspecified
+
+// body says what the body of a request is, and how much it may hold.
+type body uint8
+
+const (
+	noBody    body = iota // not looked at
+	empty                 // nothing, or an empty JSON object
+	fields                // a JSON object: call.json
+	form                  // a form, or nothing: call.form
+	pasteJSON             // a JSON object with the content of a paste: call.json
+	quickJSON             // likewise, of a quick paste
+	pasteText             // JSON or plain text, which the handler reads
+	quickText             // likewise
+	file                  // bytes, which the handler reads
+)
+
+func (b body) limit() httpin.Limit {
+	switch b {
+	case pasteJSON, pasteText:
+		return httpin.Limit{Bytes: 4 << 20, Name: "4 MiB"}
+	case quickJSON, quickText:
+		return httpin.Limit{Bytes: 256 << 10, Name: "256 KiB"}
+	case file:
+		return httpin.Limit{Bytes: maxFileBytes, Name: "50 MB"}
+	}
+	return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"}
+}
+
+// rules are what else the checks have to know.
+type rules uint8
+
+const (
+	idempotent rules = 1 << iota // takes an Idempotency-Key: call.idem
+	ownQuery                     // the handler reads the query; without this or anyQuery a parameter is 400
+	anyQuery                     // query parameters are ignored
+	limited                      // a source may call so often a minute
+	html                         // failures are pages where a browser asks
+
+	views = limited | anyQuery
+	page  = views | html
+)
+
+func (r rules) has(rule rules) bool { return r&rule != 0 }
+
+// with is a handler that gets v.
+func with[T any](v T, h func(*call, T) error) func(*call) error {
+	return func(c *call) error { return h(c, v) }
+}
+
+// register adds the routes that exist with this configuration.
+func (s *Server) register() {
+	for _, r := range s.routes() {
+		if r.who == admin && s.cfg.AdminToken == "" || r.who == operators && s.ops == nil {
+			continue
+		}
+		s.http.Handle(r.method, r.path, s.serve(&r))
+	}
+}
