@@ -92,7 +92,7 @@ func (f *fake) void(a *fakeAccount, quotaKey string, header map[string]string) {
 	}
 }
 
-// book enters what credits paid.
+// book enters a charge in the ledger, if credits paid the call.
 func (f *fake) book(a *fakeAccount, quotaKey string, header map[string]string) {
 	if header[headerSource] != "credits" {
 		return

@@ -14,7 +14,7 @@ import (
 
 const fakeToken = "a token"
 
-// fake is as much of the contract as the checker looks at, in memory, with two edges. It can be made to lie.
+// fake is a Quire in memory with two edges, and with the parts of the API that the checker uses. It can be made to lie.
 type fake struct {
 	mu       sync.Mutex
 	lie      lie
@@ -75,7 +75,7 @@ func newFake(t *testing.T, l lie, faults bool) (*fake, []string) {
 	return f, bases
 }
 
-// lies tells whether to lie now, for one call in some.
+// lies reports whether to tell the lie now, which it does for one call in oneIn.
 func (f *fake) lies(l lie, oneIn int) bool {
 	if f.lie != l || f.random.IntN(oneIn) != 0 {
 		return false
@@ -112,7 +112,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, base int) {
 	}
 	f.mu.Unlock()
 	switch fault {
-	case 4: // done, no word of it
+	case 4: // done, but not answered
 		panic(http.ErrAbortHandler)
 	case 5:
 		a = failure(504, "outcome_unknown")
@@ -196,7 +196,7 @@ func (f *fake) regenerate(r *http.Request) *fakeAnswer {
 	return done
 }
 
-// ledger is newest first.
+// ledger returns the entries, the newest first.
 func (f *fake) ledger(a *fakeAccount) []entry {
 	out := []entry{}
 	for _, e := range a.ledger {
@@ -221,7 +221,7 @@ func (f *fake) usage(a *fakeAccount) *fakeAnswer {
 	}}
 }
 
-// limit is the tier's, much smaller than the contract's, with its price.
+// limit returns the limit of a tier and the price beyond it. The limits are much smaller than those of Quire.
 func (f *fake) limit(a *fakeAccount, key string) (limit, price int64) {
 	prices := map[string]int64{"pasteLite.create": 500, "pastes.create": 2000, "files.upload": 5000}
 	switch {

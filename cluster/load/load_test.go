@@ -16,7 +16,7 @@ import (
 
 const testSeed = 11
 
-// newTestLoad is a Load that does not wait for real limits.
+// newTestLoad makes a Load with short paces: the fake has no limits of failures.
 func newTestLoad(t *testing.T, bases []string, groups ...Group) *Load {
 	t.Helper()
 	l, err := newLoad(Config{Bases: bases, AdminToken: fakeToken, Seed: testSeed, Workers: 4, Groups: groups, Pace: time.Millisecond})

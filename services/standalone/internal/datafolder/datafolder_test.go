@@ -26,7 +26,7 @@ func close(t *testing.T, f *Folder) {
 	}
 }
 
-// snapshot is every file with its content, LOCK aside.
+// snapshot returns all files except LOCK, with hashes of their contents.
 func snapshot(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
