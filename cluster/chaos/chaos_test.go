@@ -1,7 +1,7 @@
 // Package chaos has the failure runs of a cluster: `make chaos-cluster`. Each process has a network namespace of its
 // own. While a crowd of clients works, one thing fails. Then everything that was acknowledged is compared with what is
-// stored. The gaps that clients saw are reported. They do not fail the run. Only a fault that must go unnoticed does, if a call
-// gets no answer.
+// stored. The gaps that clients saw are reported, and do not fail the run. A fault that must go unnoticed fails the run if
+// a call gets no answer.
 package chaos
 
 import (
