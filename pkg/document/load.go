@@ -63,7 +63,7 @@ func (f *folding) load(ctx context.Context, sequence uint64, batch *event.Reques
 	slices.Sort(heads)
 	heads = slices.Compact(heads)
 	m := missing{sequence: sequence, full: full, heads: heads, kept: kept, marks: marks}
-	return k, f.model.attempt(ctx, "load", func(ctx context.Context) error { return f.loadMissing(ctx, k, m) })
+	return k, f.model.read(ctx, func(ctx context.Context) error { return f.loadMissing(ctx, k, m) })
 }
 
 // missing lists the ids that a message touches and memory does not have.

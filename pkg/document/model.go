@@ -31,13 +31,14 @@ type readModel struct {
 	committing atomic.Uint64 // the checkpoint that a commit under way moves to
 }
 
-// attempt repeats a call until the store answers. It returns ctx's error if ctx ends first, and at once an error that a
-// repetition can't cure. Each call has ViewWait.
-func (m *readModel) attempt(ctx context.Context, name string, call func(context.Context) error) error {
-	return m.attemptFor(ctx, m.cfg.Bounds.ViewWait, name, call)
+// read repeats a call that reads until the store answers.
+func (m *readModel) read(ctx context.Context, call func(context.Context) error) error {
+	return m.attempt(ctx, m.cfg.Bounds.ViewWait, "load", call)
 }
 
-func (m *readModel) attemptFor(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
+// attempt repeats a call, each time with a timeout, until the store answers. It returns ctx's error if ctx ends first, and
+// at once an error that a repetition can't cure.
+func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
 	for retry := newRetry(); ; {
 		bounded, cancel := context.WithTimeout(ctx, timeout)
 		err := call(bounded)
@@ -144,7 +145,7 @@ func (m *readModel) checkAlone(ctx context.Context) error {
 // write commits b. A large batch has the time of one call for every 12 MB, which is how MongoDB stores it.
 func (m *readModel) write(ctx context.Context, b views.Batch) error {
 	timeout := m.cfg.Bounds.ViewWait * time.Duration(1+b.SizeBytes()/views.MaxDocBytes)
-	return m.attemptFor(ctx, timeout, "commit", func(ctx context.Context) error { return m.deps.Views.Commit(ctx, b) })
+	return m.attempt(ctx, timeout, "commit", func(ctx context.Context) error { return m.deps.Views.Commit(ctx, b) })
 }
 
 // commit commits b, which moves the checkpoint.
@@ -157,7 +158,7 @@ func (m *readModel) commit(ctx context.Context, b views.Batch) error {
 	// Either an attempt of unknown outcome was committed, or another replica is projecting. A replica that came to the
 	// same checkpoint has committed the same.
 	var checkpoint uint64
-	err = m.attempt(ctx, "load", func(ctx context.Context) (err error) {
+	err = m.read(ctx, func(ctx context.Context) (err error) {
 		checkpoint, err = m.checkpoint(ctx)
 		return err
 	})

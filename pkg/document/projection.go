@@ -234,7 +234,7 @@ func (p *projection) deleteVersions(ctx context.Context, c *changes) error {
 // deleteProjected deletes the versions that the read model holds.
 func (p *projection) deleteProjected(ctx context.Context, c *changes, ids []string, sequence uint64) error {
 	var docs []views.Doc
-	err := p.model.attempt(ctx, "load", func(ctx context.Context) error {
+	err := p.model.read(ctx, func(ctx context.Context) error {
 		docs = docs[:0]
 		return p.model.loadCurrent(ctx, p.names.versions, ids, views.Heads, func(d views.Doc) error {
 			docs = append(docs, d)

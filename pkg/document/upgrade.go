@@ -18,7 +18,7 @@ func (p *partition) completeEarlier(ctx context.Context, checkpoint uint64) erro
 	for n := 0; ; n++ {
 		id := fmt.Sprintf("%s/%d/%d", p.stream, checkpoint, n)
 		var docs []views.Doc
-		err := p.model.attempt(ctx, "load", func(ctx context.Context) (err error) {
+		err := p.model.read(ctx, func(ctx context.Context) (err error) {
 			docs, err = p.deps.Views.Load(ctx, p.names.redo, []string{id}, views.Full)
 			return err
 		})
