@@ -59,13 +59,10 @@ func (v Visibility) String() string {
 
 // ParseVisibility reads a name of the API; false for any other text.
 func ParseVisibility(s string) (Visibility, bool) {
-	switch s {
-	case "public":
-		return Public, true
-	case "unlisted":
-		return Unlisted, true
-	case "private":
-		return Private, true
+	for v := Public; v <= Private; v++ {
+		if v.String() == s {
+			return v, true
+		}
 	}
 	return VisibilityUnspecified, false
 }

@@ -7,6 +7,7 @@ package fold
 
 import (
 	"crypto/subtle"
+	"slices"
 
 	"quire.dev/pkg/event"
 )
@@ -117,11 +118,8 @@ func IsKept(r *event.Request) bool {
 
 // Keeps tells whether o is the outcome to be kept of r: the first decision about it.
 func Keeps(r *event.Request, o *event.Outcome) bool {
-	switch o.Status {
-	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_IDEMPOTENCY_MISMATCH:
-		return false
-	}
-	return IsKept(r) && !o.Replayed
+	decided := o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED && o.Status != event.OutcomeStatus_IDEMPOTENCY_MISMATCH
+	return IsKept(r) && decided && !o.Replayed
 }
 
 func outcome(r *event.Request, at Position, status event.OutcomeStatus) *event.Outcome {
@@ -255,12 +253,7 @@ func merge(d *event.Document, u *event.Update) {
 }
 
 func matches(versions []uint64, version uint64) bool {
-	for _, v := range versions {
-		if v == version {
-			return true
-		}
-	}
-	return len(versions) == 0
+	return len(versions) == 0 || slices.Contains(versions, version)
 }
 
 func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, at Position) (Change, *event.Outcome) {

@@ -77,26 +77,21 @@ func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []chang
 
 // move moves the checkpoint of the batch to next, or returns ErrConflict.
 func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument) error {
-	moved, err := s.advance(ctx, int64(b.From), next)
-	if err != nil {
-		return err
-	}
-	if !moved {
+	for range 2 {
+		moved, err := s.advance(ctx, int64(b.From), next)
+		if err != nil || moved {
+			return err
+		}
 		// Perhaps the batch before this one is not written yet.
 		at, err := s.settled(ctx, b.Stream)
 		if err != nil {
 			return err
 		}
-		if at == int64(b.From) {
-			if moved, err = s.advance(ctx, at, next); err != nil {
-				return err
-			}
+		if at != int64(b.From) {
+			break
 		}
 	}
-	if !moved {
-		return fmt.Errorf("commit %s from %d to %d: %w", b.Stream, b.From, b.To, views.ErrConflict)
-	}
-	return nil
+	return fmt.Errorf("commit %s from %d to %d: %w", b.Stream, b.From, b.To, views.ErrConflict)
 }
 
 func (s *Store) checkpoints() *mongo.Collection { return s.db.Collection(checkpointCollection) }
@@ -271,10 +266,10 @@ func (s *Store) completeLoose(ctx context.Context, until time.Time) error {
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.finishLoose(ctx, found)
 		}
-		if err := s.finishLoose(ctx, found); err != nil {
+		if err != nil {
 			return err
 		}
 	}

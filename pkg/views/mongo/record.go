@@ -136,13 +136,10 @@ func (s *Store) sweepChunks(ctx context.Context, until time.Time) error {
 	}
 	for _, c := range found {
 		needed, err := s.needs(ctx, c)
+		if err == nil && !needed {
+			_, err = s.chunks().DeleteOne(ctx, byID(c.ID))
+		}
 		if err != nil {
-			return err
-		}
-		if needed {
-			continue
-		}
-		if _, err := s.chunks().DeleteOne(ctx, byID(c.ID)); err != nil {
 			return err
 		}
 	}

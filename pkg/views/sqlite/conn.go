@@ -151,31 +151,19 @@ func (c *conn) query(ctx context.Context, text string, args []any, each func(row
 // row is the columns of one row. The values may be kept, the slice is reused.
 type row []driver.Value
 
-func (r row) integer(i int) (int64, error) {
-	n, ok := r[i].(int64)
+func column[T int64 | string | []byte](r row, i int) (T, error) {
+	v, ok := r[i].(T)
 	if !ok {
-		return 0, fmt.Errorf("column %d is a %T, not an integer", i, r[i])
+		return v, fmt.Errorf("column %d is a %T, not a %T", i, r[i], v)
 	}
-	return n, nil
-}
-
-func (r row) text(i int) (string, error) {
-	s, ok := r[i].(string)
-	if !ok {
-		return "", fmt.Errorf("column %d is a %T, not a text", i, r[i])
-	}
-	return s, nil
+	return v, nil
 }
 
 func (r row) blob(i int) ([]byte, error) {
 	if r[i] == nil {
 		return nil, nil
 	}
-	b, ok := r[i].([]byte)
-	if !ok {
-		return nil, fmt.Errorf("column %d is a %T, not a blob", i, r[i])
-	}
-	return b, nil
+	return column[[]byte](r, i)
 }
 
 func (r row) value(i int) (views.Value, error) {

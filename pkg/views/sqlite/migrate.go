@@ -95,7 +95,7 @@ func check(ctx context.Context, c *conn, thoroughly bool) error {
 	}
 	var faults []string
 	err = c.query(ctx, "PRAGMA quick_check(5)", nil, func(r row) error {
-		fault, err := r.text(0)
+		fault, err := column[string](r, 0)
 		if fault != "ok" {
 			faults = append(faults, fault)
 		}
@@ -109,7 +109,7 @@ func check(ctx context.Context, c *conn, thoroughly bool) error {
 
 func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {
 	err = c.query(ctx, text, nil, func(r row) (err error) {
-		n, err = r.integer(0)
+		n, err = column[int64](r, 0)
 		return err
 	})
 	return n, err
@@ -281,11 +281,11 @@ func stamp(ctx context.Context, c *conn) error {
 func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
 	found := map[string]string{}
 	err := c.query(ctx, "SELECT name, coalesce(sql, '') FROM sqlite_schema", nil, func(r row) error {
-		name, err := r.text(0)
+		name, err := column[string](r, 0)
 		if err != nil {
 			return err
 		}
-		found[name], err = r.text(1)
+		found[name], err = column[string](r, 1)
 		return err
 	})
 	return found, err
@@ -295,7 +295,7 @@ func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
 func readKeys(ctx context.Context, c *conn, collection string) ([]string, error) {
 	var keys []string
 	err := c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{tableName(collection)}, func(r row) error {
-		name, err := r.text(0)
+		name, err := column[string](r, 0)
 		if key, ok := strings.CutPrefix(name, keyColumn("")); ok {
 			keys = append(keys, key)
 		}

@@ -245,7 +245,7 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	var seq int64
 	err := s.read(ctx, "checkpoint of "+stream, func(ctx context.Context, c *conn) error {
 		return c.query(ctx, `SELECT seq FROM "checkpoints" WHERE stream = ?`, []any{stream}, func(row row) (err error) {
-			seq, err = row.integer(0)
+			seq, err = column[int64](row, 0)
 			return err
 		})
 	})

@@ -187,10 +187,10 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 
 // doc reads a row of t.columns, head and, where it was selected, body.
 func (t *table) doc(r row) (d views.Doc, err error) {
-	if d.ID, err = r.text(0); err != nil {
+	if d.ID, err = column[string](r, 0); err != nil {
 		return d, err
 	}
-	seq, err := r.integer(1)
+	seq, err := column[int64](r, 1)
 	if err != nil {
 		return d, err
 	}
