@@ -41,9 +41,9 @@ func (s *sweeper) run(ctx context.Context) {
 		run   func(context.Context) error
 		due   time.Time
 	}{
-		{name: "expiry", every: b.ExpiryEvery, run: s.expired},
-		{name: "outcomes", every: b.OutcomesEvery, run: s.outcomes},
-		{name: "orphans", every: b.OrphansEvery, run: s.orphans},
+		{name: "expiry", every: b.ExpiryEvery, run: s.sweepExpired},
+		{name: "outcomes", every: b.OutcomesEvery, run: s.sweepOutcomes},
+		{name: "orphans", every: b.OrphansEvery, run: s.sweepOrphans},
 		{name: "journal", every: b.PurgeEvery, run: s.purge},
 	}
 	poll := time.NewTicker(b.SweepPoll)
@@ -127,8 +127,8 @@ func (s *sweeper) listPage(ctx context.Context, collection string, q views.Query
 	return docs, nil
 }
 
-// expired has the fold remove the documents that are expired by this service's clock.
-func (s *sweeper) expired(ctx context.Context) error {
+// sweepExpired has the fold remove the documents that are expired by this service's clock.
+func (s *sweeper) sweepExpired(ctx context.Context) error {
 	now := s.now()
 	var failed error
 	err := s.pages(ctx, s.names.documents, indexExpiry, func(d views.Doc) bool {
@@ -144,9 +144,9 @@ func (s *sweeper) expired(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// outcomes deletes outcomes after 24 hours of the fold's time at the checkpoint. A message behind the checkpoint may be
+// sweepOutcomes deletes outcomes after 24 hours of the fold's time at the checkpoint. Messages after the checkpoint may be
 // folded again, and must then find the same outcomes.
-func (s *sweeper) outcomes(ctx context.Context) error {
+func (s *sweeper) sweepOutcomes(ctx context.Context) error {
 	const keep = fold.KeepOutcomeMillis
 	now := s.now()
 	oldest := int64(0)
@@ -162,9 +162,9 @@ func (s *sweeper) outcomes(ctx context.Context) error {
 		if err := s.expire(ctx, ""); err != nil {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
+		bounded, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
 		defer cancel()
-		if err := s.projection.waitTime(wait, oldest+keep); err != nil {
+		if err := s.projection.waitTime(bounded, oldest+keep); err != nil {
 			return fmt.Errorf("wait for the fold's time: %w", err)
 		}
 	}
@@ -189,9 +189,9 @@ func (s *sweeper) outcomes(ctx context.Context) error {
 	return nil
 }
 
-// orphans deletes blobs that neither a document nor an earlier version names: those of writes that were refused or never
+// sweepOrphans deletes blobs that neither a document nor an earlier version names: those of writes that were refused or never
 // came, and of deletions that a crash cut short.
-func (s *sweeper) orphans(ctx context.Context) error {
+func (s *sweeper) sweepOrphans(ctx context.Context) error {
 	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
 	// blob has to be so old that no event is on its way.
 	last, err := s.journal.LastSequence(ctx)

@@ -70,6 +70,20 @@ func TestNothingIsLostOrDoubledByAKill(t *testing.T) {
 	}
 }
 
+func TestAStartGoesOnOnceTheReadModelAnswers(t *testing.T) {
+	s := newStack(t)
+	s.views.hidden.Store(true)
+	service, r := s.launch(billing.Config{}, 0)
+	eventually.True(t, "a second attempt", func() bool { return s.views.refused.Load() >= 2 })
+	if service.Serving() {
+		t.Error("it serves without its read model")
+	}
+	s.views.hidden.Store(false)
+	<-service.Ready()
+	s.account(alice, plan.Free)
+	r.stop()
+}
+
 func TestVerdictsGoOnWhileTheReadModelFails(t *testing.T) {
 	s := newStack(t)
 	s.start(billing.Config{}, 0)

@@ -47,7 +47,9 @@ type stack struct {
 // switched is the read model with a switch that makes it fail.
 type switched struct {
 	views.Store
-	down atomic.Bool
+	down    atomic.Bool  // for commits
+	hidden  atomic.Bool  // for reads of the checkpoint
+	refused atomic.Int64 // of these
 }
 
 var errDown = views.Unavailable("reach", errors.New("switched off"))
@@ -57,6 +59,14 @@ func (s *switched) Commit(ctx context.Context, b views.Batch) error {
 		return errDown
 	}
 	return s.Store.Commit(ctx, b)
+}
+
+func (s *switched) Checkpoint(ctx context.Context, stream string) (uint64, error) {
+	if s.hidden.Load() {
+		s.refused.Add(1)
+		return 0, errDown
+	}
+	return s.Store.Checkpoint(ctx, stream)
 }
 
 // switchedBlobs likewise, for writing.
