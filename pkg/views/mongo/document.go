@@ -67,15 +67,11 @@ type redo struct {
 	Changes []change `bson:"changes"`
 }
 
+// encodeRedo encodes changes, whose sizes are an upper bound of the result.
 func encodeRedo(changes []change) ([]byte, error) {
 	data, err := bson.Marshal(redo{Changes: changes})
 	if err != nil {
 		return nil, fmt.Errorf("encode batch: %w", err)
-	}
-	// Callers keep SizeBytes, an upper bound of this, to MaxDocBytes. A result
-	// near the server's limit of 16 MB is therefore a mistake in that bound.
-	if len(data) > views.MaxDocBytes+views.MaxDocBytes/8 {
-		return nil, fmt.Errorf("%w: batch of %d bytes encoded", views.ErrTooLarge, len(data))
 	}
 	return data, nil
 }
