@@ -1,6 +1,5 @@
-// Package edge is the service that clients talk to. It authenticates, validates, has billing admit,
-// asks the document services, and answers. It keeps no state that matters: any number of edges run
-// side by side.
+// Package edge is the service that clients talk to. It authenticates and validates requests, has billing admit them,
+// asks the document services, and answers. It keeps no state that matters, so that any number of edges run side by side.
 package edge
 
 import (
@@ -25,16 +24,16 @@ import (
 	"quire.dev/services/edge/internal/web"
 )
 
-// Config is how one edge runs. Listen, Secret and Partitions must be set.
+// Config says how an edge runs. Listen, Secret and Partitions must be set.
 type Config struct {
 	Listen         string         // host:port; port 0 is any free one
 	PublicURL      string         // empty: http://<listener>
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
 	AdminToken     string         // empty: the admin paths do not exist
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For counts
+	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
 	Partitions     int            // of every journal
-	AskPartitions  bool           // billing, before requests are taken: with another number Run ends with an error
-	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET, 0 outside development
+	AskPartitions  bool           // Run asks billing for its partition count before it serves; a different count is an error
+	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET; 0 outside development
 
 	MaxConns          int           // DefaultMaxConns
 	MaxConnsPerSource int           // DefaultMaxConnsPerSource
@@ -67,7 +66,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Deps is what an edge works with; it stays the caller's. Metrics, Health, Logger and Ops may be nil.
+// Deps are the parts that an edge works with. They stay the caller's. Metrics, Health, Logger and Ops may be nil.
 type Deps struct {
 	NC      *nats.Conn
 	Blobs   blob.Store
@@ -130,8 +129,8 @@ func (s *Service) Addr() string { return s.addr }
 // URL is the public URL. It is for use after Ready.
 func (s *Service) URL() string { return s.web.PublicURL() }
 
-// Run answers requests until ctx ends. It then takes no more, finishes those that run, has the bus
-// store what still waits, and returns. Called once.
+// Run answers requests until ctx ends. Then it takes no more, finishes the running ones, has the bus store the
+// settlements that still wait, and returns. It is called once.
 func (s *Service) Run(ctx context.Context) error {
 	health := s.deps.Health.Register("edge")
 	defer health.Remove()

@@ -1,5 +1,5 @@
-// Package fault is the product's errors: a kind a program branches on, the message a client sees,
-// and the cause an operator sees. HTTP statuses are given in one place, Kind.Status.
+// Package fault has the errors of the API: a kind that programs branch on, a message for the client, and a cause for the
+// operator. Kind.Status is the one place that gives them HTTP statuses.
 package fault
 
 import (
@@ -10,7 +10,7 @@ import (
 // Kind is an error's code in the API.
 type Kind string
 
-// The kinds of the HTTP contract, and what docs/openapi.yaml adds to them.
+// The kinds, which docs/openapi.yaml describes.
 const (
 	Malformed            Kind = "malformed"
 	UnknownField         Kind = "unknown_field"
@@ -91,17 +91,17 @@ func (k Kind) Status() int {
 // Error is a failure with a kind.
 type Error struct {
 	Kind       Kind
-	Message    string // the client's
+	Message    string // for the client
 	RetryAfter int    // seconds after which the same call may succeed; 0: waiting does not help
-	Cause      error  // the operator's; never shown to a client
+	Cause      error  // for the log; clients never see it
 }
 
-// New makes an error of a kind with the client's message.
+// New makes an error of a kind with the message for the client.
 func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Because returns a copy of e with the cause an operator should see.
+// Because returns a copy of e with a cause.
 func (e *Error) Because(cause error) *Error {
 	c := *e
 	c.Cause = cause

@@ -2,6 +2,7 @@ package httpin
 
 import (
 	"bytes"
+	"math"
 	"mime"
 	"slices"
 	"strconv"
@@ -74,11 +75,33 @@ func NoQuery(c *fiber.Ctx) error {
 	if len(c.Context().QueryArgs().QueryString()) == 0 {
 		return nil
 	}
-	return QueryFields(c, NoField)
+	return QueryFields(c, Fields(nil).Set)
 }
 
-// NoField is a field of ParseObject and QueryFields that takes none.
-func NoField(name string, _ Value) error { return UnknownField(name) }
+// Fields are the fields that an endpoint takes, by name. Fields.Set is the field of ParseObject and QueryFields. Nil
+// takes none.
+type Fields map[string]func(name string, v Value) error
+
+// Set has the field read v, and refuses a name that is no field.
+func (f Fields) Set(name string, v Value) error {
+	if set, ok := f[name]; ok {
+		return set(name, v)
+	}
+	return UnknownField(name)
+}
+
+// To is a field that is read by read and kept in to.
+func To[T any](to *T, read func(name string, v Value) (T, error)) func(string, Value) error {
+	return func(name string, v Value) (err error) {
+		*to, err = read(name, v)
+		return err
+	}
+}
+
+// Line is LineField as a field reads it.
+func Line(most int) func(string, Value) (string, error) {
+	return func(name string, v Value) (string, error) { return LineField(name, v, most) }
+}
 
 // StringField is the field as text.
 func StringField(name string, v Value) (string, error) {
@@ -120,13 +143,18 @@ func BoolField(name string, v Value) (bool, error) {
 	return false, InvalidField(name, "must be true or false")
 }
 
-// CountField is a query parameter as a whole number from 1 to most.
-func CountField(name string, v Value, most uint64) (uint64, error) {
-	n, err := strconv.ParseUint(string(v.Text), 10, 64)
-	if err != nil || n < 1 || n > most {
+// CountField reads a query parameter as a whole number from 1 to most.
+func CountField(most uint64) func(string, Value) (uint64, error) {
+	return func(name string, v Value) (uint64, error) {
+		n, err := strconv.ParseUint(string(v.Text), 10, 64)
+		switch {
+		case err == nil && n >= 1 && n <= most:
+			return n, nil
+		case most == math.MaxInt64:
+			return 0, InvalidField(name, "must be a whole number from 1")
+		}
 		return 0, InvalidField(name, "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
 	}
-	return n, nil
 }
 
 // TimeField is the field as a time in the form of RFC 3339.

@@ -103,39 +103,55 @@ func (p *parser) take(c byte) bool {
 	return false
 }
 
-// object reads the members. It returns the first error of field apart, since a syntax error after it goes first.
+// object reads the outermost object. It returns the first error of field apart, since a syntax error after it goes first.
 func (p *parser) object(field func(string, Value) error) (err, fieldErr error) {
 	p.space()
-	if !p.take('{') {
+	if p.peek() != '{' {
 		return errNotObject, nil
 	}
-	p.depth = 1
 	var names []string
-	p.space()
-	if p.take('}') {
-		return nil, nil
-	}
-	for {
-		name, v, err := p.member()
-		if err != nil {
-			return err, fieldErr
-		}
+	err = p.members(func(name string, v Value) error {
 		if slices.Contains(names, name) {
-			return errDuplicate, fieldErr
+			return errDuplicate
 		}
 		if names = append(names, name); len(names) > maxJSONFields {
-			return errTooMany, fieldErr
+			return errTooMany
 		}
 		if fieldErr == nil {
 			fieldErr = field(name, v)
+		}
+		return nil
+	})
+	return err, fieldErr
+}
+
+// members reads an object, whose first byte is there.
+func (p *parser) members(member func(string, Value) error) error {
+	if p.depth++; p.depth > maxJSONDepth {
+		return errDepth
+	}
+	p.at++
+	p.space()
+	if p.take('}') {
+		p.depth--
+		return nil
+	}
+	for {
+		name, v, err := p.member()
+		if err == nil {
+			err = member(name, v)
+		}
+		if err != nil {
+			return err
 		}
 		p.space()
 		switch {
 		case p.take(','):
 		case p.take('}'):
-			return nil, fieldErr
+			p.depth--
+			return nil
 		default:
-			return errSyntax, fieldErr
+			return errSyntax
 		}
 	}
 }
@@ -161,7 +177,7 @@ func (p *parser) value() (Value, error) {
 		text, err := p.str()
 		return Value{Kind: String, Text: text}, err
 	case c == '{':
-		return Value{Kind: Object}, p.nestedObject()
+		return Value{Kind: Object}, p.members(func(string, Value) error { return nil }) // no field takes one: only its syntax counts
 	case c == '[':
 		return p.array()
 	case c == '-' || c >= '0' && c <= '9':
@@ -178,33 +194,6 @@ func (p *parser) value() (Value, error) {
 		}
 	}
 	return Value{}, errSyntax
-}
-
-// nestedObject checks the syntax of an object within the object: no field takes one.
-func (p *parser) nestedObject() error {
-	if p.depth++; p.depth > maxJSONDepth {
-		return errDepth
-	}
-	p.at++
-	p.space()
-	if p.take('}') {
-		p.depth--
-		return nil
-	}
-	for {
-		if _, _, err := p.member(); err != nil {
-			return err
-		}
-		p.space()
-		switch {
-		case p.take(','):
-		case p.take('}'):
-			p.depth--
-			return nil
-		default:
-			return errSyntax
-		}
-	}
 }
 
 func (p *parser) array() (Value, error) {

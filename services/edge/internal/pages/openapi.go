@@ -28,11 +28,11 @@ func tagOf(data []byte) string {
 
 // Reference answers with the description as a page.
 func (p *Pages) Reference(c *fiber.Ctx) error {
-	page, err := p.reference()
+	reference, err := p.reference()
 	if err != nil {
 		return fmt.Errorf("read the API's description: %w", err)
 	}
-	return p.render(c, fiber.StatusOK, "reference", page)
+	return p.render(c, fiber.StatusOK, "reference", reference.Title, reference)
 }
 
 // OpenAPI answers with the description itself.

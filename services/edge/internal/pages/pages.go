@@ -42,28 +42,29 @@ func New() *Pages {
 		panic(err) // it is embedded in the program
 	}
 	sum := sha256.Sum256(style)
+	functions := template.FuncMap{"size": sizeText, "date": dateText, "hex": hex.EncodeToString}
 	p := &Pages{
-		templates: template.Must(template.ParseFS(files, "templates/*.html")), style: template.CSS(style),
+		templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html")),
+		style:     template.CSS(style),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 		openapiTag: tagOf(openapi),
 	}
-	p.reference = sync.OnceValues(func() (*reference, error) { return newReference(openapi, p.page) })
+	p.reference = sync.OnceValues(func() (*reference, error) { return newReference(openapi) })
 	return p
 }
 
-// page is what every page needs.
+// page is what a template gets.
 type page struct {
 	Heading string
 	Style   template.CSS
+	Shown   any
 }
 
-func (p *Pages) page(heading string) page { return page{Heading: heading, Style: p.style} }
-
 // render answers with a page. No cache keeps it: what it shows may be deleted.
-func (p *Pages) render(c *fiber.Ctx, status int, name string, data any) error {
+func (p *Pages) render(c *fiber.Ctx, status int, name, heading string, shown any) error {
 	var out bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&out, name, data); err != nil {
+	if err := p.templates.ExecuteTemplate(&out, name, page{Heading: heading, Style: p.style, Shown: shown}); err != nil {
 		return fmt.Errorf("render page %s: %w", name, err)
 	}
 	protect(c, p.policy)
@@ -90,10 +91,7 @@ func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	if f.Status == fiber.StatusNotFound {
 		f.Reason = "There is nothing here. It may have expired, been deleted or been read for its last time."
 	}
-	return p.render(c, f.Status, "failure", struct {
-		page
-		Failure
-	}{p.page(http.StatusText(f.Status)), f})
+	return p.render(c, f.Status, "failure", http.StatusText(f.Status), f)
 }
 
 // Ask is a page that asks for what it takes to see a document: its password, or the click that makes this its last
@@ -104,78 +102,45 @@ type Ask struct {
 	Wrong    bool   // the password that was sent is not the document's
 }
 
-type askPage struct {
-	page
-	Action                string
-	Burn, Password, Wrong bool
-}
-
 // Ask shows nothing else of the document.
 func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
-	shown := askPage{
-		page: p.page("This paste has a password"), Action: a.Action,
-		Burn: a.Document.BurnAfterRead, Password: len(a.Document.PasswordHash) > 0, Wrong: a.Wrong,
+	heading, status := "This paste has a password", fiber.StatusOK
+	if len(a.Document.PasswordHash) == 0 {
+		heading = "This paste burns after reading"
 	}
-	if !shown.Password {
-		shown.Heading = "This paste burns after reading"
-	}
-	SetRobots(c, a.Document)
-	status := fiber.StatusOK
 	if a.Wrong {
 		status = fiber.StatusForbidden
 	}
-	return p.render(c, status, "ask", shown)
+	SetRobots(c, a.Document)
+	return p.render(c, status, "ask", heading, a)
 }
 
 // Text is a page that shows a text.
 type Text struct {
 	Document  *event.Document
-	Content   []byte
+	Content   string
 	Truncated bool   // Content is only the beginning
 	Burned    bool   // nobody can read the text again
 	Raw       string // path of the whole content; empty where it has none
 }
 
-type textPage struct {
-	page
-	Language, Size, Created, Expires string
-	Tags                             []string
-	Raw, Content                     string
-	Truncated, Burned                bool
-}
-
 // Text shows a text.
 func (p *Pages) Text(c *fiber.Ctx, t Text) error {
-	doc := t.Document
-	heading := doc.Title
+	heading := t.Document.Title
 	if strings.TrimSpace(heading) == "" {
 		heading = "Untitled"
 	}
-	shown := textPage{
-		page: p.page(heading), Language: doc.Language, Size: sizeText(doc.GetContent().GetSizeBytes()),
-		Created: dateText(doc.CreatedMs), Expires: dateText(doc.ExpiresMs), Tags: doc.Tags, Content: string(t.Content),
-		Raw: t.Raw, Truncated: t.Truncated, Burned: t.Burned,
-	}
-	if t.Burned {
-		shown.Expires = ""
-	}
-	SetRobots(c, doc)
-	return p.render(c, fiber.StatusOK, "text", shown)
-}
-
-type filePage struct {
-	page
-	Size, Type, SHA256, Created, Expires, Raw string
+	SetRobots(c, t.Document)
+	return p.render(c, fiber.StatusOK, "text", heading, t)
 }
 
 // File shows what is known of a file. raw is the path of its bytes.
 func (p *Pages) File(c *fiber.Ctx, doc *event.Document, raw string) error {
 	SetRobots(c, doc)
-	return p.render(c, fiber.StatusOK, "file", filePage{
-		page: p.page(doc.Title), Size: sizeText(doc.GetContent().GetSizeBytes()), Type: doc.ContentType,
-		SHA256: hex.EncodeToString(doc.GetContent().GetSha256()), Created: dateText(doc.CreatedMs),
-		Expires: dateText(doc.ExpiresMs), Raw: raw,
-	})
+	return p.render(c, fiber.StatusOK, "file", doc.Title, struct {
+		Document *event.Document
+		Raw      string
+	}{doc, raw})
 }
 
 // sizeText is a size as people read it.

@@ -54,10 +54,10 @@ func TestWhatSomebodyWroteIsNeverMarkup(t *testing.T) {
 	}
 	for name, h := range map[string]fiber.Handler{
 		"text": func(c *fiber.Ctx) error {
-			return p.Text(c, Text{Document: doc, Content: doc.Content.Inline, Raw: hostile})
+			return p.Text(c, Text{Document: doc, Content: hostile, Raw: hostile})
 		},
 		"burned": func(c *fiber.Ctx) error {
-			return p.Text(c, Text{Document: doc, Content: doc.Content.Inline, Burned: true})
+			return p.Text(c, Text{Document: doc, Content: hostile, Burned: true})
 		},
 		"ask":  func(c *fiber.Ctx) error { return p.Ask(c, Ask{Document: doc, Action: hostile, Wrong: true}) },
 		"file": func(c *fiber.Ctx) error { return p.File(c, doc, hostile) },
@@ -109,7 +109,7 @@ func checkProtected(t *testing.T, name string, header http.Header, body string) 
 func TestATextThatBeginsWithALineBreakKeepsIt(t *testing.T) {
 	p := New()
 	body := bodyOf(t, answerOf(t, func(c *fiber.Ctx) error {
-		return p.Text(c, Text{Document: &event.Document{}, Content: []byte("\n\nx")})
+		return p.Text(c, Text{Document: &event.Document{}, Content: "\n\nx"})
 	}))
 	if !strings.Contains(body, "<pre><code>\n\nx</code></pre>") { // a browser drops one that follows <pre> itself
 		t.Errorf("%s", body)

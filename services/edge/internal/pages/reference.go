@@ -13,7 +13,7 @@ import (
 
 // reference is the API's description as people read it. All of its text is our own.
 type reference struct {
-	page
+	Title  string
 	Intro  []template.HTML
 	Groups []referenceGroup
 }
@@ -42,12 +42,12 @@ type referenceAnswer struct {
 }
 
 // newReference makes a page of a description, in the order of its tags.
-func newReference(source []byte, head func(heading string) page) (*reference, error) {
+func newReference(source []byte) (*reference, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(source)
 	if err != nil {
 		return nil, err
 	}
-	out := &reference{page: head(spec.Info.Title), Intro: paragraphs(spec.Info.Description)}
+	out := &reference{Title: spec.Info.Title, Intro: paragraphs(spec.Info.Description)}
 	for _, tag := range spec.Tags {
 		group := referenceGroup{ID: "tag-" + strings.ReplaceAll(tag.Name, " ", "-"), Name: tag.Name}
 		for path, item := range spec.Paths.Map() {

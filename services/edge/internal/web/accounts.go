@@ -1,11 +1,9 @@
 package web
 
 import (
-	"strconv"
-
-	"quire.dev/services/edge/internal/httpin"
-
 	"encoding/binary"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +13,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const (
@@ -52,17 +51,10 @@ type credentials struct{ email, password string }
 // allowed is just a wrong one.
 func readCredentials(body []byte, shortest int) (credentials, error) {
 	var out credentials
-	err := httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
-		switch name {
-		case "email":
-			out.email, err = emailField(name, v)
-		case "password":
-			out.password, err = accountPasswordField(name, v, shortest)
-		default:
-			err = httpin.UnknownField(name)
-		}
-		return err
-	})
+	err := httpin.ParseObject(body, httpin.Fields{
+		"email":    httpin.To(&out.email, emailField),
+		"password": httpin.To(&out.password, accountPasswordField(shortest)),
+	}.Set)
 	switch {
 	case err != nil:
 		return out, err
@@ -91,16 +83,14 @@ func emailField(name string, v httpin.Value) (string, error) {
 
 func validEmail(email string) bool {
 	local, domain, found := strings.Cut(email, "@")
-	if !found || local == "" || len(local) > emailLocalBytes || domain == "" || httpin.HasControl(email) {
+	if !found || len(local) > emailLocalBytes || httpin.HasControl(email) {
 		return false
 	}
 	if strings.ContainsAny(email, " \"(),:;<>[\\]\u00a0\u3000") || strings.ContainsRune(domain, '@') {
 		return false
 	}
-	for _, part := range strings.Split(local, ".") {
-		if part == "" {
-			return false
-		}
+	if slices.Contains(strings.Split(local, "."), "") {
+		return false
 	}
 	for _, label := range strings.Split(domain, ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
@@ -110,15 +100,14 @@ func validEmail(email string) bool {
 	return true
 }
 
-func accountPasswordField(name string, v httpin.Value, shortest int) (string, error) {
-	password, err := httpin.StringField(name, v)
-	if err != nil {
-		return "", err
+func accountPasswordField(shortest int) func(string, httpin.Value) (string, error) {
+	return func(name string, v httpin.Value) (string, error) {
+		password, err := httpin.StringField(name, v)
+		if n := utf8.RuneCountInString(password); err == nil && (n < shortest || n > accountPasswordMax) {
+			err = httpin.InvalidField(name, "must have between 8 and 128 characters")
+		}
+		return password, err
 	}
-	if n := utf8.RuneCountInString(password); n < shortest || n > accountPasswordMax {
-		return "", httpin.InvalidField(name, "must have between 8 and 128 characters")
-	}
-	return password, nil
 }
 
 func invalidCredentials() error {

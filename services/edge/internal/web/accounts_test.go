@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"math"
 	"net/http"
 	"net/netip"
@@ -16,6 +14,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 func TestEmailAddresses(t *testing.T) {
@@ -46,12 +45,12 @@ func TestPasswordLengthsAreInCharacters(t *testing.T) {
 		"1234567": false, "12345678": true, "пароль12": true, "пароль1": false,
 		strings.Repeat("ю", 128): true, strings.Repeat("ю", 129): false, "": false,
 	} {
-		_, err := accountPasswordField("password", httpin.Value{Kind: httpin.String, Text: []byte(password)}, accountPasswordMin)
+		_, err := accountPasswordField(accountPasswordMin)("password", httpin.Value{Kind: httpin.String, Text: []byte(password)})
 		if (err == nil) != taken {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
-	if _, err := accountPasswordField("password", httpin.Value{Kind: httpin.Number, Text: []byte("12345678")}, accountPasswordMin); err == nil {
+	if _, err := accountPasswordField(accountPasswordMin)("password", httpin.Value{Kind: httpin.Number, Text: []byte("12345678")}); err == nil {
 		t.Error("a number was taken for a password")
 	}
 }

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -18,6 +16,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const (
@@ -108,17 +107,7 @@ func (s *Server) createAccount(c *call) error {
 }
 
 func readNewAccount(body []byte) (email string, tier plan.Tier, err error) {
-	err = httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
-		switch name {
-		case "email":
-			email, err = emailField(name, v)
-		case "tier":
-			tier, err = tierField(name, v)
-		default:
-			err = httpin.UnknownField(name)
-		}
-		return err
-	})
+	err = httpin.ParseObject(body, httpin.Fields{"email": httpin.To(&email, emailField), "tier": httpin.To(&tier, tierField)}.Set)
 	switch {
 	case err != nil:
 	case email == "":
@@ -152,13 +141,7 @@ type tierSetView struct {
 
 func (s *Server) setTier(c *call) error {
 	var tier plan.Tier
-	err := httpin.ParseObject(c.json, func(name string, v httpin.Value) (err error) {
-		if name != "tier" {
-			return httpin.UnknownField(name)
-		}
-		tier, err = tierField(name, v)
-		return err
-	})
+	err := httpin.ParseObject(c.json, httpin.Fields{"tier": httpin.To(&tier, tierField)}.Set)
 	if err != nil {
 		return err
 	}
@@ -207,19 +190,14 @@ func (s *Server) grantCredits(c *call) error {
 // parseGrant reads {amount, reason, expiresAt?}.
 func parseGrant(body []byte, now time.Time) (*event.Grant, error) {
 	g := &event.Grant{}
-	err := httpin.ParseObject(body, func(name string, v httpin.Value) (err error) {
-		switch name {
-		case "amount":
-			g.AmountMicros, err = amountField(name, v)
-		case "reason":
-			g.Reason, err = httpin.LineField(name, v, reasonChars)
-		case "expiresAt":
+	err := httpin.ParseObject(body, httpin.Fields{
+		"amount": httpin.To(&g.AmountMicros, amountField),
+		"reason": httpin.To(&g.Reason, httpin.Line(reasonChars)),
+		"expiresAt": func(name string, v httpin.Value) (err error) {
 			g.ExpiresMs, err = futureField(name, v, now)
-		default:
-			err = httpin.UnknownField(name)
-		}
-		return err
-	})
+			return err
+		},
+	}.Set)
 	switch {
 	case err != nil:
 		return nil, err

@@ -22,7 +22,7 @@ type caller struct {
 	key       apikey.Key      // zero for a session
 	anonymous bool            // keyless
 	network   event.AccountID // the pseudo-account of a keyless caller
-	token     string          // management token of a keyless caller; empty where none is asked for
+	token     string          // the management token of a keyless caller; empty where the route takes none
 }
 
 // payer is the account that an admission and an Idempotency-Key belong to.
@@ -82,8 +82,7 @@ func (s *Server) badKey(c *fiber.Ctx) error {
 	return s.sourceFailed(c, fault.New(fault.InvalidAPIKey, "Invalid API key"))
 }
 
-// sourceFailed counts a failed call of the source and returns failure, or 429 instead where the
-// source has failed too often.
+// sourceFailed counts a failed call of the source. It returns failure, or 429 where the source has failed too often.
 func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
 	source, now := s.http.Source(c), s.now()
 	if err := s.failures.refused(source, now); err != nil {

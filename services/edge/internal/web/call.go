@@ -120,7 +120,7 @@ func (s *Server) readBody(c *call) (err error) {
 		if err := httpin.RequireJSON(c.Ctx); err != nil {
 			return err
 		}
-		return httpin.ParseObject(body, httpin.NoField)
+		return httpin.ParseObject(body, httpin.Fields(nil).Set)
 	case fields, pasteJSON, quickJSON:
 		if err := httpin.RequireJSON(c.Ctx); err != nil {
 			return err

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"errors"
 	"strconv"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const (
@@ -31,7 +30,7 @@ type metered struct {
 	c         *call
 	admission bus.Admission
 	pending   *bus.PendingVerdict
-	verdict   *bus.Verdict // of an admitted one
+	verdict   *bus.Verdict // nil before it is decided, and for a free call
 	started   time.Time
 	open      bool // admitted, and neither served nor given back
 }
@@ -98,12 +97,12 @@ func (m *metered) served() {
 	m.setCharge()
 }
 
-// setCharge writes the headers of a request that was counted.
+// setCharge writes the headers of a request that succeeded.
 func (m *metered) setCharge() {
-	v := m.verdict
-	m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
+	m.setQuota(m.remaining())
 	source := "none"
-	switch {
+	switch v := m.verdict; {
+	case v == nil:
 	case v.Charge == event.ChargeSource_CHARGE_CREDITS:
 		source = "credits"
 		m.c.Set(headerCreditsCost, credit.Micros(v.CostMicros).String())
@@ -115,7 +114,12 @@ func (m *metered) setCharge() {
 }
 
 // remaining is what the body of a success says.
-func (m *metered) remaining() int64 { return m.verdict.Remaining }
+func (m *metered) remaining() int64 {
+	if m.verdict == nil {
+		return plan.Unlimited
+	}
+	return m.verdict.Remaining
+}
 
 // void gives the admission back and returns failure once that is stored. Where it can't be stored the answer is 503: it
 // must not say that nothing was charged. The client's failures count towards too_many_failures; our own and a 304 don't.
@@ -144,31 +148,33 @@ func failedInExecution(status int) bool {
 
 // setVoided writes the headers of a request that was given back.
 func (m *metered) setVoided() {
-	v := m.verdict
-	remaining := v.Remaining
-	if v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited {
+	remaining := m.remaining()
+	if v := m.verdict; v != nil && v.Charge == event.ChargeSource_CHARGE_QUOTA && v.Limit != plan.Unlimited {
 		remaining++
 	}
-	m.setQuota(v.Limit, remaining, v.ResetSeconds)
+	m.setQuota(remaining)
 	m.c.Set(headerChargeSource, "none")
 }
 
-// setQuota writes the IETF draft's headers; an unlimited key has none.
-func (m *metered) setQuota(limit, remaining int64, resetSeconds uint32) {
-	setQuota(m.c.Ctx, m.admission.Key, limit, remaining, int64(resetSeconds))
+// setQuota writes the headers of the IETF draft.
+func (m *metered) setQuota(remaining int64) {
+	if v := m.verdict; v != nil {
+		setQuota(m.c.Ctx, m.admission.Key, v.Limit, remaining, int64(v.ResetSeconds))
+	}
 }
 
+// setQuota leaves the headers out for an unlimited key.
 func setQuota(c *fiber.Ctx, key plan.QuotaKey, limit, remaining, resetSeconds int64) {
 	if limit == plan.Unlimited {
 		return
 	}
 	var buf [96]byte
 	b := quotaItem(buf[:0], key)
-	b = appendInt(append(b, ";q="...), limit)
+	b = strconv.AppendInt(append(b, ";q="...), limit, 10)
 	c.Response().Header.SetCanonical([]byte(headerRateLimitPolicy), b)
 	b = quotaItem(buf[:0], key)
-	b = appendInt(append(b, ";r="...), remaining)
-	b = appendInt(append(b, ";t="...), resetSeconds)
+	b = strconv.AppendInt(append(b, ";r="...), remaining, 10)
+	b = strconv.AppendInt(append(b, ";t="...), resetSeconds, 10)
 	c.Response().Header.SetCanonical([]byte(headerRateLimit), b)
 }
 
@@ -179,36 +185,34 @@ func quotaItem(dst []byte, key plan.QuotaKey) []byte {
 // refused is the answer to a refusal by billing. It sets the headers.
 func (m *metered) refused(v *bus.Verdict) error {
 	key := m.admission.Key
-	e := &fault.Error{RetryAfter: int(v.RetryAfterSeconds)}
+	var e *fault.Error
 	switch v.Decision {
 	case event.Decision_INVALID_KEY:
 		return m.s.badKey(m.c.Ctx)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
-		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
-		m.c.Set(headerChargeSource, "none")
+		m.setRefused(v)
 		return idempotencyInFlight()
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return errServedBefore
 	case event.Decision_QUOTA_EXHAUSTED:
-		e.Kind = fault.QuotaExhausted
-		e.Message = "Monthly limit of " + strconv.FormatInt(v.Limit, 10) + " requests reached for " + key.String() +
-			". Upgrade your plan to continue."
+		e = fault.New(fault.QuotaExhausted, "Monthly limit of %d requests reached for %s. Upgrade your plan to continue.", v.Limit, key)
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
-		e.Kind = fault.PlanUpgradeRequired
-		e.Message = key.String() + " is not available on the " + plan.Tier(v.Tier).Title() +
-			" plan. Upgrade your plan to continue."
+		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title())
 	case event.Decision_ANONYMOUS_LIMIT:
-		e.Kind = fault.AnonymousLimit
-		e.Message = "Anonymous limit of " + strconv.FormatInt(v.Limit, 10) +
-			" quick pastes per 24 hours reached. Use an API key to continue."
+		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit)
 	case event.Decision_TOO_MANY_FAILURES:
-		e.Kind = fault.TooManyFailures
-		e.Message = "Too many failed calls in the last minute. Try again later."
-		e.RetryAfter = max(e.RetryAfter, 1)
+		m.setRefused(v)
+		return tooManyFailures(max(int(v.RetryAfterSeconds), 1))
 	default: // billing has no price book yet
 		return unavailable(errUnknownDecision)
 	}
-	m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
-	m.c.Set(headerChargeSource, "none")
+	m.setRefused(v)
+	e.RetryAfter = int(v.RetryAfterSeconds)
 	return e
+}
+
+// setRefused writes the headers of a request that was not admitted.
+func (m *metered) setRefused(v *bus.Verdict) {
+	setQuota(m.c.Ctx, m.admission.Key, v.Limit, v.Remaining, int64(v.ResetSeconds))
+	m.c.Set(headerChargeSource, "none")
 }

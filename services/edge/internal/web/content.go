@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"strconv"
+	"unicode/utf8"
 
 	"quire.dev/pkg/event"
 )
@@ -22,7 +23,7 @@ func (s *Server) blobKey(d event.Domain, item string) string {
 	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.cfg.Partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
 }
 
-// storeContent makes an event's content of text: inline, or as a blob where it is too large for that.
+// storeContent makes an event's content of text: inline, or a blob where it is too large for that.
 func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, text []byte) (*event.Content, error) {
 	sum := sha256.Sum256(text)
 	out := &event.Content{SizeBytes: uint64(len(text)), Sha256: sum[:]}
@@ -41,7 +42,7 @@ func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, 
 	return out, nil
 }
 
-// dropBlob deletes a blob that no document names. What it can't delete the sweeper will.
+// dropBlob deletes a blob that no document names. Where that fails, the sweeper deletes it later.
 func (s *Server) dropBlob(key string) {
 	if key == "" {
 		return
@@ -53,8 +54,8 @@ func (s *Server) dropBlob(key string) {
 	}
 }
 
-// openContent opens a document's content from offset, length bytes of it or, with -1, the rest. The
-// caller closes it.
+// openContent opens length bytes of a document's content from offset, or the rest where length is -1. The caller closes
+// it.
 func (s *Server) openContent(ctx context.Context, content *event.Content, offset, length int64) (io.ReadCloser, error) {
 	if content.GetBlob() == "" {
 		rest := content.GetInline()[min(offset, int64(len(content.GetInline()))):]
@@ -73,11 +74,11 @@ func (s *Server) openContent(ctx context.Context, content *event.Content, offset
 	return r, nil
 }
 
-// errDamaged is what a reader of a blob gets in place of its end, where that is not what was stored.
+// errDamaged comes in place of the end of a blob whose bytes are not those that were stored.
 var errDamaged = errors.New("the stored content is damaged")
 
-// checkedReader reads a whole blob and holds back its end unless all of it is what was stored: the
-// client sees an answer that was cut off, never a whole one that is wrong.
+// checkedReader reads a whole blob. It holds back the end until the hash is right, so that a client sees a damaged blob as
+// an answer that was cut off, and never as a whole one.
 type checkedReader struct {
 	io.ReadCloser
 	hash hash.Hash
@@ -115,8 +116,8 @@ func (s *Server) loadContent(ctx context.Context, content *event.Content) ([]byt
 	return out, nil
 }
 
-// escapingReader is a stream as the inside of a JSON string, between what comes before and after.
-// It splits no UTF-8 sequence, and holds one chunk at a time.
+// escapingReader is a stream as the inside of a JSON string, between the JSON before and after it. It splits no UTF-8
+// sequence, and holds one chunk at a time.
 type escapingReader struct {
 	source  io.ReadCloser
 	pending []byte // ready to be read
@@ -170,26 +171,15 @@ func (e *escapingReader) next() error {
 // Close closes the source.
 func (e *escapingReader) Close() error { return e.source.Close() }
 
-// wholeRunes is how much of b ends with a whole UTF-8 sequence.
+// wholeRunes is the length of b without the beginning of a UTF-8 sequence at its end.
 func wholeRunes(b []byte) int {
-	for i := len(b) - 1; i >= 0 && i >= len(b)-3; i-- {
-		c := b[i]
-		if c < 0x80 {
-			return len(b)
-		}
-		if c < 0xc0 {
-			continue
-		}
-		size := 2
-		if c >= 0xf0 {
-			size = 4
-		} else if c >= 0xe0 {
-			size = 3
-		}
-		if i+size > len(b) {
+	for i := len(b) - 1; i >= 0 && i > len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if utf8.FullRune(b[i:]) {
+				break
+			}
 			return i
 		}
-		return len(b)
 	}
 	return len(b)
 }

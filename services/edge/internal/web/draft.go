@@ -1,12 +1,9 @@
 package web
 
 import (
-	"slices"
-
-	"quire.dev/services/edge/internal/httpin"
-
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +11,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 // docs/api.md, Limits.

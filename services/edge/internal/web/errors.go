@@ -56,7 +56,5 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	ctx.SetStatusCode(status)
 	h.SetContentType(contentTypeJSON)
 	h.Set(fiber.HeaderCacheControl, "no-store")
-	b := appendString([]byte(`{"success":false,"reason":`), e.Message)
-	b = appendString(append(b, `,"code":`...), string(e.Kind))
-	ctx.SetBody(append(b, '}'))
+	ctx.SetBody(object(`{"success":false`).str("reason", e.Message).str("code", string(e.Kind)).end())
 }

@@ -1,9 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-	"quire.dev/services/edge/internal/pages"
-
 	"encoding/hex"
 	"errors"
 	"io"
@@ -18,6 +15,8 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
 )
 
 const (
@@ -49,7 +48,8 @@ func (s *Server) getFile(c *call) error {
 	}
 	if !download {
 		m.served()
-		return send(c.Ctx, fiber.StatusOK, appendRemaining(s.appendFile(make([]byte, 0, 768), doc, c.who.account), m.remaining()))
+		return send(c.Ctx, fiber.StatusOK, s.fileMembers(newAnswer(768).key("file"), doc).
+			str("downloadUrl", s.downloadURL(doc.Id, c.who.account)).end().remaining(m.remaining()))
 	}
 	if noneOf.Matches(fileTag(doc)) {
 		if err := m.void(nil); err != nil {
@@ -57,7 +57,7 @@ func (s *Server) getFile(c *call) error {
 		}
 		return httpin.NotModified(c.Ctx, fileTag(doc))
 	}
-	if err := s.sendFile(c.Ctx, doc); err != nil {
+	if err := s.sendFile(c, doc, httpin.ETags{}); err != nil {
 		return m.void(err)
 	}
 	m.served()
@@ -68,10 +68,7 @@ func (s *Server) getFile(c *call) error {
 // wantsBytes tells whether the file itself is asked for: ?download=1, or Accept names its type.
 func wantsBytes(c *fiber.Ctx) (bool, error) {
 	download := false
-	err := httpin.QueryFields(c, func(name string, v httpin.Value) error {
-		if name != "download" {
-			return httpin.UnknownField(name)
-		}
+	err := httpin.QueryFields(c, httpin.Fields{"download": func(name string, v httpin.Value) error {
 		switch string(v.Text) {
 		case "1", "true":
 			download = true
@@ -80,7 +77,7 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 			return httpin.InvalidField(name, "must be 1 or 0")
 		}
 		return nil
-	})
+	}}.Set)
 	for part := range strings.SplitSeq(c.Get(fiber.HeaderAccept), ",") {
 		media, params, _ := strings.Cut(part, ";")
 		if strings.EqualFold(strings.TrimSpace(media), "application/octet-stream") && strings.ReplaceAll(params, " ", "") != "q=0" {
@@ -93,10 +90,22 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 // fileTag is the entity tag of a file's bytes.
 func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
 
-// sendFile answers with the file's bytes, or the part that Range asks for.
-func (s *Server) sendFile(c *fiber.Ctx, doc *event.Document) error {
-	err := httpin.WriteRange(c, &httpin.Ranged{
-		Size: int64(doc.GetContent().GetSizeBytes()), ETag: fileTag(doc),
+// sendFile answers with the file's bytes or the part that Range asks for, or with 304 where noneOf matches.
+func (s *Server) sendFile(c *call, doc *event.Document, noneOf httpin.ETags) error {
+	if noneOf.Matches(fileTag(doc)) {
+		return httpin.NotModified(c.Ctx, fileTag(doc))
+	}
+	err := s.sendContent(c, doc, fileTag(doc))
+	if err == nil {
+		pages.ProtectFile(c.Ctx, doc)
+	}
+	return err
+}
+
+// sendContent answers with a document's content, or the part that Range asks for.
+func (s *Server) sendContent(c *call, doc *event.Document, tag string) error {
+	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
+		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return s.openContent(s.ctx, doc.GetContent(), offset, length)
 		},
@@ -104,34 +113,18 @@ func (s *Server) sendFile(c *fiber.Ctx, doc *event.Document) error {
 	if errors.Is(err, blob.ErrNotFound) {
 		return notFound() // deleted since it was read
 	}
-	if err == nil {
-		pages.ProtectFile(c, doc)
-	}
 	return err
 }
 
-func (s *Server) appendFile(b []byte, doc *event.Document, reader event.AccountID) []byte {
-	b = append(b, `{"success":true,"file":`...)
-	b = s.appendFileObject(b, doc)
-	b = append(b[:len(b)-1], `,"downloadUrl":`...)
-	b = appendString(b, s.downloadURL(doc.Id, reader))
-	return append(b, '}')
+// fileMembers are the members of a file that lists show as well.
+func (s *Server) fileMembers(o object, doc *event.Document) object {
+	return fileFacts(append(o, '{').str("id", doc.Id), doc).str("visibility", event.Visibility(doc.Visibility).String()).
+		time("createdAt", doc.CreatedMs).time("expiresAt", doc.ExpiresMs).str("url", s.url("/f/"+doc.Id))
 }
 
-// appendFileObject is a file as lists show it.
-func (s *Server) appendFileObject(b []byte, doc *event.Document) []byte {
-	b = append(b, `{"id":`...)
-	b = appendString(b, doc.Id)
-	b = appendFileFacts(b, doc)
-	b = append(b, `,"visibility":`...)
-	b = appendString(b, event.Visibility(doc.Visibility).String())
-	b = append(b, `,"createdAt":`...)
-	b = appendTime(b, doc.CreatedMs)
-	b = append(b, `,"expiresAt":`...)
-	b = appendTime(b, doc.ExpiresMs)
-	b = append(b, `,"url":`...)
-	b = appendString(b, s.url("/f/"+doc.Id))
-	return append(b, '}')
+func fileFacts(o object, doc *event.Document) object {
+	return o.str("name", doc.Title).int("size", int64(doc.GetContent().GetSizeBytes())).str("contentType", doc.ContentType).
+		str("sha256", fileTag(doc))
 }
 
 // downloadURL is a signed link to a file's bytes, good for linkLifetime. It may read what the account may; 0 is anybody.
@@ -150,19 +143,11 @@ func signedPath(id, reader string) string { return "/f/" + id + "/download?as=" 
 // downloadFile serves a signed link. It is not metered.
 func (s *Server) downloadFile(c *call) error {
 	var expiresText, as, signature string
-	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
-		switch name {
-		case "expires":
-			expiresText = string(v.Text)
-		case "as":
-			as = string(v.Text)
-		case "signature":
-			signature = string(v.Text)
-		default:
-			return httpin.UnknownField(name)
-		}
-		return nil
-	})
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"expires":   httpin.To(&expiresText, httpin.StringField),
+		"as":        httpin.To(&as, httpin.StringField),
+		"signature": httpin.To(&signature, httpin.StringField),
+	}.Set)
 	if err != nil {
 		return err
 	}
@@ -185,10 +170,7 @@ func (s *Server) downloadFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	if noneOf.Matches(fileTag(doc)) {
-		return httpin.NotModified(c.Ctx, fileTag(doc))
-	}
-	return s.sendFile(c.Ctx, doc)
+	return s.sendFile(c, doc, noneOf)
 }
 
 func (s *Server) deleteFile(c *call) error { return s.deleteItem(c, event.File, "id") }

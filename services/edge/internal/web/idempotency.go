@@ -1,14 +1,13 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"bytes"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const (

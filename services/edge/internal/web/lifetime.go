@@ -1,8 +1,8 @@
 package web
 
 import (
+	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"quire.dev/services/edge/internal/httpin"
@@ -68,27 +68,15 @@ func parseLifetime(v httpin.Value) (time.Duration, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return overlong(text)
-	}
 	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && n > int64(maxLifetime/unit):
+		return maxLifetime + 1, true
+	case err != nil:
+		return 0, false
 	case n <= 0:
 		return 1, true
-	case n > int64(maxLifetime/unit):
-		return maxLifetime + 1, true
 	}
 	return time.Duration(n) * unit, true
-}
-
-// overlong is parseLifetime of digits that no int64 holds; false for text that is no whole number.
-func overlong(text string) (time.Duration, bool) {
-	digits := strings.TrimPrefix(text, "-")
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
-		}
-	}
-	return maxLifetime + 1, digits != ""
 }
 
 func lifetimeUnit(c byte) (time.Duration, bool) {

@@ -6,19 +6,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/time/rate"
+
 	"quire.dev/services/edge/internal/fault"
 )
 
-// The limit of contract.md, Errors, too_many_failures.
+// docs/api.md, Limits.
 const (
 	failureLimit   = 100
 	failureWindow  = time.Minute
-	failureSources = 8192 // remembered at a time; the one that failed longest ago is forgotten first
+	failureSources = 8192 // remembered at a time
 )
 
-// failureLog counts, per source, calls that failed before billing saw them: bad keys, and updates
-// and deletes without a key. It keeps the times themselves, so the window is exact, and at most
-// failureSources * (failureLimit + 1) of them.
+// failureLog counts by source the failed calls that billing does not see: bad keys, wrong passwords, and calls with a
+// management token. It keeps the times themselves, so that the window is exact. The table is bounded: the source that
+// failed longest ago is evicted.
 type failureLog struct {
 	mu      sync.Mutex
 	sources map[netip.Addr]*list.Element
@@ -34,8 +37,8 @@ func newFailureLog() *failureLog {
 	return &failureLog{sources: make(map[netip.Addr]*list.Element), recent: list.New()}
 }
 
-// refused returns 429 while the source has failed more than failureLimit times in the last minute.
-// Refused calls do not count as failures: one that goes on trying gets through as its window moves on.
+// refused returns 429 while the source has failed more than failureLimit times in the last minute. A refused call is no
+// failure, so that a client that goes on trying gets through as the window moves on.
 func (f *failureLog) refused(source netip.Addr, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,9 +57,12 @@ func (f *failureLog) refused(source netip.Addr, now time.Time) error {
 		return nil
 	}
 	wait := entry.times[len(entry.times)-1-failureLimit] + failureWindow.Milliseconds() - now.UnixMilli()
+	return tooManyFailures(int(wait/1000) + 1)
+}
+
+func tooManyFailures(retryAfter int) error {
 	return &fault.Error{
-		Kind: fault.TooManyFailures, Message: "Too many failed calls in the last minute. Try again later.",
-		RetryAfter: int(wait/1000) + 1,
+		Kind: fault.TooManyFailures, Message: "Too many failed calls in the last minute. Try again later.", RetryAfter: retryAfter,
 	}
 }
 
@@ -83,7 +89,7 @@ func (f *failureLog) add(source netip.Addr, now time.Time) {
 	entry.times = append(entry.times, now.UnixMilli())
 }
 
-// drop forgets what left the window.
+// drop forgets the times that left the window.
 func (e *sourceFailures) drop(now time.Time) {
 	from := now.Add(-failureWindow).UnixMilli()
 	n := 0
@@ -91,4 +97,33 @@ func (e *sourceFailures) drop(now time.Time) {
 		n++
 	}
 	e.times = append(e.times[:0], e.times[n:]...)
+}
+
+const (
+	viewsPerMinute = 300
+	viewSources    = 8192 // remembered at a time
+)
+
+// viewLimit limits how many pages one source sees: viewsPerMinute on the average, and at once. The table is bounded: it
+// forgets sources when it is full, since it is only there for machines that read everything.
+type viewLimit struct {
+	sources *otter.Cache[netip.Addr, *rate.Limiter]
+}
+
+func newViewLimit() *viewLimit {
+	return &viewLimit{sources: otter.Must(&otter.Options[netip.Addr, *rate.Limiter]{MaximumSize: viewSources})}
+}
+
+// admit returns fault.RateLimited for a source that has seen too many.
+func (l *viewLimit) admit(source netip.Addr, now time.Time) error {
+	limiter, ok := l.sources.GetIfPresent(source)
+	if !ok {
+		limiter, _ = l.sources.SetIfAbsent(source, rate.NewLimiter(rate.Limit(viewsPerMinute/60.0), viewsPerMinute))
+	}
+	if limiter.AllowN(now, 1) {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.RateLimited, Message: "Too many pages in the last minute. Try again later.", RetryAfter: 1,
+	}
 }

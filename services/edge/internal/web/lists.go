@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const (
@@ -22,7 +21,7 @@ const (
 
 // pageLimit is how many items a page of a list may have.
 func pageLimit(name string, v httpin.Value) (uint32, error) {
-	n, err := httpin.CountField(name, v, maxPage)
+	n, err := httpin.CountField(maxPage)(name, v)
 	return uint32(n), err
 }
 
@@ -30,18 +29,20 @@ func pageLimit(name string, v httpin.Value) (uint32, error) {
 type listing struct {
 	domain event.Domain
 	field  string // of the answer
-	item   func(b []byte, doc *event.Document) []byte
+	item   func(o object, doc *event.Document) object
 }
 
 func (s *Server) quickList() *listing {
 	quick := quickKind()
-	return &listing{domain: event.Lite, field: "pastes", item: func(b []byte, doc *event.Document) []byte {
-		return s.appendTextObject(b, quick, doc)
+	return &listing{domain: event.Lite, field: "pastes", item: func(o object, doc *event.Document) object {
+		return s.listedText(o, quick, doc)
 	}}
 }
 
 func (s *Server) fileList() *listing {
-	return &listing{domain: event.File, field: "files", item: s.appendFileObject}
+	return &listing{domain: event.File, field: "files", item: func(o object, doc *event.Document) object {
+		return s.fileMembers(o, doc).end()
+	}}
 }
 
 // list answers with one page of the account's documents, newest first unless asked otherwise.
@@ -59,58 +60,45 @@ func (s *Server) list(c *call, l *listing) error {
 		return m.void(err)
 	}
 	m.served()
-	b := append(make([]byte, 0, 256+512*len(page.Documents)), `{"success":true,"`...)
-	b = append(append(b, l.field...), `":[`...)
+	o := append(newAnswer(256+512*len(page.Documents)).key(l.field), '[')
 	for i, doc := range page.Documents {
 		if i > 0 {
-			b = append(b, ',')
+			o = append(o, ',')
 		}
-		b = l.item(b, doc)
+		o = l.item(o, doc)
 	}
-	b = append(b, `],"nextCursor":`...)
+	o = append(o, ']').key("nextCursor")
 	if page.More {
-		b = appendString(b, s.formatCursor(cursorScope(l, &c.who, q), position{page.ScannedPosition, page.ScannedId}))
+		o = appendString(o, s.formatCursor(cursorScope(l, &c.who, q), position{page.ScannedPosition, page.ScannedId}))
 	} else {
-		b = append(b, "null"...)
+		o = append(o, "null"...)
 	}
-	b = append(b, `,"hasMore":`...)
-	b = appendBool(b, page.More)
-	return send(c.Ctx, fiber.StatusOK, appendRemaining(b, plan.Unlimited))
+	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", page.More).remaining(plan.Unlimited))
 }
 
 // listQuery reads the parameters of a list.
 func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
 	q := &event.ListRequest{Account: uint64(c.who.account), Limit: defaultPage}
 	var cursor string
-	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) (err error) {
-		switch name {
-		case "limit":
-			q.Limit, err = pageLimit(name, v)
-		case "cursor":
-			cursor = string(v.Text)
-		case "order":
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit":    httpin.To(&q.Limit, pageLimit),
+		"cursor":   httpin.To(&cursor, httpin.StringField),
+		"q":        httpin.To(&q.TitleContains, httpin.Line(nameChars)),
+		"tag":      httpin.To(&q.Tag, httpin.Line(tagChars)),
+		"language": httpin.To(&q.Language, httpin.Line(languageChars)),
+		"order": func(name string, v httpin.Value) error {
 			q.Ascending = string(v.Text) == "asc"
 			if !q.Ascending && string(v.Text) != "desc" {
 				return httpin.InvalidField(name, "must be desc or asc")
 			}
-		case "q":
-			q.TitleContains, err = httpin.LineField(name, v, nameChars)
-		case "tag":
-			q.Tag, err = httpin.LineField(name, v, tagChars)
-		case "language":
-			q.Language, err = httpin.LineField(name, v, languageChars)
-		case "visibility":
+			return nil
+		},
+		"visibility": func(name string, v httpin.Value) error {
 			visibility, err := visibilityField(name, v, false)
-			if err != nil {
-				return err
-			}
-			number := uint32(visibility)
-			q.Visibility = &number
-		default:
-			return httpin.UnknownField(name)
-		}
-		return err
-	})
+			q.Visibility = new(uint32(visibility))
+			return err
+		},
+	}.Set)
 	if err != nil {
 		return nil, err
 	}

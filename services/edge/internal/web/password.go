@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// The cost of a password hash, RFC 9106's and OWASP's smallest for argon2id: 19 MiB, two passes.
+// The cost of a password hash: the smallest that RFC 9106 and OWASP recommend for argon2id, 19 MiB and two passes.
 const (
 	argonMemoryKiB = 19 * 1024
 	argonTime      = 2
@@ -26,8 +26,8 @@ const (
 
 var errPasswordHash = errors.New("stored password hash is not argon2id")
 
-// hashPassword returns the argon2id hash in PHC form. Only Config.PasswordHashes run at a time;
-// where the wait for a turn is too long it is 503.
+// hashPassword returns the argon2id hash in PHC form. Only Config.PasswordHashes run at a time. A wait of more than
+// hashWait for a turn is 503.
 func (s *Server) hashPassword(ctx context.Context, password string) ([]byte, error) {
 	salt := make([]byte, argonSaltBytes)
 	rand.Read(salt)
@@ -40,7 +40,7 @@ func (s *Server) hashPassword(ctx context.Context, password string) ([]byte, err
 		argonMemoryKiB, argonTime, argonThreads, encode(salt), encode(sum)), nil
 }
 
-// checkPassword tells whether password is what hash was made of.
+// checkPassword tells whether hash was made of password.
 func (s *Server) checkPassword(ctx context.Context, hash []byte, password string) (bool, error) {
 	cost, salt, want, err := parsePHC(string(hash))
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Server) argon(ctx context.Context, password string, salt []byte, cost a
 	return argon2.IDKey([]byte(password), salt, cost.time, cost.memoryKiB, cost.threads, cost.keyBytes), nil
 }
 
-// parsePHC reads $argon2id$v=19$m=…,t=…,p=…$salt$hash. Costs above what any release of this
-// program has used are refused: a hash is checked by whoever asks.
+// parsePHC reads $argon2id$v=19$m=…,t=…,p=…$salt$hash. It refuses costs that no release of this program has used, since
+// any caller may have a hash checked.
 func parsePHC(text string) (cost argonCost, salt, sum []byte, err error) {
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

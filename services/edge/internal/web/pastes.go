@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"context"
 	"strconv"
 
@@ -12,6 +10,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 // textKind is what pastes and quick pastes differ in, beside their routes.
@@ -54,7 +53,7 @@ func (s *Server) createText(c *call, k *textKind) error {
 		return err
 	}
 	c.Set(fiber.HeaderLocation, s.url(k.api+"/get/"+done.outcome.Item))
-	return send(c.Ctx, fiber.StatusCreated, s.appendCreated(make([]byte, 0, 384), k, &c.who, done))
+	return send(c.Ctx, fiber.StatusCreated, s.createdText(k, &c.who, done))
 }
 
 // newItemID draws an id. It shares the partition of the idempotency id, so that the outcome is found again by that alone.
@@ -70,36 +69,19 @@ func (s *Server) newItemID(idem []byte) string {
 	return id
 }
 
-func (s *Server) appendCreated(b []byte, k *textKind, who *caller, done *written) []byte {
-	o := done.outcome
-	b = append(b, `{"success":true,"id":`...)
-	b = appendString(b, o.Item)
-	b = s.appendPageURLs(b, k, o.Item)
-	b = append(b, `,"version":`...)
-	b = appendInt(b, int64(o.Version))
-	b = append(b, `,"createdAt":`...)
-	b = appendTime(b, o.CreatedMs)
-	b = append(b, `,"expiresAt":`...)
-	b = appendTime(b, o.ExpiresMs)
+func (s *Server) createdText(k *textKind, who *caller, done *written) object {
+	out := done.outcome
+	o := s.pageURLs(newAnswer(384).str("id", out.Item), k, out.Item).int("version", int64(out.Version)).
+		time("createdAt", out.CreatedMs).time("expiresAt", out.ExpiresMs)
 	if who.anonymous {
-		b = append(b, `,"manageToken":`...)
-		b = appendString(b, s.secret.ManageToken(o.Item))
+		o = o.str("manageToken", s.secret.ManageToken(out.Item))
 	}
-	return appendRemaining(b, done.remaining)
+	return o.remaining(done.remaining)
 }
 
-func (s *Server) appendPageURLs(b []byte, k *textKind, id string) []byte {
+func (s *Server) pageURLs(o object, k *textKind, id string) object {
 	url := s.url(k.page + id)
-	b = append(b, `,"url":`...)
-	b = appendString(b, url)
-	b = append(b, `,"rawUrl":`...)
-	return appendString(b, url+"/raw")
-}
-
-// appendRemaining ends a success body.
-func appendRemaining(b []byte, remaining int64) []byte {
-	b = append(b, `,"remaining":`...)
-	return append(appendInt(b, remaining), '}')
+	return o.str("url", url).str("rawUrl", url+"/raw")
 }
 
 func (s *Server) updateText(c *call, k *textKind) error {
@@ -127,15 +109,10 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	o := done.outcome
-	b := append(make([]byte, 0, 160), `{"success":true,"id":`...)
-	b = appendString(b, o.Item)
-	b = append(b, `,"version":`...)
-	b = appendInt(b, int64(o.Version))
-	b = append(b, `,"updatedAt":`...)
-	b = appendTime(b, o.UpdatedMs)
-	httpin.SetETag(c.Ctx, strconv.FormatUint(o.Version, 10))
-	return send(c.Ctx, fiber.StatusOK, appendRemaining(b, done.remaining))
+	out := done.outcome
+	httpin.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
+	return send(c.Ctx, fiber.StatusOK, newAnswer(160).str("id", out.Item).int("version", int64(out.Version)).
+		time("updatedAt", out.UpdatedMs).remaining(done.remaining))
 }
 
 // changing is a writing of the item in the path.
@@ -197,7 +174,5 @@ func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
 	if err != nil {
 		return err
 	}
-	b := append(make([]byte, 0, 96), `{"success":true,"id":`...)
-	b = appendString(b, done.outcome.Item)
-	return send(c.Ctx, fiber.StatusOK, appendRemaining(b, done.remaining))
+	return send(c.Ctx, fiber.StatusOK, newAnswer(96).str("id", done.outcome.Item).remaining(done.remaining))
 }

@@ -1,10 +1,9 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"errors"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 // errNotModified ends a read whose answer the client already has.
@@ -66,20 +66,12 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	return r.answer(f, m.remaining())
 }
 
-func versionQuery(c *fiber.Ctx) (uint64, error) {
-	var version uint64
+func versionQuery(c *fiber.Ctx) (version uint64, err error) {
 	if len(c.Context().QueryArgs().QueryString()) == 0 {
 		return 0, nil
 	}
-	return version, httpin.QueryFields(c, func(name string, v httpin.Value) (err error) {
-		if name != "version" {
-			return httpin.UnknownField(name)
-		}
-		if version, err = strconv.ParseUint(string(v.Text), 10, 63); err != nil || version == 0 {
-			return httpin.InvalidField(name, "must be a whole number from 1")
-		}
-		return nil
-	})
+	err = httpin.QueryFields(c, httpin.Fields{"version": httpin.To(&version, httpin.CountField(math.MaxInt64))}.Set)
+	return version, err
 }
 
 func (s *Server) startRead(r *reading) *bus.PendingRead {
@@ -90,7 +82,7 @@ func (s *Server) startRead(r *reading) *bus.PendingRead {
 type found struct {
 	doc    *event.Document
 	inline []byte
-	stream io.ReadCloser // instead of inline, for what is too large to hold
+	stream io.ReadCloser // in place of inline, for a large content
 }
 
 // find waits for the read, checks the document's password, and burns the document where this is its last read.
@@ -194,7 +186,7 @@ func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account even
 	}
 	switch burned := o.GetDocument().GetContent(); {
 	case len(burned.GetInline()) > 0:
-		return burned.Inline, nil // what is inline is shown to nobody before
+		return burned.Inline, nil // nobody has seen inline content before the burn
 	case content == nil && burned.GetBlob() != "":
 		return s.loadContent(s.ctx, burned)
 	}
@@ -205,73 +197,41 @@ func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account even
 func (r *reading) answer(f *found, remaining int64) error {
 	doc := f.doc
 	httpin.SetETag(r.c.Ctx, strconv.FormatUint(doc.Version, 10))
-	head := r.s.appendTextHead(make([]byte, 0, 640+len(f.inline)+len(f.inline)/8), doc)
+	head := append(newAnswer(640+len(f.inline)+len(f.inline)/8).key("paste"), '{').str("id", doc.Id).str("title", doc.Title).key("content")
+	head = append(head, '"')
 	if f.stream == nil {
-		head = appendEscaped(head, f.inline)
-		return send(r.c.Ctx, fiber.StatusOK, r.s.appendTextTail(head, r.k, doc, remaining))
+		return send(r.c.Ctx, fiber.StatusOK, r.s.afterContent(appendEscaped(head, f.inline), r.k, doc, remaining))
 	}
-	tail := r.s.appendTextTail(nil, r.k, doc, remaining)
 	if err := send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
-	stream := newEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), tail)
+	stream := newEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, remaining))
 	r.c.Context().Response.SetBodyStream(stream, -1)
 	return nil
 }
 
-// appendTextHead is the answer up to where the content begins.
-func (s *Server) appendTextHead(b []byte, doc *event.Document) []byte {
-	b = append(b, `{"success":true,"paste":{"id":`...)
-	b = appendString(b, doc.Id)
-	b = append(b, `,"title":`...)
-	b = appendString(b, doc.Title)
-	return append(b, `,"content":"`...)
+// afterContent is the answer from the quote that ends the content.
+func (s *Server) afterContent(o object, k *textKind, doc *event.Document, remaining int64) object {
+	return s.textFacts(append(o, '"').str("language", doc.Language), k, doc).end().remaining(remaining)
 }
 
-// appendTextTail is the answer from behind the content.
-func (s *Server) appendTextTail(b []byte, k *textKind, doc *event.Document, remaining int64) []byte {
-	b = append(b, `","language":`...)
-	b = appendString(b, doc.Language)
-	b = s.appendTextFacts(b, k, doc)
-	b = append(b, '}')
-	return appendRemaining(b, remaining)
-}
-
-// appendTextFacts is what lists show as well, from visibility on.
-func (s *Server) appendTextFacts(b []byte, k *textKind, doc *event.Document) []byte {
-	b = append(b, `,"visibility":`...)
-	b = appendString(b, event.Visibility(doc.Visibility).String())
-	b = append(b, `,"size":`...)
-	b = appendInt(b, int64(doc.GetContent().GetSizeBytes()))
-	b = append(b, `,"version":`...)
-	b = appendInt(b, int64(doc.Version))
-	b = append(b, `,"tags":[`...)
+// textFacts are the members of a text that lists show as well, from visibility on.
+func (s *Server) textFacts(o object, k *textKind, doc *event.Document) object {
+	o = o.str("visibility", event.Visibility(doc.Visibility).String()).int("size", int64(doc.GetContent().GetSizeBytes())).
+		int("version", int64(doc.Version)).key("tags")
+	o = append(o, '[')
 	for i, tag := range doc.Tags {
 		if i > 0 {
-			b = append(b, ',')
+			o = append(o, ',')
 		}
-		b = appendString(b, tag)
+		o = appendString(o, tag)
 	}
-	b = append(b, `],"burnAfterRead":`...)
-	b = appendBool(b, doc.BurnAfterRead)
-	b = append(b, `,"passwordProtected":`...)
-	b = appendBool(b, len(doc.PasswordHash) > 0)
-	b = append(b, `,"createdAt":`...)
-	b = appendTime(b, doc.CreatedMs)
-	b = append(b, `,"updatedAt":`...)
-	b = appendTime(b, doc.UpdatedMs)
-	b = append(b, `,"expiresAt":`...)
-	b = appendTime(b, doc.ExpiresMs)
-	return s.appendPageURLs(b, k, doc.Id)
+	o = append(o, ']').bool("burnAfterRead", doc.BurnAfterRead).bool("passwordProtected", len(doc.PasswordHash) > 0).
+		time("createdAt", doc.CreatedMs).time("updatedAt", doc.UpdatedMs).time("expiresAt", doc.ExpiresMs)
+	return s.pageURLs(o, k, doc.Id)
 }
 
-// appendTextObject is a text as lists show it: without its content.
-func (s *Server) appendTextObject(b []byte, k *textKind, doc *event.Document) []byte {
-	b = append(b, `{"id":`...)
-	b = appendString(b, doc.Id)
-	b = append(b, `,"title":`...)
-	b = appendString(b, doc.Title)
-	b = append(b, `,"language":`...)
-	b = appendString(b, doc.Language)
-	return append(s.appendTextFacts(b, k, doc), '}')
+// listedText is a text as lists show it: without its content.
+func (s *Server) listedText(o object, k *textKind, doc *event.Document) object {
+	return s.textFacts(append(o, '{').str("id", doc.Id).str("title", doc.Title).str("language", doc.Language), k, doc).end()
 }

@@ -13,7 +13,7 @@ import (
 
 const contentTypeJSON = "application/json; charset=utf-8"
 
-// timeFormat is how times are written: RFC 3339 in UTC with milliseconds.
+// timeFormat is RFC 3339 in UTC with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
 // formatTime writes Unix milliseconds.
@@ -30,7 +30,7 @@ func (s *Server) json(c *fiber.Ctx, status int, v any) error {
 	return send(c, status, bytes.TrimSuffix(out.Bytes(), []byte("\n")))
 }
 
-// send answers with JSON that is ready. body is the response's from here on.
+// send answers with body, which is JSON and the response's from here on.
 func send(c *fiber.Ctx, status int, body []byte) error {
 	r := c.Response()
 	r.SetStatusCode(status)
@@ -40,31 +40,48 @@ func send(c *fiber.Ctx, status int, body []byte) error {
 	return nil
 }
 
-// appendTime appends Unix milliseconds as a JSON string, null for 0.
-func appendTime(dst []byte, ms int64) []byte {
-	if ms == 0 {
-		return append(dst, "null"...)
+// object is a JSON object that is being written. Names of members are written as they are.
+type object []byte
+
+// newAnswer begins the body of a success, with room for size bytes.
+func newAnswer(size int) object { return append(make(object, 0, size), `{"success":true`...) }
+
+func (o object) key(name string) object {
+	if o[len(o)-1] != '{' {
+		o = append(o, ',')
 	}
-	dst = append(dst, '"')
-	dst = time.UnixMilli(ms).UTC().AppendFormat(dst, timeFormat)
-	return append(dst, '"')
+	return append(append(append(o, '"'), name...), '"', ':')
 }
 
-func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
+func (o object) str(name, v string) object { return appendString(o.key(name), v) }
 
-func appendBool(dst []byte, v bool) []byte { return strconv.AppendBool(dst, v) }
+func (o object) int(name string, v int64) object { return strconv.AppendInt(o.key(name), v, 10) }
+
+func (o object) bool(name string, v bool) object { return strconv.AppendBool(o.key(name), v) }
+
+// time writes Unix milliseconds, null for 0.
+func (o object) time(name string, ms int64) object {
+	o = o.key(name)
+	if ms == 0 {
+		return append(o, "null"...)
+	}
+	return append(time.UnixMilli(ms).UTC().AppendFormat(append(o, '"'), timeFormat), '"')
+}
+
+func (o object) end() object { return append(o, '}') }
+
+// remaining ends the body of a success.
+func (o object) remaining(n int64) object { return o.int("remaining", n).end() }
 
 // appendString appends s as a JSON string.
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	dst = appendEscaped(dst, s)
-	return append(dst, '"')
+	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends s as it stands between the quotes of a JSON string. Bytes that are not
-// UTF-8 become U+FFFD: nothing stored has any, but an answer must be JSON whatever comes.
+// appendEscaped appends s as it stands between the quotes of a JSON string. Bytes that are not UTF-8 become U+FFFD:
+// nothing stored has any, but an answer must be JSON in any case.
 func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	start := 0
 	for i := 0; i < len(s); {

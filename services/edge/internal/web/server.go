@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"quire.dev/services/edge/internal/pages"
-
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/semaphore"
 
@@ -24,6 +22,7 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
 )
 
 // Config says how the edge speaks HTTP. New fills in defaults.

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"crypto/rand"
 	"errors"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const (
@@ -68,7 +67,7 @@ func (s *Server) behindTLS(c *fiber.Ctx) bool {
 	return s.http.BehindTLS(c)
 }
 
-// sessionToken is the cookie's value where this server made it, else "".
+// sessionToken is the cookie's value; "" for a cookie that no edge made.
 func (s *Server) sessionToken(c *fiber.Ctx) string {
 	token := strings.Clone(c.Cookies(sessionCookie))
 	if token == "" {

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 // query asks billing about the account. NOT_FOUND is an error too.
@@ -68,17 +67,10 @@ func (s *Server) checkKey(c *call) error {
 
 func (s *Server) ledger(c *call) error {
 	q := &event.LedgerQuery{Limit: defaultPage}
-	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) (err error) {
-		switch name {
-		case "limit":
-			q.Limit, err = pageLimit(name, v)
-		case "cursor":
-			q.Cursor, err = parseLedgerCursor(string(v.Text))
-		default:
-			err = httpin.UnknownField(name)
-		}
-		return err
-	})
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit":  httpin.To(&q.Limit, pageLimit),
+		"cursor": httpin.To(&q.Cursor, ledgerCursorField),
+	}.Set)
 	if err != nil {
 		return err
 	}
@@ -95,9 +87,9 @@ func (s *Server) ledger(c *call) error {
 	return s.json(c.Ctx, fiber.StatusOK, viewLedger(a.GetLedger()))
 }
 
-func parseLedgerCursor(text string) ([]byte, error) {
-	cursor, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(cursor) == 0 || len(text) > cursorChars {
+func ledgerCursorField(_ string, v httpin.Value) ([]byte, error) {
+	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
+	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
 		return nil, badLedgerCursor()
 	}
 	return cursor, nil
@@ -113,8 +105,7 @@ func viewLedger(l *event.LedgerAnswer) ledgerView {
 		})
 	}
 	if len(l.NextCursor) > 0 {
-		next := base64.RawURLEncoding.EncodeToString(l.NextCursor)
-		out.NextCursor, out.HasMore = &next, true
+		out.NextCursor, out.HasMore = new(base64.RawURLEncoding.EncodeToString(l.NextCursor)), true
 	}
 	return out
 }
@@ -128,8 +119,7 @@ func quotaKeyName(number uint32) *string {
 	if number == 0 {
 		return nil
 	}
-	name := plan.QuotaKey(number).String()
-	return &name
+	return new(plan.QuotaKey(number).String())
 }
 
 func requestIDText(b []byte) *string {
@@ -137,8 +127,7 @@ func requestIDText(b []byte) *string {
 	if err != nil {
 		return nil
 	}
-	text := id.String()
-	return &text
+	return new(id.String())
 }
 
 func optionalText(s string) *string {
@@ -310,16 +299,13 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 		out.ID = *id
 	}
 	if !e.Anonymous {
-		account := event.AccountID(e.Account).String()
-		out.Account = &account
+		out.Account = new(event.AccountID(e.Account).String())
 	}
 	if v.GetTier() != 0 {
-		tier := plan.Tier(v.GetTier()).String()
-		out.Tier = &tier
+		out.Tier = new(plan.Tier(v.GetTier()).String())
 	}
 	if v.GetCharge() == event.ChargeSource_CHARGE_CREDITS {
-		balance := credits(v.GetBalanceMicros())
-		out.BalanceAfter = &balance
+		out.BalanceAfter = new(credits(v.GetBalanceMicros()))
 	}
 	for _, g := range e.Grants {
 		out.Grants = append(out.Grants, grantUseView{

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"quire.dev/services/edge/internal/httpin"
-
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
@@ -19,6 +17,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 func FuzzAnswersAreTheStringsTheyWereMadeOf(f *testing.F) {

@@ -1,14 +1,9 @@
 package web
 
 import (
-	"slices"
-
-	"quire.dev/services/edge/internal/httpin"
-
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -16,6 +11,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +21,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 // docs/api.md, Limits.
@@ -52,7 +49,7 @@ type upload struct {
 	body *httpin.Body
 
 	name       string
-	named      bool // by a field, not by the part's file name
+	named      bool // by a field, which goes before the file name of the part
 	visibility event.Visibility
 	lifetime   time.Duration
 	seen       []string // fields
@@ -80,36 +77,13 @@ func (s *Server) uploadFile(c *call) error {
 	if doc == nil || doc.Id == "" {
 		doc = u.document
 	}
-	c.Set(fiber.HeaderLocation, s.url(filesAPI+"/get/"+done.outcome.Item))
-	return send(c.Ctx, fiber.StatusCreated, s.appendUploaded(make([]byte, 0, 512), doc, done))
+	out := done.outcome
+	c.Set(fiber.HeaderLocation, s.url("/api/dev/files/get/"+out.Item))
+	return send(c.Ctx, fiber.StatusCreated, fileFacts(newAnswer(512).str("id", out.Item), doc).str("url", s.url("/f/"+out.Item)).
+		time("createdAt", out.CreatedMs).time("expiresAt", out.ExpiresMs).remaining(done.remaining))
 }
 
-func (s *Server) appendUploaded(b []byte, doc *event.Document, done *written) []byte {
-	b = append(b, `{"success":true,"id":`...)
-	b = appendString(b, done.outcome.Item)
-	b = appendFileFacts(b, doc)
-	b = append(b, `,"url":`...)
-	b = appendString(b, s.url("/f/"+done.outcome.Item))
-	b = append(b, `,"createdAt":`...)
-	b = appendTime(b, done.outcome.CreatedMs)
-	b = append(b, `,"expiresAt":`...)
-	b = appendTime(b, done.outcome.ExpiresMs)
-	return appendRemaining(b, done.remaining)
-}
-
-func appendFileFacts(b []byte, doc *event.Document) []byte {
-	b = append(b, `,"name":`...)
-	b = appendString(b, doc.Title)
-	b = append(b, `,"size":`...)
-	b = appendInt(b, int64(doc.GetContent().GetSizeBytes()))
-	b = append(b, `,"contentType":`...)
-	b = appendString(b, doc.ContentType)
-	b = append(b, `,"sha256":"`...)
-	b = hex.AppendEncode(b, doc.GetContent().GetSha256())
-	return append(b, '"')
-}
-
-// open checks all that can be known before the file's first byte.
+// open checks all that is known before the file's first byte.
 func (u *upload) open() error {
 	if u.body == nil {
 		return httpin.InvalidField("file", "must not be empty")
@@ -130,7 +104,7 @@ func (u *upload) open() error {
 	if u.name == "" {
 		return httpin.InvalidField("name", "is required: the file's name as ?name=")
 	}
-	if media != "application/x-www-form-urlencoded" { // curl's, where nothing was said
+	if media != "application/x-www-form-urlencoded" { // curl says so by default
 		u.contentType = cleanType(string(u.c.Request().Header.ContentType()))
 	}
 	return nil
@@ -161,7 +135,7 @@ func (u *upload) openForm(boundary string) error {
 	return nil
 }
 
-// nextFile reads fields up to the part that is the file, or the end.
+// nextFile reads fields up to the part that is the file. At the end of the form, part is nil.
 func (u *upload) nextFile() error {
 	u.part = nil
 	for range maxParts {
@@ -237,7 +211,7 @@ func (u *upload) setName(name string) error {
 	return nil
 }
 
-// cleanType is a declared media type in its usual form; "" for none or nonsense.
+// cleanType is a declared media type in its usual form; "" for text that is none.
 func cleanType(declared string) string {
 	media, params, err := mime.ParseMediaType(declared)
 	if err != nil || len(declared) > 200 || !strings.Contains(media, "/") {
@@ -255,16 +229,13 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := source.Read(p)
 	u.size += int64(n)
 	u.sum.Write(p[:n])
-	if u.size > maxFileBytes {
+	switch {
+	case u.size > maxFileBytes:
 		return n, fileTooLarge()
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	case err != nil && !errors.Is(err, io.EOF):
 		return n, formFailure(err)
 	}
-	if err != nil {
-		return n, io.EOF
-	}
-	return n, nil
+	return n, err
 }
 
 // finish reads the parts after the file, and checks the whole.

@@ -80,7 +80,7 @@ func (s *Server) revealText(c *call, k *textKind) error {
 		}
 		content, err := s.burn(c, k.domain, doc, 0)
 		if err == nil {
-			return s.pages.Text(c.Ctx, pages.Text{Document: doc, Content: content, Burned: true})
+			return s.pages.Text(c.Ctx, pages.Text{Document: doc, Content: string(content), Burned: true})
 		}
 		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
 			return err
@@ -128,7 +128,7 @@ func (s *Server) showContent(c *call, k *textKind, doc *event.Document) error {
 	if err != nil {
 		return err
 	}
-	shown := pages.Text{Document: doc, Content: content, Truncated: truncated}
+	shown := pages.Text{Document: doc, Content: string(content), Truncated: truncated}
 	if len(doc.PasswordHash) == 0 {
 		shown.Raw = k.page + doc.Id + "/raw"
 	}
@@ -184,16 +184,7 @@ func (s *Server) rawText(c *call, k *textKind) error {
 		return httpin.NotModified(c.Ctx, tag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	err = httpin.WriteRange(c.Ctx, &httpin.Ranged{
-		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
-		Open: func(offset, length int64) (io.ReadCloser, error) {
-			return s.openContent(s.ctx, doc.GetContent(), offset, length)
-		},
-	})
-	if errors.Is(err, blob.ErrNotFound) {
-		return notFound() // deleted since it was read
-	}
-	return err
+	return s.sendContent(c, doc, tag)
 }
 
 func (s *Server) showFile(c *call) error {
@@ -214,10 +205,7 @@ func (s *Server) rawFile(c *call) error {
 		return err
 	}
 	pages.SetRobots(c.Ctx, doc)
-	if noneOf.Matches(fileTag(doc)) {
-		return httpin.NotModified(c.Ctx, fileTag(doc))
-	}
-	return s.sendFile(c.Ctx, doc)
+	return s.sendFile(c, doc, noneOf)
 }
 
 func (s *Server) reference(c *call) error { return s.pages.Reference(c.Ctx) }

@@ -18,7 +18,7 @@ var (
 )
 
 const (
-	// servedTries is for asking for an outcome that billing says must be kept.
+	// servedTries is how often an outcome is asked for that billing says must be kept.
 	servedTries = 6
 	servedWait  = 50 * time.Millisecond // grows with each try
 	blobTimeout = 60 * time.Second
@@ -133,31 +133,30 @@ func (s *Server) setQuotaNow(c *call) {
 
 func (s *Server) writeOnce(w *writing) (*written, error) {
 	c := w.call
-	id := c.id()
-	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
-	if c.who.free() {
-		return s.writeFree(w, r)
-	}
 	m := s.meter(c)
-	m.admission.Write, m.admission.IdempotencyID = true, c.idem
-	if err := m.start().wait(); err != nil {
-		return nil, err
+	id := m.admission.RequestID
+	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
+	if !c.who.free() {
+		m.admission.Write, m.admission.IdempotencyID = true, c.idem
+		if err := m.start().wait(); err != nil {
+			return nil, err
+		}
+		r.Charge = &event.Charge{
+			Account: uint64(m.admission.Account), QuotaKey: uint32(m.admission.Key), Anonymous: m.admission.Anonymous,
+			Remaining: m.remaining(),
+		}
 	}
 	if w.gone {
 		return nil, m.void(notFound())
 	}
-	return s.writeAdmitted(w, m, r)
+	return s.execute(w, m, r)
 }
 
-// writeAdmitted carries out an admitted write. A failure before the request is published is voided here, a later one by
-// the service.
-func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*written, error) {
-	r.Charge = &event.Charge{
-		Account: uint64(m.admission.Account), QuotaKey: uint32(m.admission.Key), Anonymous: m.admission.Anonymous,
-		Remaining: m.remaining(),
-	}
+// execute carries out a write that is admitted, or free. A failure before the request is published is voided here, a
+// later one by the service.
+func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, error) {
 	err := w.prepare(s.ctx, r)
-	if err == nil && time.Since(m.started) > s.cfg.AdmissionAge {
+	if err == nil && m.open && time.Since(m.started) > s.cfg.AdmissionAge {
 		err = m.renew(r)
 	}
 	if err != nil {
@@ -167,8 +166,7 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 	o, err := s.bus.Write(s.ctx, w.domain, r)
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
-		v := m.verdict
-		m.setQuota(v.Limit, v.Remaining, v.ResetSeconds)
+		m.setQuota(m.remaining())
 		return nil, err // it may still happen: nothing is undone
 	case err != nil:
 		w.undo()
@@ -184,34 +182,6 @@ func (s *Server) writeAdmitted(w *writing, m *metered, r *event.Request) (*writt
 	}
 	m.setCharge()
 	return &written{outcome: o, remaining: m.remaining()}, nil
-}
-
-// writeFree carries out a write that consumes no quota.
-func (s *Server) writeFree(w *writing, r *event.Request) (*written, error) {
-	if w.gone {
-		return nil, notFound()
-	}
-	if err := w.prepare(s.ctx, r); err != nil {
-		w.undo()
-		return nil, err
-	}
-	o, err := s.bus.Write(s.ctx, w.domain, r)
-	switch {
-	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
-		return nil, err
-	case err != nil:
-		w.undo()
-		return nil, err
-	case o.Replayed:
-		w.undo()
-		return s.replay(w, o)
-	}
-	w.call.Set(headerChargeSource, "none")
-	if err := outcomeError(o.Status); err != nil {
-		w.undo()
-		return nil, err
-	}
-	return &written{outcome: o, remaining: plan.Unlimited}, nil
 }
 
 func (w *writing) undo() {
