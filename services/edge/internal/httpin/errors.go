@@ -87,8 +87,8 @@ func internal(cause error) *Error {
 
 // fromFramework is err, or what it means where it is an error of Fiber's: the router and fasthttp report theirs so.
 func fromFramework(err error) error {
-	var e *fiber.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*fiber.Error](err)
+	if !ok {
 		return err
 	}
 	switch e.Code {

@@ -210,8 +210,7 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 		ctx.Response.Header.Set(fiber.HeaderXRequestID, s.cfg.NewRequestID())
 	}
 	err = fromFramework(err)
-	var e *Error
-	if errors.As(err, &e) && e.Code == CodeMethodNotAllowed {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMethodNotAllowed {
 		c.Append(fiber.HeaderAllow, fiber.MethodOptions)
 		if c.Method() == fiber.MethodOptions {
 			c.Status(fiber.StatusNoContent)

@@ -66,7 +66,7 @@ func (s *Server) check(c *call) error {
 }
 
 // authenticate finds out who calls. Whether an API key is the account's current one is billing's to say.
-func (s *Server) authenticate(c *call) (err error) {
+func (s *Server) authenticate(c *call) error {
 	switch c.route.who {
 	case apiKey, keyOrKeyless, keyOrToken, keyOrSession:
 		found, err := s.readKey(c)

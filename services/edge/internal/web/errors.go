@@ -20,12 +20,10 @@ func notFound() *fault.Error { return fault.New(fault.NotFound, "Not found.") }
 
 // asFault is err as an error of the API. One that is none is internal, and err its cause.
 func asFault(err error) *fault.Error {
-	var e *fault.Error
-	var in *httpin.Error
-	switch {
-	case errors.As(err, &e):
+	if e, ok := errors.AsType[*fault.Error](err); ok {
 		return e
-	case errors.As(err, &in):
+	}
+	if in, ok := errors.AsType[*httpin.Error](err); ok {
 		return &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, RetryAfter: in.RetryAfter, Cause: in.Cause}
 	}
 	return fault.New(fault.Internal, httpin.InternalMessage).Because(err)
