@@ -231,7 +231,7 @@ func TestFoldGoesOnWhileTheReadModelIsDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = rpc.Call(t.Context(), w.nc, w.policy.Domain.ListSubject(0), request)
-			if refused := (*rpc.Error)(nil); !errors.As(err, &refused) || refused.Code != document.CodeUnavailable {
+			if refused := (*rpc.Error)(nil); !errors.As(err, &refused) || refused.Code != rpc.CodeUnavailable {
 				t.Errorf("the list is answered %v", err)
 			}
 			late := create(alice, text("late")) // beyond the bound: it waits, and is not lost

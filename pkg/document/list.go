@@ -40,16 +40,16 @@ func (l *lister) list(ctx context.Context, payload []byte) ([]byte, error) {
 		request.NowMs = l.now()
 	}
 	if err := l.projection.wait(ctx, l.position.Get()); err != nil {
-		return nil, &rpc.Error{Code: CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
 	}
 	if l.pauses.paused() {
-		return nil, &rpc.Error{Code: CodeUnavailable, Message: errPaused.Error()}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: errPaused.Error()}
 	}
 	answer, err := l.scan(ctx, request)
 	if err != nil {
 		l.model.failBehind(err)
 		l.metrics.failures.WithLabelValues("list").Inc()
-		return nil, &rpc.Error{Code: CodeUnavailable, Message: err.Error()}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: err.Error()}
 	}
 	return event.Encode(answer)
 }

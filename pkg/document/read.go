@@ -15,10 +15,6 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// CodeUnavailable is the code of the rpc.Error that answers a list if the read model does not answer or the fold is
-// behind.
-const CodeUnavailable = "unavailable"
-
 // reader answers ReadBatch requests. The goroutine that receives them answers from memory, and workers answer the other
 // reads, so that a slow look-up holds up no other batch.
 type reader struct {

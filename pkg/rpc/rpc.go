@@ -30,12 +30,14 @@ var (
 	ErrClosed = errors.New("rpc is closed")
 )
 
-// Codes of errors that this package answers with.
+// Codes of errors.
 const (
 	// CodeInternal: the handler panicked, or its error was not an *Error.
 	CodeInternal = "internal"
 	// CodeBusy: the server's queue was full. The request was not executed.
 	CodeBusy = "busy"
+	// CodeUnavailable: a store of the service, or its fold, does not let it answer now. Handlers answer with it.
+	CodeUnavailable = "unavailable"
 )
 
 // Error is an answer instead of a payload.

@@ -21,8 +21,7 @@ const (
 	explainBefore = 5 * time.Minute
 	explainAfter  = 15 * time.Minute
 
-	codeMalformed   = "malformed"
-	codeUnavailable = "unavailable"
+	codeMalformed = "malformed"
 )
 
 // query answers one encoded event.Query. The answer shows every message that was acknowledged before the query came.
@@ -36,12 +35,12 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 		err = p.position.Until(ctx, last)
 	}
 	if err != nil {
-		return nil, &rpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("read the end of %s: %v", p.stream, err)}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: fmt.Sprintf("read the end of %s: %v", p.stream, err)}
 	}
 	answer, err := p.answerQuery(ctx, q, last)
 	var refusal *rpc.Error
 	if err != nil && !errors.As(err, &refusal) {
-		return nil, &rpc.Error{Code: codeUnavailable, Message: err.Error()}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: err.Error()}
 	}
 	if err != nil {
 		return nil, err
