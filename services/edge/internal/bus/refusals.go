@@ -1,44 +1,37 @@
 package bus
 
 import (
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
 
-// maxRefusalTTL is how long architecture.md lets a refusal be remembered.
-const maxRefusalTTL = time.Second
-
 const (
-	refusalShards    = 64
-	accountsPerShard = 1024 // more, and another is forgotten
-	refusalsPerEntry = 32   // of one account: quota keys, and API keys
+	// maxRefusalTTL bounds how long a change of the account may go unseen if its announcement is lost.
+	maxRefusalTTL      = time.Second
+	refusalAccounts    = 65536 // the table is bounded: accounts that are seldom looked up are evicted
+	refusalsPerAccount = 32    // by quota key and API key
 )
 
 // refusals remembers what billing would refuse again, so that a client that hammers an exhausted
-// quota does not fill the journal. Only of such a client: another edge may have answered that the
-// account has changed before the announcement of it is here, and whoever tries again then, or after
-// a pause, is to see the change.
+// quota does not fill the journal. It remembers nothing of clients that try now and then: another edge may
+// have answered that the account was changed before the announcement of the change is here, and a client
+// that tries again after that, or after a pause, must see the change.
 type refusals struct {
-	ttl    time.Duration
-	first  int          // so many of a kind are asked for before one is remembered
-	kept   atomic.Int64 // accounts in all shards; most of the time none
-	shards [refusalShards]refusalShard
+	ttl      time.Duration
+	first    int // billing decides this many refusals of a kind before one is remembered
+	accounts *otter.Cache[event.AccountID, refused]
 }
 
-type refusalShard struct {
-	mu       sync.RWMutex
-	accounts map[event.AccountID]*refused
-}
-
-// refused is what is remembered of one account.
+// refused is what is remembered of one account. It is replaced, never changed.
 type refused struct {
 	final []refusal
-	// oldKey is the refusal that told the highest key version known: older ones are refused for ever,
-	// since versions only grow.
+	// oldKey is the refusal that told the highest key version known. Versions only grow, so all older ones
+	// are refused for ever.
 	oldKey *Verdict
 }
 
@@ -57,34 +50,20 @@ func (r *refusal) answers(a *Admission) bool {
 }
 
 func newRefusals(ttl time.Duration, first int) *refusals {
-	r := &refusals{ttl: ttl, first: first}
-	for i := range r.shards {
-		r.shards[i].accounts = map[event.AccountID]*refused{}
-	}
-	return r
+	return &refusals{ttl: ttl, first: first, accounts: otter.Must(&otter.Options[event.AccountID, refused]{MaximumSize: refusalAccounts})}
 }
 
-func (r *refusals) shard(a event.AccountID) *refusalShard {
-	return &r.shards[uint64(a)%refusalShards] // ids are random
-}
-
-// find is the verdict that billing would give again, or nil. now is the edge's time: what was
-// refused in another month says nothing.
+// find is the verdict that billing would give again, or nil. now is the edge's time: a refusal in another
+// month says nothing.
 func (r *refusals) find(a *Admission, now time.Time) *Verdict {
-	if r.kept.Load() == 0 {
-		return nil
-	}
-	s := r.shard(a.Account)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	known := s.accounts[a.Account]
-	if known == nil {
+	known, ok := r.accounts.GetIfPresent(a.Account)
+	if !ok {
 		return nil
 	}
 	if v := known.oldKey; v != nil && !a.Anonymous && a.KeyVersion > 0 && a.KeyVersion < v.CurrentKeyVersion {
 		return v
 	}
-	// An idempotency id may turn out to be served already, which is not refused.
+	// The write with this idempotency id may have been served already, which is no refusal.
 	if len(a.IdempotencyID) > 0 {
 		return nil
 	}
@@ -101,8 +80,8 @@ func sameMonth(now time.Time, ms int64) bool {
 	return a.Year() == b.Year() && a.Month() == b.Month()
 }
 
-// remember keeps what may be kept of a refusal. Only final ones may: no open hold of the account
-// could give the slot back.
+// remember keeps what may be kept of a refusal. A final one may: no open hold of the account could free
+// what was asked for.
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	old := v.Decision == event.Decision_INVALID_KEY && v.CurrentKeyVersion > a.KeyVersion
 	// The seconds until the counter starts again may have been rounded up.
@@ -115,104 +94,49 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 		return
 	}
 	kept := *v // v is part of its request, which is not worth keeping
-	v = &kept
-	s := r.shard(a.Account)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.accounts[a.Account]
-	if known == nil {
-		known = &refused{}
-		r.makeRoom(s)
-		s.accounts[a.Account] = known
-		r.kept.Add(1)
-	}
-	if old {
-		if known.oldKey == nil || known.oldKey.CurrentKeyVersion < v.CurrentKeyVersion {
-			known.oldKey = v
-		}
-		return
-	}
-	known.add(refusal{
-		key: a.Key, anonymous: a.Anonymous, version: a.KeyVersion, fingerprint: a.KeyFingerprint,
-		count: 1, until: time.Now().Add(life), verdict: v,
-	}, a)
-}
-
-func (k *refused) add(f refusal, a *Admission) {
-	live := k.final[:0]
-	for _, old := range k.final {
+	r.accounts.Compute(a.Account, func(known refused, _ bool) (refused, otter.ComputeOp) {
 		switch {
-		case !time.Now().Before(old.until):
-		case old.answers(a):
+		case !old:
+			known.final = known.with(refusal{
+				key: a.Key, anonymous: a.Anonymous, version: a.KeyVersion, fingerprint: a.KeyFingerprint,
+				count: 1, until: time.Now().Add(life), verdict: &kept,
+			}, a)
+		case known.oldKey == nil || known.oldKey.CurrentKeyVersion < kept.CurrentKeyVersion:
+			known.oldKey = &kept
+		}
+		return known, otter.WriteOp
+	})
+}
+
+// with is what is remembered once f, the refusal of a, is too.
+func (k *refused) with(f refusal, a *Admission) []refusal {
+	live := slices.DeleteFunc(slices.Clone(k.final), func(old refusal) bool {
+		over := !time.Now().Before(old.until)
+		if !over && old.answers(a) {
 			f.count += old.count
-		default:
-			live = append(live, old)
+			return true
 		}
+		return over
+	})
+	if len(live) == refusalsPerAccount {
+		return live
 	}
-	clear(k.final[len(live):])
-	if len(live) < refusalsPerEntry {
-		live = append(live, f)
-	}
-	k.final = live
+	return append(live, f)
 }
 
-// makeRoom bounds a shard: it forgets an account that has nothing more to say, or else any.
-func (r *refusals) makeRoom(s *refusalShard) {
-	if len(s.accounts) < accountsPerShard {
-		return
-	}
-	var victim event.AccountID
-	looked := 0
-	for account, known := range s.accounts {
-		victim = account
-		if looked++; known.stale() || looked == 16 {
-			break
-		}
-	}
-	delete(s.accounts, victim)
-	r.kept.Add(-1)
-}
-
-func (k *refused) stale() bool {
-	for i := range k.final {
-		if time.Now().Before(k.final[i].until) {
-			return false
-		}
-	}
-	return k.oldKey == nil
-}
-
-// forget drops what may have changed with the account; that old keys are old has not.
+// forget drops what may have changed with the account. Old keys stay old.
 func (r *refusals) forget(account event.AccountID) {
-	if r.kept.Load() == 0 {
-		return
-	}
-	s := r.shard(account)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.accounts[account]
-	if known == nil {
-		return
-	}
-	known.final = nil
-	if known.oldKey == nil {
-		delete(s.accounts, account)
-		r.kept.Add(-1)
-	}
+	r.accounts.ComputeIfPresent(account, func(known refused) (refused, otter.ComputeOp) {
+		if known.oldKey == nil {
+			return known, otter.InvalidateOp
+		}
+		return refused{oldKey: known.oldKey}, otter.WriteOp
+	})
 }
 
-// clear drops all that an announcement could have dropped.
+// clear drops all that a missed announcement could have dropped.
 func (r *refusals) clear() {
-	for i := range r.shards {
-		s := &r.shards[i]
-		s.mu.Lock()
-		for account, known := range s.accounts {
-			known.final = nil
-			if known.oldKey == nil {
-				delete(s.accounts, account)
-				r.kept.Add(-1)
-			}
-		}
-		s.mu.Unlock()
+	for account := range r.accounts.Keys() {
+		r.forget(account)
 	}
 }

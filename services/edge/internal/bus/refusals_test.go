@@ -25,7 +25,7 @@ func decided(t *testing.T, b *running, f *fakeBilling, a Admission) (v *Verdict,
 	return v, asked
 }
 
-func TestFinalRefusalIsRememberedForWhatItWasAboutAlone(t *testing.T) {
+func TestFinalRefusalIsRememberedForItsOwnKindOnly(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
 	f.with(func() { f.limits[9] = 0 })
@@ -69,7 +69,7 @@ func TestRefusalThatIsNotFinalIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestRefusalIsRememberedOfWhoGoesOnTryingAlone(t *testing.T) {
+func TestRefusalIsRememberedOnlyIfTheClientGoesOnTrying(t *testing.T) {
 	const first = 4
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)
@@ -209,21 +209,22 @@ func TestMemoryOfRefusalsIsBounded(t *testing.T) {
 		Verdict: &event.Verdict{Decision: event.Decision_INVALID_KEY, CurrentKeyVersion: 9, Final: true},
 		TimeMs:  now.UnixMilli(),
 	}
-	const most = refusalShards * accountsPerShard
-	for i := range 2 * most {
+	for i := range 2 * refusalAccounts {
 		a := admission(event.AccountID(i))
 		r.remember(&a, v, now)
 	}
-	if n := r.kept.Load(); n != most {
-		t.Errorf("%d accounts kept, want %d", n, most)
+	r.accounts.CleanUp()
+	if n := r.accounts.EstimatedSize(); n > refusalAccounts {
+		t.Errorf("%d accounts kept, %d allowed", n, refusalAccounts)
 	}
+	r = newRefusals(time.Second, 1)
 	a := admission(1)
 	for i := range 1000 {
 		a.KeyFingerprint = uint64(i)
 		final := &Verdict{Verdict: &event.Verdict{Final: true}, TimeMs: now.UnixMilli()}
 		r.remember(&a, final, now)
 	}
-	if n := len(r.shard(1).accounts[1].final); n != refusalsPerEntry {
-		t.Errorf("%d refusals of one account kept, want %d", n, refusalsPerEntry)
+	if known, _ := r.accounts.GetIfPresent(1); len(known.final) != refusalsPerAccount {
+		t.Errorf("%d refusals of one account kept, want %d", len(known.final), refusalsPerAccount)
 	}
 }
