@@ -98,10 +98,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	offset := cfg.ClockOffset
 	b, err := bus.New(deps.NC, bus.Config{
-		Partitions: cfg.Partitions, Offset: offset, Clock: func() time.Time { return time.Now().Add(offset) },
-		Logger: deps.Logger, Metrics: deps.Metrics,
+		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, Logger: deps.Logger, Metrics: deps.Metrics,
 	})
 	if err != nil {
 		return nil, err

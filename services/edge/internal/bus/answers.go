@@ -4,18 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
 )
 
-// subscribe leads answers and announcements into one channel. The connection reads them one after
-// another, so that an announcement published before an answer is also seen before it: a refusal is
-// never remembered, or found, past the change that ended it and was answered for.
+// subscribe leads answers and announcements into one channel. The connection delivers them one after
+// another. Billing publishes the announcement of a change before the answer to it, so the bus has
+// forgotten the account's refusals by the time the answer is there.
 func (b *Bus) subscribe() (unsubscribe func(), err error) {
 	var subs []*nats.Subscription
 	unsubscribe = func() {
@@ -23,7 +20,7 @@ func (b *Bus) subscribe() (unsubscribe func(), err error) {
 			_ = s.Unsubscribe() // fails only where the connection is closed
 		}
 	}
-	for _, subject := range []string{event.AnnounceSubject, event.AnswerSubjects(b.cfg.Source)} {
+	for _, subject := range []string{event.AnnounceSubject, event.AnswerSubjects(b.name)} {
 		s, err := b.nc.ChanSubscribe(subject, b.answers)
 		if err != nil {
 			unsubscribe()
@@ -36,17 +33,14 @@ func (b *Bus) subscribe() (unsubscribe func(), err error) {
 
 // receive reads the answers until ctx ends.
 func (b *Bus) receive(ctx context.Context) {
-	prefix := "edge." + b.cfg.Source + "."
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case m := <-b.answers:
-			var err error
-			if m.Subject == event.AnnounceSubject {
-				err = b.announced(m.Data)
-			} else {
-				err = b.answered(strings.TrimPrefix(m.Subject, prefix), m.Data)
+			err := errAnswer
+			if handle := b.handlers[m.Subject]; handle != nil {
+				err = handle(m.Data)
 			}
 			if err != nil {
 				b.metrics.malformed.Inc()
@@ -67,43 +61,18 @@ func (b *Bus) announced(data []byte) error {
 	return nil
 }
 
-// answered takes <partition>.verdict, <partition>.command and <partition>.outcome.<domain>.
-func (b *Bus) answered(subject string, data []byte) error {
-	number, kind, _ := strings.Cut(subject, ".")
-	partition, err := strconv.Atoi(number)
-	if err != nil || partition < 0 || partition >= b.cfg.Partitions {
-		return fmt.Errorf("partition %q: %w", number, errAnswer)
-	}
-	switch kind {
-	case "verdict":
-		return b.verdicts(b.usage[partition], data)
-	case "command":
-		return b.commandOutcomes(b.commands[partition], data)
-	}
-	domain, ok := strings.CutPrefix(kind, "outcome.")
-	lanes := b.requests[event.Domain(domain)]
-	if !ok || lanes == nil {
-		return fmt.Errorf("kind %q: %w", kind, errAnswer)
-	}
-	return b.outcomes(lanes[partition], &b.known[event.Domain(domain)][partition], data)
-}
-
 func (b *Bus) verdicts(u *usageLane, data []byte) error {
 	var batch event.VerdictBatch
 	if err := event.Decode(data, &batch); err != nil {
 		return err
 	}
 	now := b.Now()
-	ok := u.answered(batch.Number, len(batch.Verdicts), func(i int, asked *usage, v *Verdict) {
-		v.Verdict, v.TimeMs, v.Sequence = batch.Verdicts[i], batch.TimeMs, batch.Sequence
+	return u.answered(batch.Number, len(batch.Verdicts), nil, func(i int, asked *usage, v *Verdict) {
+		v.Verdict, v.TimeMs = batch.Verdicts[i], batch.TimeMs
 		if !v.Admitted() {
 			b.refusals.remember(&asked.Admission, v, now)
 		}
 	})
-	if !ok {
-		return fmt.Errorf("batch %d with %d verdicts: %w", batch.Number, len(batch.Verdicts), errAnswer)
-	}
-	return nil
 }
 
 func (b *Bus) commandOutcomes(l *commandLane, data []byte) error {
@@ -111,30 +80,20 @@ func (b *Bus) commandOutcomes(l *commandLane, data []byte) error {
 	if err := event.Decode(data, &batch); err != nil {
 		return err
 	}
-	ok := l.answered(batch.Number, len(batch.Outcomes), func(i int, _ **event.Command, o **event.CommandOutcome) {
+	return l.answered(batch.Number, len(batch.Outcomes), nil, func(i int, _ **event.Command, o **event.CommandOutcome) {
 		*o = batch.Outcomes[i]
 	})
-	if !ok {
-		return fmt.Errorf("batch %d with %d outcomes: %w", batch.Number, len(batch.Outcomes), errAnswer)
-	}
-	return nil
 }
 
-func (b *Bus) outcomes(l *requestLane, known *atomic.Uint64, data []byte) error {
+// outcomes takes the answer to some of a batch's writes.
+func (b *Bus) outcomes(d *documents, data []byte) error {
 	var batch event.OutcomeBatch
 	if err := event.Decode(data, &batch); err != nil {
 		return err
 	}
-	if batch.Sequence > known.Load() { // one goroutine reads all answers
-		known.Store(batch.Sequence)
-	}
-	for _, outcome := range batch.Outcomes {
-		ok := l.part(batch.Number, int(outcome.Index), func(_ int, _ **event.Request, o **event.Outcome) {
-			*o = outcome
-		})
-		if !ok {
-			return fmt.Errorf("batch %d, outcome %d: %w", batch.Number, outcome.Index, errAnswer)
-		}
-	}
-	return nil
+	d.known.Store(max(d.known.Load(), batch.Sequence)) // only this goroutine stores
+	place := func(i int) int { return int(batch.Outcomes[i].Index) }
+	return d.writes.answered(batch.Number, len(batch.Outcomes), place, func(i int, _ **event.Request, o **event.Outcome) {
+		*o = batch.Outcomes[i]
+	})
 }

@@ -14,20 +14,22 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
 )
 
 const (
 	// auditTimeout bounds an audit whose context has no deadline.
 	auditTimeout = time.Hour
-	// auditAsk bounds the wait for one answer. The audit goes on meanwhile, and who asks again joins it:
-	// whether its instance is still there is looked at in between.
+	// auditAsk bounds the wait for one answer. The audit goes on meanwhile, and asking again joins it.
+	// In between the bus looks whether the instance is still there.
 	auditAsk = 10 * time.Second
-	// auditPause lies before a replica is asked again, auditTries times at most where it says that it can't.
+	// auditPause lies before a replica is asked again. One that refuses auditTries times fails the audit.
 	auditPause = 250 * time.Millisecond
 	auditTries = 20
 
-	// rollFirst is how long the first roll call waits for answers, doubled each time; rollWait for all:
-	// longer than it takes to notice that an instance is gone, and to take its partitions over.
+	// rollFirst is how long the first roll call waits for answers; each further one waits twice as long.
+	// rollWait bounds all of them. It is longer than it takes to notice that an instance is gone, and to
+	// take its partitions over.
 	rollFirst = 300 * time.Millisecond
 	rollWait  = 15 * time.Second
 )
@@ -37,15 +39,13 @@ var (
 	errMoved   = errors.New("the instance does not fold the partition any more")
 )
 
-// replicas are the names of the instances that fold each partition.
+// replicas are, by partition, the names of the instances that fold it.
 type replicas [][]string
 
-// Audit has every instance that folds a billing partition fold its journal again, and returns an answer
-// for each partition: a match where all of them match, and those at the same place have the same state.
-// It takes as long as the journals are; ctx should have a deadline.
+// Audit has every replica of every billing partition fold the journal again, and returns an answer
+// for each partition. It is a match if all its replicas match, and those at the same place of the journal
+// have the same state. An audit takes as long as the journals are; ctx should have a deadline.
 func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
-	defer cancel()
 	known, err := b.rollCall(ctx)
 	if err != nil {
 		return nil, unavailable(err)
@@ -66,29 +66,19 @@ func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
 	return audits, nil
 }
 
-// rollCall finds who folds what. It is done when all billing instances that are alive were heard, and
+// rollCall asks the billing instances who folds what. It returns once all live instances have answered and
 // each partition has a replica.
-func (b *Bus) rollCall(ctx context.Context) (replicas, error) {
+func (b *Bus) rollCall(ctx context.Context) (found replicas, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rollWait)
 	defer cancel()
-	var err error
-	for wait := rollFirst; ctx.Err() == nil; wait *= 2 {
-		listening, stop := context.WithTimeout(ctx, wait)
-		var answers [][]byte
-		var found replicas
-		answers, err = rpc.Gather(listening, b.nc, event.InstancesSubject, nil)
+	err = b.repeat(ctx, wait.Backoff{First: rollFirst, Most: rollWait}, func(ctx context.Context) (bool, error) {
+		answers, err := rpc.Gather(ctx, b.nc, event.InstancesSubject, nil)
 		if err == nil {
 			found, err = b.whoFolds(answers)
 		}
-		if err != nil {
-			<-listening.Done() // nobody is there yet, or not all
-		}
-		stop()
-		if err == nil || errors.Is(err, ErrPartitions) {
-			return found, err
-		}
-	}
-	return nil, cmp.Or(err, ctx.Err())
+		return err == nil || errors.Is(err, errPartitions), err
+	})
+	return found, err
 }
 
 // whoFolds puts together what instances say of themselves.
@@ -123,8 +113,8 @@ func (b *Bus) whoFolds(answers [][]byte) (replicas, error) {
 	return found, nil
 }
 
-// auditPartition has all replicas of a partition audit it. Those that give it up meanwhile are left out,
-// unless none remains: then whoever folds it instead is asked.
+// auditPartition has all replicas of a partition audit it. Those that give it up meanwhile are left out.
+// If none remains, it asks who folds the partition now.
 func (b *Bus) auditPartition(ctx context.Context, partition int, names []string) ([]*event.AuditAnswer, error) {
 	for {
 		var (
@@ -158,40 +148,24 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string)
 	}
 }
 
-// auditReplica has one instance audit a partition; errMoved where it does not fold it any more.
+// auditReplica has one instance audit a partition. errMoved if it does not fold the partition any more.
 func (b *Bus) auditReplica(ctx context.Context, partition int, name string) (*event.AuditAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
 	if err != nil {
 		return nil, err
 	}
-	for tries := 1; ; {
+	for refusals := 0; ; {
 		attempt, cancel := context.WithTimeout(ctx, auditAsk)
 		data, err := rpc.CallOnce(attempt, b.nc, event.ReplicaSubject(partition, name), query)
 		cancel()
-		var refused *rpc.Error
-		switch {
-		case err == nil:
-			answer := &event.QueryAnswer{}
-			if err := event.Decode(data, answer); err != nil {
-				return nil, err
-			}
-			if answer.Status != event.QueryStatus_QUERY_OK || answer.GetAudit() == nil {
-				return nil, errAnswer
-			}
-			return answer.GetAudit(), nil
-		case ctx.Err() != nil:
-			return nil, err
-		case errors.As(err, &refused):
-			if tries++; tries > auditTries {
-				return nil, fmt.Errorf("audit of partition %d by %s: %w", partition, name, err)
-			}
+		if err == nil {
+			return decodeAudit(data)
 		}
-		pause := time.NewTimer(auditPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return nil, ctx.Err()
+		if refused := (*rpc.Error)(nil); errors.As(err, &refused) {
+			refusals++
+		}
+		if refusals == auditTries || !wait.For(ctx, auditPause) {
+			return nil, fmt.Errorf("audit of partition %d by %s: %w", partition, name, err)
 		}
 		known, err := b.rollCall(ctx)
 		if err != nil {
@@ -203,8 +177,19 @@ func (b *Bus) auditReplica(ctx context.Context, partition int, name string) (*ev
 	}
 }
 
+func decodeAudit(data []byte) (*event.AuditAnswer, error) {
+	var answer event.QueryAnswer
+	if err := event.Decode(data, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Status != event.QueryStatus_QUERY_OK || answer.GetAudit() == nil {
+		return nil, errAnswer
+	}
+	return answer.GetAudit(), nil
+}
+
 // mergeAudits is the answer of all replicas of a partition: the first that does not match, else that of
-// the fold that is furthest.
+// the replica that is furthest.
 func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	slices.SortFunc(answers, func(a, b *event.AuditAnswer) int { return cmp.Compare(b.LastSequence, a.LastSequence) })
 	if i := slices.IndexFunc(answers, func(a *event.AuditAnswer) bool { return !a.Match }); i >= 0 {
@@ -213,7 +198,7 @@ func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	for i, a := range answers[1:] {
 		before := answers[i]
 		if a.LastSequence == before.LastSequence && !bytes.Equal(a.LiveHash, before.LiveHash) {
-			// Each is what its own instance makes of the journal: of two versions, say.
+			// Each replica agrees with its own replay, and not with the other: they may run two versions.
 			return &event.AuditAnswer{
 				Stream: a.Stream, Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
 				LiveHash: a.LiveHash, ReplayHash: before.ReplayHash,

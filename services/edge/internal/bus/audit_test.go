@@ -15,17 +15,17 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-// auditor is a billing instance, as far as an audit sees one.
+// auditor is the part of a billing instance that an audit talks to.
 type auditor struct {
 	mu     sync.Mutex
 	is     event.Instance
-	hash   map[int]byte // of the live state, by partition; 1
-	replay map[int]byte // the same
+	hash   map[int]byte // less 1, of the live state, by partition
+	replay map[int]byte // the same, of the replay
 	last   map[int]uint64
-	cant   int            // so many questions are refused
-	rolls  int            // calls that it has answered
-	asked  map[int]int    // by partition
-	stop   []func() error // what it serves
+	cant   int            // questions that it still refuses
+	rolls  int            // roll calls that it has answered
+	asked  map[int]int    // audits, by partition
+	stop   []func() error // ends what it serves
 }
 
 func (w *world) auditor(t *testing.T, name string, serves ...int) *auditor {
@@ -42,7 +42,7 @@ func (w *world) newAuditor(name string, serves ...int) *auditor {
 	}
 }
 
-// serve answers from now on.
+// serve begins to answer.
 func (a *auditor) serve(t *testing.T, w *world) {
 	t.Helper()
 	serve := func(subject string, handle func() ([]byte, error)) {
@@ -75,7 +75,7 @@ func (a *auditor) audit(p int) ([]byte, error) {
 	a.asked[p]++
 	if a.cant > 0 || !slices.Contains(a.is.Serves, p) {
 		a.cant--
-		return nil, &rpc.Error{Code: codeUnavailable, Message: "not now"}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "not now"}
 	}
 	live, replay := 1+a.hash[p], 1+a.replay[p]
 	return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
@@ -89,7 +89,7 @@ func (a *auditor) with(change func()) {
 	change()
 }
 
-// end is as if it were killed.
+// end stops all answers, as if the instance were killed.
 func (a *auditor) end(t *testing.T) {
 	t.Helper()
 	for _, stop := range a.stop {
@@ -117,7 +117,7 @@ func TestAuditAsksEveryReplicaOfEveryPartition(t *testing.T) {
 	w := newBareWorld(t, 3)
 	i1, i2 := w.auditor(t, "i-1", 0, 1, 2), w.auditor(t, "i-2", 0, 2)
 	b := w.bus(t, nil)
-	i1.with(func() { i1.cant = 2 }) // which is tried again
+	i1.with(func() { i1.cant = 2 }) // the audit tries again
 	for p, a := range mustAudit(t, b) {
 		if !a.Match {
 			t.Errorf("partition %d: %v", p, a)
@@ -133,10 +133,11 @@ func TestAuditAsksEveryReplicaOfEveryPartition(t *testing.T) {
 func TestAuditMatchesOnlyWhereAllReplicasDo(t *testing.T) {
 	w := newBareWorld(t, 4)
 	i1, i2 := w.auditor(t, "i-1", 0, 1, 2, 3), w.auditor(t, "i-2", 0, 1, 2, 3)
-	// 0: one of them differs from its own replay. 1: both have theirs, at the same place, and differ.
+	// Partition 0: i-2 differs from its own replay.
+	// Partition 1: each matches its own replay, but at the same place they differ from each other.
 	i2.hash[0] = 1
 	i2.hash[1], i2.replay[1] = 1, 1
-	// 2: they are at other places. 3: they agree.
+	// Partition 2: they differ, but at different places. Partition 3: they agree.
 	i1.last[2], i1.hash[2], i1.replay[2] = 1, 1, 1
 	got := mustAudit(t, w.bus(t, nil))
 	for p, want := range []bool{false, false, true, true} {
@@ -167,7 +168,7 @@ func TestAuditLeavesOutWhoGivesItsPartitionUp(t *testing.T) {
 	eventually.True(t, "both were asked", func() bool {
 		return i1.holds(func() bool { return i1.asked[0] > 0 }) && i2.holds(func() bool { return i2.asked[1] > 0 })
 	})
-	// One is killed, the other hands over; a third has all.
+	// One is killed, the other gives its partitions up, and a third one takes all.
 	i3 := w.auditor(t, "i-3", 0, 1)
 	i1.end(t)
 	i2.with(func() { i2.is.Serves = nil })
@@ -230,10 +231,10 @@ func TestNumberOfPartitionsIsBillings(t *testing.T) {
 		t.Errorf("the same number: %v", err)
 	}
 	err := wrong.CheckPartitions(t.Context())
-	if !errors.Is(err, ErrPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
+	if !errors.Is(err, errPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
 		t.Errorf("another number: %v", err)
 	}
-	if _, err := wrong.Audit(t.Context()); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, ErrPartitions) {
+	if _, err := wrong.Audit(t.Context()); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
 		t.Errorf("audit: %v", err)
 	}
 }

@@ -1,13 +1,16 @@
 // Package bus is the edge's side of the message bus: it asks billing for admissions, settles reads,
 // publishes writes, and asks the document services. It knows no HTTP.
 //
-// Every failure is a *fault.Error: Unavailable, when the thing asked for was certainly not done,
-// or OutcomeUnknown, when it was published, or may have been, and nothing confirmed it in time.
-// That the caller's context ended is reported by the same two kinds, with the context's error as
-// the cause. What no message can hold is TooLarge.
+// Every failure is a *fault.Error:
+//   - Unavailable: what was asked for was certainly not done.
+//   - OutcomeUnknown: it was published, or may have been, and nothing confirmed it in time.
+//   - TooLarge: it does not fit into a message.
+//
+// The end of the caller's context is one of the first two, with the context's error as the cause.
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -26,25 +29,24 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/wait"
 )
 
 // Config says how the bus behaves. Only Partitions must be set.
 type Config struct {
-	Source     string           // names this edge's batches, letters and digits; must be new for each boot. Drawn at random where empty
-	Partitions int              // of every journal
-	Clock      func() time.Time // the edge's clock, Offset already included; time.Now().Add(Offset) where nil
-	Offset     time.Duration    // QUIRE_CLOCK_OFFSET, told in every batch
+	Partitions int           // of every journal
+	Offset     time.Duration // QUIRE_CLOCK_OFFSET; every batch tells it
 
 	// A journal that has lost its leader takes 4 to 9 s to elect another.
 	AdmitTimeout  time.Duration // for a verdict, a void, a command; 10 s
 	WriteTimeout  time.Duration // for the outcome of a write; 10 s
 	ReadTimeout   time.Duration // for the answer to a read and to a list; 3 s
-	AwayTimeout   time.Duration // for a read and a list whose partition nobody answers for, while it is taken over; 8 s
+	AwayTimeout   time.Duration // for a read and a list while another instance takes their partition over; 8 s
 	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
 	DrainTimeout  time.Duration // for what still waits when Run's context ends; 10 s
-	ResendAfter   time.Duration // a batch unanswered for so long is published again; 1 s
+	ResendAfter   time.Duration // a batch without an answer is published again after this; 1 s
 	RefusalTTL    time.Duration // how long a final refusal is remembered; 1 s, and at most that
-	RefusalsFirst int           // refusals of a kind that billing is asked for before one is remembered; 8
+	RefusalsFirst int           // billing decides this many refusals of a kind before one is remembered; 8
 	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
 
 	Logger  *slog.Logger       // discards where nil
@@ -52,79 +54,56 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() error {
-	var faults []error
 	if c.Partitions < 1 {
-		faults = append(faults, fmt.Errorf("partitions is %d, must be at least 1", c.Partitions))
+		return fmt.Errorf("%d partitions: at least 1 is needed", c.Partitions)
 	}
-	if c.Source == "" {
-		var b [8]byte
-		rand.Read(b[:])
-		c.Source = hex.EncodeToString(b[:])
-	}
-	for _, r := range c.Source {
-		// It becomes a token of subjects.
-		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
-			faults = append(faults, fmt.Errorf("source %q has other characters than letters and digits", c.Source))
-			break
-		}
-	}
-	if c.Clock == nil {
-		offset := c.Offset
-		c.Clock = func() time.Time { return time.Now().Add(offset) }
-	}
-	for _, d := range []struct {
-		value     *time.Duration
-		otherwise time.Duration
-	}{
-		{&c.AdmitTimeout, 10 * time.Second},
-		{&c.WriteTimeout, 10 * time.Second},
-		{&c.ReadTimeout, 3 * time.Second},
-		{&c.AwayTimeout, 8 * time.Second},
-		{&c.QueryTimeout, 10 * time.Second},
-		{&c.DrainTimeout, 10 * time.Second},
-		{&c.ResendAfter, time.Second},
-		{&c.RefusalTTL, maxRefusalTTL},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.otherwise
-		}
-	}
-	c.AwayTimeout = max(c.AwayTimeout, c.ReadTimeout)
-	c.RefusalTTL = min(c.RefusalTTL, maxRefusalTTL)
-	if c.RefusalsFirst <= 0 {
-		c.RefusalsFirst = 8
-	}
-	if c.MaxWaiting <= 0 {
-		c.MaxWaiting = 32768
-	}
+	c.AdmitTimeout = cmp.Or(c.AdmitTimeout, 10*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 3*time.Second)
+	c.AwayTimeout = max(cmp.Or(c.AwayTimeout, 8*time.Second), c.ReadTimeout)
+	c.QueryTimeout = cmp.Or(c.QueryTimeout, 10*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
+	c.ResendAfter = cmp.Or(c.ResendAfter, time.Second)
+	c.RefusalTTL = min(cmp.Or(c.RefusalTTL, maxRefusalTTL), maxRefusalTTL)
+	c.RefusalsFirst = cmp.Or(c.RefusalsFirst, 8)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32768)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // Bus is safe for concurrent use.
 type Bus struct {
 	cfg     Config
 	nc      *nats.Conn
-	started time.Time // the zero of all deadlines, by the monotonic clock
+	name    string    // of this edge in batches and answers; each boot draws another
+	started time.Time // the zero of all deadlines, which go by the monotonic clock
 	ready   chan struct{}
 	metrics *metrics
 
-	usage    []*usageLane   // by billing partition
-	commands []*commandLane // by billing partition
-	requests map[event.Domain][]*requestLane
-	reads    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]
-	// known is, by domain and partition, the last journal sequence an outcome has come from. Reads ask
-	// for no older state, so that a client reads its own writes also while a partition changes hands.
-	known map[event.Domain][]atomic.Uint64
+	usage     []*usageLane                  // by billing partition
+	commands  []*commandLane                // by billing partition
+	documents map[event.Domain][]*documents // by partition
+	lanes     []runner                      // all of the above
+	refusals  *refusals
 
-	refusals *refusals
-	answers  chan *nats.Msg
+	answers chan *nats.Msg
+	// handlers take the messages of one subject each, all on the goroutine of receive.
+	handlers map[string]func(data []byte) error
 }
 
-// answerQueue is how many messages of answers may wait to be read. One that finds no room is lost
-// like any other of core NATS, and its batch is sent again.
+// documents is the way to one partition of a document service.
+type documents struct {
+	writes *writeLane
+	reads  *rpc.Batcher[*event.Read, *event.ReadAnswer]
+	// known is the last journal sequence that an outcome has come from. Reads ask for no older state, so
+	// that a client reads its own writes also while the partition moves to another instance.
+	known atomic.Uint64
+}
+
+// answerQueue is how many messages of answers may wait to be read. Core NATS drops a message that finds
+// no room; its batch is then sent again.
 const answerQueue = 16384
 
 // New prepares a bus over nc, which must be connected. Nothing is published before Run.
@@ -135,61 +114,73 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 	if nc.MaxPayload() <= 0 {
 		return nil, fmt.Errorf("new bus: %w", nats.ErrDisconnected)
 	}
+	var name [8]byte
+	rand.Read(name[:])
 	b := &Bus{
-		cfg: cfg, nc: nc, started: time.Now(),
-		ready:    make(chan struct{}),
-		requests: map[event.Domain][]*requestLane{},
-		known:    map[event.Domain][]atomic.Uint64{},
-		reads:    map[event.Domain][]*rpc.Batcher[*event.Read, *event.ReadAnswer]{},
-		refusals: newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
-		answers:  make(chan *nats.Msg, answerQueue),
-		metrics:  newMetrics(cfg.Metrics),
+		cfg: cfg, nc: nc, name: hex.EncodeToString(name[:]), started: time.Now(),
+		ready:     make(chan struct{}),
+		metrics:   newMetrics(cfg.Metrics),
+		documents: map[event.Domain][]*documents{},
+		refusals:  newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
+		answers:   make(chan *nats.Msg, answerQueue),
+		handlers:  map[string]func([]byte) error{},
 	}
-	if err := b.makeLanes(); err != nil {
-		return nil, err
-	}
-	if err := b.makeReaders(); err != nil {
-		return nil, errors.Join(err, b.closeReaders())
+	b.handlers[event.AnnounceSubject] = b.announced
+	for p := range cfg.Partitions {
+		if err := b.addPartition(p); err != nil {
+			return nil, errors.Join(err, b.closeReaders())
+		}
 	}
 	return b, nil
 }
 
-func (b *Bus) makeLanes() error {
-	for p := range b.cfg.Partitions {
-		usage, err := b.newUsageLane(p)
-		if err != nil {
+func (b *Bus) addPartition(p int) error {
+	usage, err := b.newUsageLane(p)
+	if err != nil {
+		return err
+	}
+	commands, err := b.newCommandLane(p)
+	if err != nil {
+		return err
+	}
+	b.usage, b.commands, b.lanes = append(b.usage, usage), append(b.commands, commands), append(b.lanes, usage, commands)
+	b.handlers[event.VerdictSubject(b.source(p))] = func(data []byte) error { return b.verdicts(usage, data) }
+	b.handlers[event.CommandOutcomeSubject(b.source(p))] = func(data []byte) error { return b.commandOutcomes(commands, data) }
+	for _, domain := range event.Documents() {
+		d := &documents{}
+		if d.writes, err = b.newWriteLane(domain, p); err != nil {
 			return err
 		}
-		b.usage = append(b.usage, usage)
-		commands, err := b.newCommandLane(p)
-		if err != nil {
+		if d.reads, err = b.newReader(domain, p, &d.known); err != nil {
 			return err
 		}
-		b.commands = append(b.commands, commands)
-		for _, d := range event.Documents() {
-			requests, err := b.newRequestLane(d, p)
-			if err != nil {
-				return err
-			}
-			b.requests[d] = append(b.requests[d], requests)
-		}
+		b.documents[domain], b.lanes = append(b.documents[domain], d), append(b.lanes, d.writes)
+		b.handlers[domain.OutcomeSubject(b.source(p))] = func(data []byte) error { return b.outcomes(d, data) }
 	}
 	return nil
+}
+
+// documentsOf is the way to the partition that a key belongs to: an item's id, or an idempotency id.
+func (b *Bus) documentsOf(d event.Domain, key []byte) *documents {
+	return b.documents[d][event.Partition(key, b.cfg.Partitions)]
 }
 
 // Ready is closed once the bus takes requests. Those made earlier wait for it.
 func (b *Bus) Ready() <-chan struct{} { return b.ready }
 
-// Now is the edge's time, the clock offset included.
-func (b *Bus) Now() time.Time { return b.cfg.Clock() }
+// Now is the edge's time, with the clock offset in it.
+func (b *Bus) Now() time.Time { return time.Now().Add(b.cfg.Offset) }
 
-// source names the batches to one partition. Numbers are counted by partition, so the partition
-// must be in the name for an answer to be told from one of another partition.
-func (b *Bus) source(partition int) string { return fmt.Sprintf("%s.%d", b.cfg.Source, partition) }
+// elapsed is the time since New, by the monotonic clock.
+func (b *Bus) elapsed() time.Duration { return time.Since(b.started) }
+
+// source names the batches to one partition. The partition is part of the name because each partition
+// counts its own batches.
+func (b *Bus) source(partition int) string { return fmt.Sprintf("%s.%d", b.name, partition) }
 
 // Run subscribes to the answers and sends until ctx ends. It then takes nothing new, stores the
-// settlements that still wait, and returns nil; an error says that some could not be stored, or
-// that the connection was closed. Called once.
+// settlements that still wait, and returns nil. It returns an error if some could not be stored, or if
+// the connection was closed. Called once.
 func (b *Bus) Run(ctx context.Context) error {
 	defer func() { _ = b.closeReaders() }() // fails only where the connection is closed
 	unsubscribe, err := b.subscribe()
@@ -198,7 +189,7 @@ func (b *Bus) Run(ctx context.Context) error {
 	}
 	defer unsubscribe()
 
-	// The answers are read until the last appender has returned: its last batch waits for one.
+	// The answers are read until the last lane has returned: its last batch waits for one.
 	receiving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -210,7 +201,7 @@ func (b *Bus) Run(ctx context.Context) error {
 	}
 
 	group, running := errgroup.WithContext(ctx)
-	for _, l := range b.lanes() {
+	for _, l := range b.lanes {
 		group.Go(func() error { return l.run(running) })
 	}
 	close(b.ready)
@@ -219,47 +210,50 @@ func (b *Bus) Run(ctx context.Context) error {
 	return err
 }
 
-// finish waits for the outcomes of what was published, and lets go all who still wait after
-// DrainTimeout. Nothing new can have been queued.
+// finish waits for the outcomes of what was published, at most for DrainTimeout. Then all who still wait
+// are told that none came. Nothing new can have been queued.
 func (b *Bus) finish() {
-	limit := time.NewTimer(b.cfg.DrainTimeout)
-	defer limit.Stop()
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for b.waiting() && !b.nc.IsClosed() {
-		select {
-		case <-tick.C:
-			continue
-		case <-limit.C:
+	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.DrainTimeout)
+	defer cancel()
+	waiting := func() bool { return slices.ContainsFunc(b.lanes, runner.waiting) }
+	for waiting() && !b.nc.IsClosed() {
+		if !wait.For(ctx, sweepEvery) {
+			break
 		}
-		break
 	}
-	for _, l := range b.lanes() {
+	for _, l := range b.lanes {
 		l.sweep(math.MaxInt64, false)
 	}
 }
 
-// waiting tells whether anybody waits for an answer.
-func (b *Bus) waiting() bool {
-	return slices.ContainsFunc(b.lanes(), func(l runner) bool { return l.waiting() })
-}
-
 // flush waits until the server has the subscriptions, over reconnections.
 func (b *Bus) flush(ctx context.Context) error {
+	err := b.repeat(ctx, wait.Backoff{First: time.Second, Most: time.Second}, func(ctx context.Context) (bool, error) {
+		err := b.nc.FlushWithContext(ctx)
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("subscribe to answers: %w", err)
+	}
+	return nil
+}
+
+// repeat makes attempts until one is done, ctx ends, or the connection is closed. A failed attempt uses up
+// its whole time, so that attempts do not follow each other faster than that.
+func (b *Bus) repeat(ctx context.Context, each wait.Backoff, attempt func(ctx context.Context) (done bool, err error)) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, time.Second)
-		err := b.nc.FlushWithContext(attempt)
-		if err != nil && !b.nc.IsClosed() {
-			<-attempt.Done()
+		limited, cancel := context.WithTimeout(ctx, each.Next())
+		done, err := attempt(limited)
+		done = done || b.nc.IsClosed()
+		if !done {
+			<-limited.Done()
 		}
 		cancel()
 		switch {
-		case err == nil:
-			return nil
-		case b.nc.IsClosed():
-			return fmt.Errorf("subscribe to answers: %w", err)
+		case done:
+			return err
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
 }
@@ -270,17 +264,3 @@ type runner interface {
 	sweep(now time.Duration, reconnected bool)
 	waiting() bool
 }
-
-func (b *Bus) lanes() []runner {
-	var all []runner
-	for p := range b.cfg.Partitions {
-		all = append(all, b.usage[p], b.commands[p])
-		for _, d := range event.Documents() {
-			all = append(all, b.requests[d][p])
-		}
-	}
-	return all
-}
-
-// elapsed is the time since New, by the monotonic clock.
-func (b *Bus) elapsed() time.Duration { return time.Since(b.started) }

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,11 +10,10 @@ import (
 	"quire.dev/pkg/telemetry"
 )
 
-func TestWrongSettingsAreToldTogether(t *testing.T) {
-	w := newWorld(t, 1)
-	_, err := New(w.nc, Config{Source: "a.b"})
-	if err == nil || !strings.Contains(err.Error(), "partitions") || !strings.Contains(err.Error(), "source") {
-		t.Fatalf("error %v, want both faults", err)
+func TestABusNeedsPartitionsAndAConnection(t *testing.T) {
+	w := newBareWorld(t, 1)
+	if _, err := New(w.nc, Config{}); err == nil || !strings.Contains(err.Error(), "partitions") {
+		t.Fatalf("error %v, want one about partitions", err)
 	}
 	w.nc.Close()
 	if _, err := New(w.nc, Config{Partitions: 1}); err == nil {
@@ -26,8 +24,8 @@ func TestWrongSettingsAreToldTogether(t *testing.T) {
 func TestSourcesDifferFromBootToBoot(t *testing.T) {
 	w := newWorld(t, 1)
 	one, two := w.idle(t, nil), w.idle(t, nil)
-	if one.cfg.Source == "" || one.cfg.Source == two.cfg.Source {
-		t.Fatalf("sources %q and %q", one.cfg.Source, two.cfg.Source)
+	if one.name == "" || one.name == two.name {
+		t.Fatalf("sources %q and %q", one.name, two.name)
 	}
 }
 
@@ -63,14 +61,14 @@ func TestAnswersThatCanNotBeReadAreCountedAndDoNoHarm(t *testing.T) {
 	newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, nil)
 	for _, subject := range []string{
-		event.AnnounceSubject, "edge." + b.cfg.Source + ".7.verdict", "edge." + b.cfg.Source + ".0.what",
+		event.AnnounceSubject, "edge." + b.name + ".7.verdict", "edge." + b.name + ".0.what",
 		event.VerdictSubject(b.source(0)), event.CommandOutcomeSubject(b.source(0)), event.Paste.OutcomeSubject(b.source(0)),
 	} {
 		if err := w.nc.Publish(subject, []byte{0xff}); err != nil {
 			t.Fatalf("publish: %v", err)
 		}
 	}
-	if _, err := b.StartAdmit(admission(1)).Wait(context.Background()); err != nil {
+	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); err != nil {
 		t.Fatalf("admit: %v", err)
 	}
 }

@@ -10,11 +10,11 @@ import (
 )
 
 var (
-	errExpired = errors.New("out of time")
-	errQueue   = errors.New("too many requests wait for the journal")
-	errStuck   = errors.New("the journal does not take what came before")
-	errDomain  = errors.New("no such domain of documents")
-	errAnswer  = errors.New("the answer is of another kind")
+	errExpired   = errors.New("out of time")
+	errQueue     = errors.New("too many requests wait for the journal")
+	errStuck     = errors.New("the journal has not stored earlier settlements yet")
+	errAnswer    = errors.New("the answer does not fit the question")
+	errReadModel = errors.New("the read model did not answer")
 )
 
 func unavailable(cause error) *fault.Error {
@@ -44,8 +44,8 @@ func appendFault(err error) *fault.Error {
 	return unavailable(err)
 }
 
-// callFault gives the kind of an rpc error. What changes nothing can't be left half done, so that
-// all its failures are Unavailable.
+// callFault gives the kind of an rpc error. A call that changes nothing can't be left half done: all its
+// failures are Unavailable.
 func callFault(err error, changes bool) *fault.Error {
 	var refused *rpc.Error
 	switch {
@@ -59,7 +59,7 @@ func callFault(err error, changes bool) *fault.Error {
 	return outcomeUnknown(err)
 }
 
-// ended is the error of a caller that goes: nothing has left for sure, or something may have.
+// ended is the error of a caller that no longer waits. sent says that the request may have left.
 func ended(ctx context.Context, sent bool) *fault.Error {
 	cause := errExpired
 	if err := context.Cause(ctx); err != nil {

@@ -17,7 +17,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 	l.mu.Unlock()
 	if confirmed {
-		l.acked(items, number, 0) // the answer came in the instant in which the appender gave up
+		l.acked(items, number, 0) // the answer came just as the appender gave up
 		return
 	}
 	unknown := errors.Is(cause, journal.ErrUnknown)
@@ -31,7 +31,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 		l.end(it, err)
 	}
 	if f != nil {
-		l.given(f, unknown)
+		l.dropped(f, unknown)
 	}
 	l.bus.cfg.Logger.Warn("batch failed", slog.String("subject", l.subject), slog.Uint64("number", number),
 		slog.Int("items", len(items)), slog.Int("settlements", len(settlements)), slog.Any("error", cause))
@@ -40,10 +40,10 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 }
 
-// store keeps on until the settlements of a batch that failed are stored, or the bus stops.
-// Without that they would be lost. Where the batch may have been stored already, it must be the same
-// bytes again, since a settlement in another batch would count twice; where it certainly was not,
-// its number is free for a batch without the admissions, whose waiters have been told.
+// store tries until the settlements of a failed batch are stored, or the bus stops; they would be lost
+// otherwise. If the batch may have been stored, the same bytes are published again, since a settlement in
+// another batch would count twice. If it certainly was not, its number is free for a batch without the
+// admissions, which have failed.
 func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T, A], unknown bool, cause error) {
 	if f == nil || errors.Is(cause, journal.ErrClosed) || l.stopping.Err() != nil {
 		l.lose(settlements, cause)
@@ -52,14 +52,14 @@ func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T
 	l.stuck.Store(true)
 	defer l.stuck.Store(false)
 	data := f.data
+	var err error
 	if !unknown {
-		var err error
-		if data, err = l.encode(number, settlements); err != nil {
-			l.lose(settlements, err)
-			return
-		}
+		data, err = l.encode(number, settlements)
 	}
-	if err := l.insist(data); err != nil {
+	if err == nil {
+		err = l.insist(data)
+	}
+	if err != nil {
 		l.lose(settlements, err)
 		return
 	}

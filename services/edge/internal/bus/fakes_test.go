@@ -16,7 +16,7 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 )
 
-// fold is what the fake replicas do with a message; it returns the subject and bytes of an answer.
+// fold is how a fake replica handles a message. It returns the answers to publish.
 type fold func(m journal.Message) (answers []answer)
 
 type answer struct {
@@ -47,20 +47,20 @@ func follow(t testing.TB, nc *nats.Conn, stream string, f fold) {
 	})
 }
 
-// fakeBilling decides like the billing fold in what the bus can see: a mark for each source, the
-// last answer given again, accounts with a limit.
+// fakeBilling does what the bus sees of billing's fold: it keeps a mark for each source, repeats the last
+// answer to one, and limits accounts.
 type fakeBilling struct {
 	mu       sync.Mutex
-	limits   map[event.AccountID]int64 // absent: no limit
+	limits   map[event.AccountID]int64 // no entry: no limit
 	used     map[event.AccountID]int64
-	versions map[event.AccountID]uint32 // current key versions, absent: any
+	versions map[event.AccountID]uint32 // current key versions; no entry: any
 	final    bool
-	lose     int  // answers that get lost on the way
-	silent   bool // all of them do
+	lose     int  // answers that are still to be lost
+	silent   bool // all answers are lost
 	sources  map[string]*fakeSource
 
 	messages   int
-	admissions int // decided, not merely seen
+	admissions int // decided; a repeated batch does not count
 	served     map[event.RequestID]int
 	voided     map[event.RequestID]int
 	failures   int
@@ -152,7 +152,7 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 	return []answer{s.last}
 }
 
-// fingerprintOf is put into a verdict, so that a test sees whose it is.
+// fingerprintOf goes into a verdict, so that a test can tell which request it is for.
 func fingerprintOf(requestID []byte) uint64 { return binary.BigEndian.Uint64(requestID[8:]) }
 
 func (f *fakeBilling) decide(a *event.Admission) *event.Verdict {
@@ -172,7 +172,7 @@ func (f *fakeBilling) decide(a *event.Admission) *event.Verdict {
 	return v
 }
 
-// account folds commands: a grant raises the limit by its micros, and is announced.
+// account folds commands. A grant raises the limit by its micro-credits, and is announced.
 func (f *fakeBilling) account(t testing.TB, m journal.Message) []answer {
 	var batch event.CommandBatch
 	if err := event.Decode(m.Data, &batch); err != nil {
@@ -218,7 +218,7 @@ func (f *fakeBilling) is(condition func() bool) func() bool {
 	}
 }
 
-// fakeDomain applies each request once and answers it in a message of its own, last one first.
+// fakeDomain applies each request once. It answers each in its own message, the last one first.
 type fakeDomain struct {
 	mu      sync.Mutex
 	lose    int
@@ -278,7 +278,7 @@ type world struct {
 	nc         *nats.Conn // of the services
 }
 
-// newBareWorld has no streams yet.
+// newBareWorld makes a server without streams.
 func newBareWorld(t testing.TB, partitions int) *world {
 	t.Helper()
 	s := journaltest.Start(t)
@@ -345,7 +345,7 @@ func start(t testing.TB, b *Bus) *running {
 		cancel()
 		return <-ended
 	})
-	t.Cleanup(func() { _ = stop() }) // a test that cares has looked itself
+	t.Cleanup(func() { _ = stop() }) // a test for which the error matters has called stop itself
 	return &running{Bus: b, stop: stop}
 }
 
@@ -377,7 +377,7 @@ func admission(account event.AccountID) Admission {
 	return Admission{RequestID: event.NewRequestID(), Account: account, Key: 1, KeyVersion: 1, KeyFingerprint: 7}
 }
 
-// settled counts the settlements of a request in the journal, a batch that is stored twice once.
+// settled counts the settlements of a request in the journal. A batch that is stored twice counts once.
 func (w *world) settled(t testing.TB, id event.RequestID) (served, voided int) {
 	t.Helper()
 	type batch struct {

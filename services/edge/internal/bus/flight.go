@@ -1,6 +1,9 @@
 package bus
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // flight is a batch that left and is not answered completely.
 type flight[T, A any] struct {
@@ -10,11 +13,11 @@ type flight[T, A any] struct {
 	asked    time.Duration // when it was last published, by Bus.elapsed
 	stored   bool
 	items    []*item[T, A] // by position; nil: answered
-	open     int           // those that are not
+	open     int           // those that are not answered
 	resolved chan struct{} // closed when the flight is removed
 }
 
-// acked runs on the appender's goroutine: until it returns, the next batch does not leave.
+// acked runs on the appender's goroutine. The next batch does not leave until it returns.
 func (l *lane[T, A]) acked(items []*item[T, A], number, _ uint64) {
 	l.bus.metrics.batches.WithLabelValues(l.kind).Inc()
 	for _, it := range items {
@@ -33,81 +36,87 @@ func (l *lane[T, A]) acked(items []*item[T, A], number, _ uint64) {
 	}
 	l.mu.Unlock()
 	if f != nil && l.gated {
-		<-f.resolved // by the answer, or by sweep when nobody waits for it any more
+		<-f.resolved // by the answer, or by sweep once nobody waits for it any more
 	}
 }
 
-// answered takes the answer to a whole batch, by position; false where it does not fit the batch.
-func (l *lane[T, A]) answered(number uint64, count int, set func(i int, value *T, answer *A)) bool {
+// answered takes count answers to items of a batch: to those at these places, or, if place is nil, to all
+// in order. A batch that is not in flight any more was answered before, by another replica or to an
+// earlier sending. Answers that do not fit the batch are errAnswer.
+func (l *lane[T, A]) answered(number uint64, count int, place func(i int) int, set func(i int, value *T, answer *A)) error {
 	l.mu.Lock()
 	f := l.flights[number]
 	if f == nil {
 		l.mu.Unlock()
-		return true // answered before, by the twin or to an earlier sending
+		return nil
 	}
-	if count != len(f.items) {
-		l.mu.Unlock()
-		return false
+	taken, err := f.take(count, place)
+	if f.open == 0 && err == nil {
+		delete(l.flights, number)
+	} else {
+		f = nil
 	}
-	delete(l.flights, number)
 	l.confirmed = max(l.confirmed, number)
 	l.mu.Unlock()
 	l.appender.Confirm(number)
-	l.landed(f)
-	for i, it := range f.items {
-		l.deliver(it, i, set)
+	if f != nil {
+		close(f.resolved)
+		l.bus.metrics.latency.WithLabelValues(l.kind).Observe(time.Since(f.left).Seconds())
 	}
-	return true
+	for i, it := range taken {
+		if it != nil {
+			l.deliver(it, func(value *T, answer *A) { set(i, value, answer) })
+		}
+	}
+	return err
 }
 
-func (l *lane[T, A]) landed(f *flight[T, A]) {
-	close(f.resolved)
-	l.bus.metrics.latency.WithLabelValues(l.kind).Observe(time.Since(f.left).Seconds())
+// take removes the items that are answered; nil stands for those that were before.
+func (f *flight[T, A]) take(count int, place func(i int) int) (taken []*item[T, A], err error) {
+	if place == nil {
+		if count != len(f.items) {
+			return nil, fmt.Errorf("%d answers to the %d items of batch %d: %w", count, len(f.items), f.number, errAnswer)
+		}
+		place = func(i int) int { return i }
+	}
+	for i := range count {
+		at := place(i)
+		if at < 0 || at >= len(f.items) {
+			return taken, fmt.Errorf("answer to item %d of the %d of batch %d: %w", at, len(f.items), f.number, errAnswer)
+		}
+		taken = append(taken, f.items[at])
+		if f.items[at] != nil {
+			f.items[at] = nil
+			f.open--
+		}
+	}
+	return taken, nil
 }
 
-// deliver gives an item its answer; where its waiter has gone, it is an orphan.
-func (l *lane[T, A]) deliver(it *item[T, A], i int, set func(i int, value *T, answer *A)) {
+// deliver gives an item its answer. If its caller has gone, the item is an orphan.
+func (l *lane[T, A]) deliver(it *item[T, A], set func(value *T, answer *A)) {
 	if it.claim() {
-		set(i, &it.value, &it.answer)
+		set(&it.value, &it.answer)
 		l.finish(it, nil)
 		return
 	}
 	if l.orphan != nil {
 		var answer A
-		set(i, &it.value, &answer)
+		set(&it.value, &answer)
 		l.orphan(it.value, &answer)
 	}
 }
 
-// part takes the answer to one item of a batch, which may be answered in several messages.
-func (l *lane[T, A]) part(number uint64, index int, set func(i int, value *T, answer *A)) bool {
-	l.mu.Lock()
-	f := l.flights[number]
-	if f == nil {
-		l.mu.Unlock()
-		return true
+// dropped ends a flight that gets no answer. stored says that the journal may have it: all of its items
+// that are not answered are orphans then.
+func (l *lane[T, A]) dropped(f *flight[T, A], stored bool) {
+	close(f.resolved)
+	if !stored || l.orphan == nil {
+		return
 	}
-	if index < 0 || index >= len(f.items) {
-		l.mu.Unlock()
-		return false
+	for _, it := range f.items {
+		if it != nil {
+			l.orphan(it.value, nil)
+		}
 	}
-	it := f.items[index]
-	if it != nil {
-		f.items[index] = nil
-		f.open--
-	}
-	last := f.open == 0
-	if last {
-		delete(l.flights, number)
-	}
-	l.confirmed = max(l.confirmed, number)
-	l.mu.Unlock()
-	l.appender.Confirm(number)
-	if last {
-		l.landed(f)
-	}
-	if it != nil {
-		l.deliver(it, index, set)
-	}
-	return true
 }

@@ -11,18 +11,17 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// The states of an item. It leaves only from waiting, so that one whose waiter went away in time
-// is certain never to be published.
+// The states of an item. One that is given up while it is still queued is never published.
 const (
-	waiting uint32 = iota
-	sent           // in a batch that was published, or is about to be
-	over           // answered, failed, or given up
+	queued uint32 = iota
+	sent          // in a batch that was published, or is about to be
+	over          // answered, failed, or given up
 )
 
 // item is one thing that waits for its journal, and then for its answer.
 type item[T, A any] struct {
 	value T
-	// settlement: it is over when it is stored; no answer comes to it, and it can't be given up.
+	// settlement says that it is over once it is stored. It gets no answer, and can't be given up.
 	settlement bool
 	expires    time.Duration // by Bus.elapsed
 	state      atomic.Uint32
@@ -32,8 +31,8 @@ type item[T, A any] struct {
 	err        error
 }
 
-// lane is the way to one subject of a journal and back: items leave in batches, one batch at a
-// time, and answers find their items by the batch's number and their position.
+// lane is the way to one subject of a journal and back: items leave in batches, one batch at a time, and
+// answers find their items by the batch's number and their place in it.
 type lane[T, A any] struct {
 	laneConfig[T, A]
 	appender *journal.Appender[*item[T, A]]
@@ -56,16 +55,16 @@ type laneConfig[T, A any] struct {
 	kind    string // in metrics and logs
 	subject string
 	timeout time.Duration
-	// gated: the next batch waits for the answers to the last one. The fold remembers the answer to
-	// the last batch of a source only, so one that was lost could else not be had again.
+	// gated: the next batch waits for the answers to the last one. The fold keeps the answer to the last
+	// batch of a source only, so the bus could not ask again for one that was lost.
 	// On one machine that costs nothing: the batches get larger.
 	gated bool
 	// queueBytes bounds what waits, in bytes as encoded.
 	queueBytes int
 	encode     func(number uint64, items []*item[T, A]) ([]byte, error)
 	size       func(value T) int
-	// orphan is told of an item that was published and whose answer nobody took; the answer is nil
-	// where it is not known. May be nil.
+	// orphan is told of an item that was published and whose caller has gone. The answer is nil if it is not
+	// known. May be nil.
 	orphan func(value T, answer *A)
 }
 
@@ -74,11 +73,12 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 	// Items that want an answer are bounded by open, settlements by their own tokens: no settlement
 	// may be turned away here.
 	const never = 1 << 30
-	appender, err := journal.NewAppender(cfg.bus.nc, journal.Config[*item[T, A]]{
+	var err error
+	l.appender, err = journal.NewAppender(cfg.bus.nc, journal.Config[*item[T, A]]{
 		Subject:       cfg.subject,
 		MaxQueue:      never,
 		MaxQueueBytes: cfg.queueBytes,
-		// Sooner than its items run out of time, so that they learn it when nothing was published.
+		// It gives up before the items do, so that they learn it if nothing was published.
 		MaxWait:   cfg.timeout / 5 * 4,
 		AckWait:   cfg.bus.cfg.ResendAfter,
 		DrainWait: cfg.bus.cfg.DrainTimeout,
@@ -88,11 +88,7 @@ func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 		Failed:    l.failed,
 		Logger:    cfg.bus.cfg.Logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.appender = appender
-	return l, nil
+	return l, err
 }
 
 func (l *lane[T, A]) run(ctx context.Context) error {
@@ -106,6 +102,14 @@ func (l *lane[T, A]) run(ctx context.Context) error {
 
 // waiting tells whether an item waits for its answer.
 func (l *lane[T, A]) waiting() bool { return l.open.Load() > 0 }
+
+// do queues a value and waits for its answer.
+func (l *lane[T, A]) do(ctx context.Context, value T) (A, error) {
+	it := &item[T, A]{value: value, done: make(chan struct{})}
+	l.start(it)
+	err := l.wait(ctx, it)
+	return it.answer, err
+}
 
 // start queues an item that wants an answer. It never blocks.
 func (l *lane[T, A]) start(it *item[T, A]) {
@@ -126,21 +130,20 @@ func (l *lane[T, A]) start(it *item[T, A]) {
 	}
 }
 
-// wait returns when it is over, which start sees to; earlier when ctx ends.
+// wait returns when a started item is over. If ctx ends first, it gives the item up.
 func (l *lane[T, A]) wait(ctx context.Context, it *item[T, A]) error {
 	select {
 	case <-it.done:
-		return it.err
 	case <-ctx.Done():
 		l.abandon(ctx, it)
-		<-it.done // closed by abandon, or this instant by who was faster
-		return it.err
+		<-it.done // somebody else may be about to close it
 	}
+	return it.err
 }
 
 // abandon gives an item up.
 func (l *lane[T, A]) abandon(ctx context.Context, it *item[T, A]) {
-	if it.state.CompareAndSwap(waiting, over) {
+	if it.state.CompareAndSwap(queued, over) {
 		l.finish(it, ended(ctx, false))
 	} else if it.state.CompareAndSwap(sent, over) {
 		l.finish(it, ended(ctx, true))
@@ -169,7 +172,7 @@ func (l *lane[T, A]) finish(it *item[T, A], err error) {
 	}
 }
 
-// depart encodes a batch for the appender, without those that were given up.
+// depart encodes a batch for the appender, without the items that were given up.
 func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) {
 	l.recall(number)
 	f := &flight[T, A]{number: number, resolved: make(chan struct{})}
@@ -177,7 +180,7 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 	for _, it := range items {
 		switch {
 		case it.settlement:
-		case it.state.CompareAndSwap(waiting, sent):
+		case it.state.CompareAndSwap(queued, sent):
 			f.items = append(f.items, it)
 		default:
 			continue
@@ -199,17 +202,14 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 
 // recall undoes a depart of the same number that turned out too large for one message.
 func (l *lane[T, A]) recall(number uint64) {
-	if f := l.remove(number); f != nil {
-		for _, it := range f.items {
-			it.state.CompareAndSwap(sent, waiting)
-		}
-	}
-}
-
-func (l *lane[T, A]) remove(number uint64) *flight[T, A] {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	f := l.flights[number]
 	delete(l.flights, number)
-	return f
+	l.mu.Unlock()
+	if f == nil {
+		return
+	}
+	for _, it := range f.items {
+		it.state.CompareAndSwap(sent, queued)
+	}
 }

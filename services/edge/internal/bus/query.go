@@ -2,8 +2,7 @@ package bus
 
 import (
 	"context"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
@@ -17,40 +16,23 @@ func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query
 	q.NowMs = b.Now().UnixMilli()
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
 	defer cancel()
-	return b.query(ctx, event.AccountPartition(account, b.cfg.Partitions), q, firstPatience)
-}
-
-// query asks for longer and longer, beginning with patience: who was asked may have been killed, and another answers.
-func (b *Bus) query(ctx context.Context, partition int, q *event.Query, patience time.Duration) (*event.QueryAnswer, error) {
-	payload, err := event.Encode(q)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	data, err := b.ask(ctx, event.QuerySubject(partition), payload, patience)
-	if err != nil {
-		return nil, callFault(err, false)
-	}
 	answer := &event.QueryAnswer{}
-	if err := event.Decode(data, answer); err != nil {
-		return nil, unavailable(err)
-	}
-	return answer, nil
+	partition := event.AccountPartition(account, b.cfg.Partitions)
+	return answer, b.ask(ctx, event.QuerySubject(partition), q, answer, firstPatience)
 }
 
-// Explain asks every billing partition how a request was decided, whosever it was. A request that
-// no partition knows is a fault.NotFound; that is only said when all have answered.
+// Explain asks every billing partition how a request of any account was decided. fault.NotFound says that
+// all have answered and none knows the request.
 func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAnswer, error) {
-	payload := &event.Query{
+	query := &event.Query{
 		NowMs: b.Now().UnixMilli(),
 		Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:], AnyAccount: true}},
 	}
-	var (
-		mu    sync.Mutex
-		found *event.ExplainAnswer
-	)
+	var found atomic.Pointer[event.ExplainAnswer]
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
-		answer, err := b.query(ctx, p, payload, b.cfg.QueryTimeout) // it is long work, once is enough
-		if err != nil {
+		answer := &event.QueryAnswer{}
+		// To explain is long work, so that the first one asked gets all the time.
+		if err := b.ask(ctx, event.QuerySubject(p), query, answer, b.cfg.QueryTimeout); err != nil {
 			return err
 		}
 		switch explain := answer.GetExplain(); {
@@ -58,15 +40,13 @@ func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAn
 		case answer.Status != event.QueryStatus_QUERY_OK || explain == nil:
 			return unavailable(errAnswer)
 		default:
-			mu.Lock()
-			found = explain
-			mu.Unlock()
+			found.Store(explain)
 		}
 		return nil
 	})
-	switch {
-	case found != nil:
-		return found, nil
+	switch explain := found.Load(); {
+	case explain != nil:
+		return explain, nil
 	case err != nil:
 		return nil, err
 	}
@@ -76,31 +56,24 @@ func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAn
 // User asks billing's user store. NowMs is set here.
 func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer, error) {
 	r.NowMs = b.Now().UnixMilli()
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
+	defer cancel()
+	answer := &event.UserAnswer{}
+	switch r.Action.(type) {
+	case *event.UserRequest_Find, *event.UserRequest_CheckSession:
+		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
+	}
+	// All others change something. One whose answer was lost may have been done, and is not asked again.
 	payload, err := event.Encode(r)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
-	defer cancel()
-	call := func() ([]byte, error) { return b.ask(ctx, event.UserSubject, payload, firstPatience) }
-	if changesUsers(r) {
-		call = func() ([]byte, error) { return rpc.Call(ctx, b.nc, event.UserSubject, payload) }
+	data, err := rpc.Call(ctx, b.nc, event.UserSubject, payload)
+	if err == nil {
+		err = event.Decode(data, answer)
 	}
-	data, err := call()
 	if err != nil {
-		return nil, callFault(err, changesUsers(r))
-	}
-	answer := &event.UserAnswer{}
-	if err := event.Decode(data, answer); err != nil {
-		return nil, callFault(err, changesUsers(r))
+		return nil, callFault(err, true)
 	}
 	return answer, nil
-}
-
-func changesUsers(r *event.UserRequest) bool {
-	switch r.Action.(type) {
-	case *event.UserRequest_Find, *event.UserRequest_CheckSession:
-		return false
-	}
-	return true
 }

@@ -14,8 +14,8 @@ import (
 
 const queried = 4 // partitions
 
-// answering serves billing's queries: each partition knows the accounts that belong to it, and
-// partition 2 one request.
+// answering serves billing's queries in all partitions but one. Each partition knows its own accounts, and
+// partition 2 knows one request.
 func answering(t *testing.T, known event.RequestID, without int) (*world, *running) {
 	t.Helper()
 	w := newBareWorld(t, queried)
@@ -58,15 +58,15 @@ func TestQueryAsksThePartitionOfTheAccount(t *testing.T) {
 	}
 }
 
-// TestWhatALostInstanceWasAskedIsAskedAnother: a killed instance answers nothing, and its twin is not waited for
-// until the client has given up.
-func TestWhatALostInstanceWasAskedIsAskedAnother(t *testing.T) {
+// TestAQuestionToALostInstanceGoesToAnother: a killed instance answers nothing. The bus asks its twin long before
+// the client gives up.
+func TestAQuestionToALostInstanceGoesToAnother(t *testing.T) {
 	w := newBareWorld(t, 1)
 	var asked atomic.Int32
 	for _, subject := range []string{event.QuerySubject(0), event.UserSubject} {
 		sub, err := w.nc.Subscribe(subject, func(m *nats.Msg) {
 			if asked.Add(1)%2 == 1 {
-				return // it is killed with the request in its hands
+				return // it is killed before it answers
 			}
 			answer := event.Message(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK})
 			if m.Subject == event.UserSubject {

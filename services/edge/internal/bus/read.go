@@ -14,30 +14,22 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
-	"quire.dev/services/edge/internal/fault"
 )
 
-func (b *Bus) makeReaders() error {
-	for _, d := range event.Documents() {
-		b.known[d] = make([]atomic.Uint64, b.cfg.Partitions)
-		for p := range b.cfg.Partitions {
-			known := &b.known[d][p]
-			reader, err := rpc.NewBatcher(b.nc, rpc.Config[*event.Read, *event.ReadAnswer]{
-				Subject: d.ReadSubject(p),
-				Timeout: b.cfg.ReadTimeout,
-				Encode: func(reads []*event.Read) ([]byte, error) {
-					return event.Encode(&event.ReadBatch{NowMs: b.Now().UnixMilli(), Reads: reads, AfterSequence: known.Load()})
-				},
-				Size:   func(r *event.Read) int { return r.SizeVT() + batchOverhead },
-				Decode: decodeReadAnswers,
-			})
-			if err != nil {
-				return fmt.Errorf("read from %s: %w", d, err)
-			}
-			b.reads[d] = append(b.reads[d], reader)
-		}
+func (b *Bus) newReader(d event.Domain, partition int, known *atomic.Uint64) (*rpc.Batcher[*event.Read, *event.ReadAnswer], error) {
+	reader, err := rpc.NewBatcher(b.nc, rpc.Config[*event.Read, *event.ReadAnswer]{
+		Subject: d.ReadSubject(partition),
+		Timeout: b.cfg.ReadTimeout,
+		Encode: func(reads []*event.Read) ([]byte, error) {
+			return event.Encode(&event.ReadBatch{NowMs: b.Now().UnixMilli(), Reads: reads, AfterSequence: known.Load()})
+		},
+		Size:   func(r *event.Read) int { return r.SizeVT() + batchOverhead },
+		Decode: decodeReadAnswers,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read from %s: %w", d, err)
 	}
-	return nil
+	return reader, nil
 }
 
 func decodeReadAnswers(data []byte) (answers []*event.ReadAnswer, indexes []int, err error) {
@@ -54,9 +46,9 @@ func decodeReadAnswers(data []byte) (answers []*event.ReadAnswer, indexes []int,
 
 func (b *Bus) closeReaders() error {
 	var errs []error
-	for _, readers := range b.reads {
-		for _, r := range readers {
-			errs = append(errs, r.Close())
+	for _, partitions := range b.documents {
+		for _, d := range partitions {
+			errs = append(errs, d.reads.Close())
 		}
 	}
 	return errors.Join(errs...)
@@ -64,7 +56,6 @@ func (b *Bus) closeReaders() error {
 
 // PendingRead is a read under way.
 type PendingRead struct {
-	err     error
 	bus     *Bus
 	reader  *rpc.Batcher[*event.Read, *event.ReadAnswer]
 	read    *event.Read
@@ -72,45 +63,37 @@ type PendingRead struct {
 	started time.Time
 }
 
-var errUnavailableModel = errors.New("the read model did not answer")
-
 // StartRead asks for a document, or for the outcome kept under an idempotency id, without waiting.
-// The item says which partition is asked; without one, as of a create's outcome, the idempotency id.
-// r must not be changed afterwards.
+// It asks the partition of the item. Without an item, as for the outcome of a create, it asks the partition
+// of the idempotency id. r must not be changed afterwards.
 func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
-	readers := b.reads[d]
-	if readers == nil {
-		return &PendingRead{err: fault.New(fault.Internal, "Internal error").Because(fmt.Errorf("read from %q: %w", d, errDomain))}
-	}
 	key := []byte(r.Item)
 	if r.Item == "" {
 		key = r.IdempotencyId
 	}
-	reader := readers[event.Partition(key, b.cfg.Partitions)]
+	reader := b.documentsOf(d, key).reads
 	return &PendingRead{bus: b, reader: reader, read: r, call: reader.Start(r), started: time.Now()}
 }
 
-// Found is what a read has found. Both are nil where there is nothing that the requester may see.
+// Found is what a read has found. Both are nil if there is nothing that the requester may see.
 type Found struct {
 	Document *event.Document
 	Outcome  *event.Outcome // of the write with the idempotency id
 }
 
-// Wait returns what was found. It is called at most once, and may be left out when nobody wants the
-// answer any more. A read changes nothing, not even what burns by being shown, so that it is asked
-// again while its partition changes hands, and all its failures are Unavailable.
+// Wait returns what was found. It is called at most once, and may be left out if nobody wants the
+// answer any more. A read changes nothing, not even a paste that burns when it is shown. So it is asked
+// again while its partition moves to another instance, and all its failures are Unavailable.
 func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
-	if p.err != nil {
-		return Found{}, p.err
-	}
 	found, err := p.wait(ctx)
 	if err == nil {
 		return found, nil
 	}
-	again := p.bus.newAgain(p.started)
-	ctx, cancel := context.WithDeadline(ctx, again.last)
+	last := p.started.Add(p.bus.cfg.AwayTimeout)
+	retry := p.bus.newRetry(p.started, last)
+	ctx, cancel := context.WithDeadline(ctx, last)
 	defer cancel()
-	for err != nil && again.wait(ctx, err) {
+	for err != nil && retry.wait(ctx, err) {
 		p.call = p.reader.Start(p.read)
 		found, err = p.wait(ctx)
 	}
@@ -126,42 +109,28 @@ func (p *PendingRead) wait(ctx context.Context) (Found, error) {
 	case err != nil:
 		return Found{}, err
 	case answer.Unavailable:
-		return Found{}, errUnavailableModel
+		return Found{}, errReadModel
 	case answer.Status != event.OutcomeStatus_OK:
 		return Found{}, nil
 	}
 	return Found{Document: answer.Document, Outcome: answer.Outcome}, nil
 }
 
-// defaultListLimit is the page of the HTTP contract.
+// defaultListLimit is how many documents a page has where the client does not say.
 const defaultListLimit = 50
 
 // List asks every partition for one page and merges them in the order of (created, id). NowMs is
-// set here. Where More is set, the next page starts after ScannedPosition and ScannedId; a page
-// with More may have fewer documents than asked for, when the partitions' scans ended early.
+// set here. If More is set, the next page starts after ScannedPosition and ScannedId. A page
+// with More may have fewer documents than asked for, if the partitions' scans ended early.
 func (b *Bus) List(ctx context.Context, d event.Domain, q *event.ListRequest) (*event.ListAnswer, error) {
-	if b.reads[d] == nil {
-		return nil, fault.New(fault.Internal, "Internal error").Because(fmt.Errorf("list of %q: %w", d, errDomain))
-	}
 	if q.Limit == 0 {
 		q.Limit = defaultListLimit
 	}
 	q.NowMs = b.Now().UnixMilli()
-	payload, err := event.Encode(q)
-	if err != nil {
-		return nil, unavailable(err)
-	}
 	pages := make([]*event.ListAnswer, b.cfg.Partitions)
-	err = b.scatter(ctx, b.cfg.AwayTimeout, func(ctx context.Context, p int) error {
-		data, err := b.ask(ctx, d.ListSubject(p), payload, b.cfg.ReadTimeout)
-		if err != nil {
-			return callFault(err, false)
-		}
+	err := b.scatter(ctx, b.cfg.AwayTimeout, func(ctx context.Context, p int) error {
 		pages[p] = &event.ListAnswer{}
-		if err := event.Decode(data, pages[p]); err != nil {
-			return unavailable(err)
-		}
-		return nil
+		return b.ask(ctx, d.ListSubject(p), q, pages[p], b.cfg.ReadTimeout)
 	})
 	if err != nil {
 		return nil, err
@@ -173,9 +142,6 @@ func (b *Bus) List(ctx context.Context, d event.Domain, q *event.ListRequest) (*
 func (b *Bus) scatter(ctx context.Context, timeout time.Duration, ask func(ctx context.Context, partition int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if b.cfg.Partitions == 1 {
-		return ask(ctx, 0)
-	}
 	var group errgroup.Group
 	for p := range b.cfg.Partitions {
 		group.Go(func() error { return ask(ctx, p) })
@@ -196,8 +162,8 @@ func (p position) compare(o position) int {
 
 func positionOf(d *event.Document) position { return position{d.ListPosition(), d.Id} }
 
-// mergePages is one page of all partitions. What lies after the place where the scan of any of them
-// ended is left for the next page, since that partition may have something that comes before it.
+// mergePages makes one page of those of all partitions. A scan may have ended early, and its partition may
+// have more documents after that place. So documents that lie further on are left for the next page.
 func mergePages(pages []*event.ListAnswer, limit int, ascending bool) *event.ListAnswer {
 	direction := -1
 	if ascending {

@@ -97,7 +97,7 @@ func TestReadThatNobodyAnswersIsUnavailable(t *testing.T) {
 	}
 }
 
-// handing answers reads and lists of one document, the first so many times that it can't.
+// handing serves reads, lists and queries, and refuses the first ones.
 func (w *world) handing(t *testing.T, refuse int64) (asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -109,7 +109,7 @@ func (w *world) handing(t *testing.T, refuse int64) (asked *atomic.Int64) {
 		switch n := asked.Add(1); {
 		case n > refuse:
 		case n%2 == 0:
-			return nil, &rpc.Error{Code: codeUnavailable, Message: "it is behind"}
+			return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "it is behind"}
 		default:
 			return &event.ReadAnswerBatch{Answers: []*event.ReadAnswer{{Unavailable: true}}}, nil
 		}
@@ -117,21 +117,21 @@ func (w *world) handing(t *testing.T, refuse int64) (asked *atomic.Int64) {
 	})
 	w.serve(t, event.Paste.ListSubject(0), func([]byte) (event.Message, error) {
 		if asked.Add(1) <= refuse {
-			return nil, &rpc.Error{Code: codeUnavailable, Message: "it is behind"}
+			return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "it is behind"}
 		}
 		return &event.ListAnswer{Documents: []*event.Document{{Id: "x"}}}, nil
 	})
 	w.serve(t, event.QuerySubject(0), func([]byte) (event.Message, error) {
 		if asked.Add(1) <= refuse {
-			return nil, &rpc.Error{Code: codeUnavailable, Message: "no leader"}
+			return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "no leader"}
 		}
 		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK}, nil
 	})
 	return asked
 }
 
-// TestReadIsAskedAgainWhileItsPartitionChangesHands: an instance that can't any more, or not yet, says so.
-func TestReadIsAskedAgainWhileItsPartitionChangesHands(t *testing.T) {
+// TestReadIsAskedAgainWhileItsPartitionMoves: an instance that can't answer any more, or not yet, refuses.
+func TestReadIsAskedAgainWhileItsPartitionMoves(t *testing.T) {
 	w := newBareWorld(t, 1)
 	asked := w.handing(t, 3)
 	b := w.bus(t, func(c *Config) { c.ReadTimeout = time.Minute })
@@ -149,7 +149,7 @@ func TestReadIsAskedAgainWhileItsPartitionChangesHands(t *testing.T) {
 	}
 }
 
-// TestReadThatIsRefusedToTheEndIsUnavailable: who answers that it can't for long has lost its store.
+// TestReadThatIsRefusedToTheEndIsUnavailable: an instance that refuses for long has lost its store.
 func TestReadThatIsRefusedToTheEndIsUnavailable(t *testing.T) {
 	w := newBareWorld(t, 1)
 	asked := w.handing(t, math.MaxInt64)
@@ -170,7 +170,7 @@ func TestReadThatIsRefusedToTheEndIsUnavailable(t *testing.T) {
 	}
 }
 
-// silent takes what is asked on a subject and never answers.
+// silent takes the questions on a subject and never answers.
 func (w *world) silent(t *testing.T, subject string) *nats.Subscription {
 	t.Helper()
 	sub, err := w.nc.Subscribe(subject, func(*nats.Msg) {})
@@ -180,7 +180,8 @@ func (w *world) silent(t *testing.T, subject string) *nats.Subscription {
 	return sub
 }
 
-// TestReadWaitsForAPartitionToBeTakenOver: while nobody answers for it, longer than for one answer.
+// TestReadWaitsForAPartitionToBeTakenOver: while nobody serves the partition, the bus waits longer than for one
+// answer.
 func TestReadWaitsForAPartitionToBeTakenOver(t *testing.T) {
 	w := newBareWorld(t, 1)
 	reads, lists := w.silent(t, event.Paste.ReadSubject(0)), w.silent(t, event.Paste.ListSubject(0))
@@ -233,7 +234,7 @@ func TestReadEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// listed answers a page of docs, which are in ascending order, looking at no more than scan of them.
+// listed answers a page of docs, which are in ascending order. It looks at no more than scan of them.
 func listed(docs []*event.Document, q *event.ListRequest, scan int) *event.ListAnswer {
 	inOrder := slices.Clone(docs)
 	if !q.Ascending {

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"reflect"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,19 +134,16 @@ func TestRefusalIsGoneWhenTheChangeIsAnswered(t *testing.T) {
 }
 
 func TestRefusalIsNotRememberedIntoTheNextMonth(t *testing.T) {
-	w := newWorld(t, 1)
-	f := newFakeBilling(t, w.nc, 1)
-	f.with(func() { f.limits[9] = 0 })
-	var now atomic.Int64
-	now.Store(time.Date(2026, 11, 30, 23, 59, 59, 999e6, time.UTC).UnixMilli())
-	b := w.bus(t, func(c *Config) { c.Clock = func() time.Time { return time.UnixMilli(now.Load()) } })
+	r := newRefusals(time.Second, 1)
+	now := time.Date(2026, 11, 30, 23, 59, 59, 999e6, time.UTC)
 	a := admission(9)
-	decided(t, b, f, a)
-	if _, asked := decided(t, b, f, a); asked {
+	r.remember(&a, &Verdict{
+		Verdict: &event.Verdict{Decision: event.Decision_QUOTA_EXHAUSTED, Final: true, ResetSeconds: 3600}, TimeMs: now.UnixMilli(),
+	}, now)
+	if r.find(&a, now) == nil {
 		t.Fatal("refusal not remembered within the month")
 	}
-	now.Add(1)
-	if _, asked := decided(t, b, f, a); !asked {
+	if r.find(&a, now.Add(time.Millisecond)) != nil {
 		t.Fatal("refusal remembered into the next month")
 	}
 }

@@ -5,82 +5,68 @@ import (
 	"errors"
 	"time"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
 )
 
-const (
-	// Between two times that something is asked.
-	firstPause = 50 * time.Millisecond
-	mostPause  = 400 * time.Millisecond
-	// firstPatience is how long one of several that could answer is given, before it is taken for lost.
-	firstPatience = time.Second
-)
+// firstPatience is how long the first instance that is asked has for its answer. After that it is taken for
+// lost, and another one is asked.
+const firstPatience = time.Second
 
-// codeUnavailable is what billing and the document services answer where a store of theirs, or their
-// fold, does not let them answer now.
-const codeUnavailable = "unavailable"
-
-// again decides how often something that changes nothing is asked. A partition that is handed over may
-// be answered for a moment by an instance that can't any more, and one whose instance was killed by
-// nobody until another has noticed and taken it over, some 5 s. Neither needs to be a client's failure.
-type again struct {
-	refused time.Time // until then after a refusal: who answers at all soon can, or has lost its store
-	last    time.Time // until then where nobody answers
-	pause   time.Duration
+// retry decides whether a question that changes nothing is asked again. While a partition moves from one
+// instance to another, the first may refuse for a moment. If it was killed, nobody answers until another
+// has noticed, some 5 s later. Neither needs to be a client's failure.
+type retry struct {
+	refused time.Time // until then after a refusal: an instance that refuses for longer has lost its store
+	silent  time.Time // until then if nobody answers
+	pause   wait.Backoff
 }
 
-func (b *Bus) newAgain(started time.Time) again {
-	return again{refused: started.Add(b.cfg.ReadTimeout), last: started.Add(b.cfg.AwayTimeout), pause: firstPause}
+func (b *Bus) newRetry(started, silent time.Time) retry {
+	return retry{
+		refused: started.Add(b.cfg.ReadTimeout), silent: silent,
+		pause: wait.Backoff{First: 50 * time.Millisecond, Most: 400 * time.Millisecond},
+	}
 }
 
-// wait returns true when it is time to ask again after err, and false where that is of no use any more.
-func (a *again) wait(ctx context.Context, err error) bool {
-	until := a.last
+// wait returns true when it is time to ask again after err, and false if there is no point in it.
+func (r *retry) wait(ctx context.Context, err error) bool {
+	until := r.silent
+	var refused *rpc.Error
 	switch {
-	case ctx.Err() != nil:
-		return false
-	case cantNow(err):
-		until = a.refused
+	case errors.Is(err, errReadModel), errors.As(err, &refused) && (refused.Code == rpc.CodeUnavailable || refused.Code == rpc.CodeBusy):
+		until = r.refused
 	case !errors.Is(err, rpc.ErrUnavailable) && !errors.Is(err, rpc.ErrTimeout):
 		return false
 	}
-	if time.Until(until) < a.pause {
-		return false
-	}
-	timer := time.NewTimer(a.pause)
-	defer timer.Stop()
-	a.pause = min(2*a.pause, mostPause)
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	pause := r.pause.Next()
+	return time.Until(until) >= pause && wait.For(ctx, pause)
 }
 
-// cantNow tells the answers of a service that can't answer now.
-func cantNow(err error) bool {
-	var refused *rpc.Error
-	if errors.As(err, &refused) {
-		return refused.Code == codeUnavailable || refused.Code == rpc.CodeBusy
+// ask asks a service what changes nothing, so that all its failures are Unavailable. An answer may be lost:
+// the first attempt waits for it as long as patience, each further one for twice as long. ctx has the
+// deadline of all attempts.
+func (b *Bus) ask(ctx context.Context, subject string, question, answer event.Message, patience time.Duration) error {
+	payload, err := event.Encode(question)
+	if err != nil {
+		return unavailable(err)
 	}
-	return errors.Is(err, errUnavailableModel)
-}
-
-// ask is rpc.Call for what changes nothing. The wait for one answer, which may have been lost, is bounded: by each for
-// the first, by twice as much for each further one. ctx has the deadline of all.
-func (b *Bus) ask(ctx context.Context, subject string, payload []byte, each time.Duration) ([]byte, error) {
-	again := b.newAgain(time.Now())
-	if deadline, ok := ctx.Deadline(); ok {
-		again.last = deadline
-	}
+	deadline, _ := ctx.Deadline()
+	retry := b.newRetry(time.Now(), deadline)
 	for {
-		attempt, cancel := context.WithTimeout(ctx, each)
-		answer, err := rpc.Call(attempt, b.nc, subject, payload)
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		data, err := rpc.Call(attempt, b.nc, subject, payload)
 		cancel()
-		if err == nil || !again.wait(ctx, err) {
-			return answer, err
+		if err == nil {
+			err = event.Decode(data, answer)
 		}
-		each *= 2
+		switch {
+		case err == nil:
+			return nil
+		case !retry.wait(ctx, err):
+			return callFault(err, false)
+		}
+		patience *= 2
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,14 +16,13 @@ import (
 // sweepEvery is how late a time-out may be noticed.
 const sweepEvery = 20 * time.Millisecond
 
-// sweep ends what is out of time and sends again what was not answered. One timer for all: at
-// tens of thousands of requests a second a timer each costs more than the requests.
+// sweep ends what is out of time and sends unanswered batches again. There is one timer for all: at tens of
+// thousands of requests a second a timer each costs more than the requests.
 func (b *Bus) sweep(ctx context.Context) {
 	status := b.nc.StatusChanged(nats.CONNECTED)
 	defer b.nc.RemoveStatusListener(status)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	all := b.lanes()
 	for {
 		reconnected := false
 		select {
@@ -35,20 +35,19 @@ func (b *Bus) sweep(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := b.elapsed()
-		for _, l := range all {
+		for _, l := range b.lanes {
 			l.sweep(now, reconnected)
 		}
 	}
 }
 
-// sweep gives up what is out of time and asks again for what is not answered.
 func (l *lane[T, A]) sweep(now time.Duration, reconnected bool) {
 	for _, it := range l.expired(now) {
 		l.abandon(context.Background(), it)
 	}
 	unanswered, abandoned := l.overdue(now, reconnected)
 	for _, f := range abandoned {
-		l.given(f, true)
+		l.dropped(f, true)
 	}
 	if unanswered != nil {
 		l.resend(unanswered)
@@ -60,19 +59,6 @@ func (l *lane[T, A]) resend(f *flight[T, A]) {
 	err := l.appender.Resend(f.number)
 	if err != nil && !errors.Is(err, journal.ErrForgotten) && !errors.Is(err, nats.ErrConnectionClosed) {
 		l.bus.cfg.Logger.Warn("batch was not sent again", slog.String("subject", l.subject), slog.Any("error", err))
-	}
-}
-
-// given ends a flight without an answer; orphans tells whether its items may have been admitted.
-func (l *lane[T, A]) given(f *flight[T, A], orphans bool) {
-	close(f.resolved)
-	if !orphans || l.orphan == nil {
-		return
-	}
-	for _, it := range f.items {
-		if it != nil {
-			l.orphan(it.value, nil)
-		}
 	}
 }
 
@@ -91,18 +77,13 @@ func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 		}
 		late = append(late, it)
 	}
-	if n == 0 {
-		return late
-	}
-	rest := copy(l.fifo, l.fifo[n:])
-	clear(l.fifo[rest:])
-	l.fifo = l.fifo[:rest]
+	l.fifo = slices.Delete(l.fifo, 0, n)
 	return late
 }
 
-// overdue looks through the stored batches: the one to ask for again, and those that nobody waits for
-// any more, which it removes. Folds answer again only what was the source's last batch; an older one
-// would be stored once more for nothing.
+// overdue looks through the stored batches. It returns the one to ask for again, and removes those that
+// nobody waits for any more. A fold keeps the answer to a source's last batch only: an older batch would be
+// stored once more for nothing.
 func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *flight[T, A], abandoned []*flight[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,12 +105,7 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *f
 	return unanswered, abandoned
 }
 
-// abandoned tells whether all that are not answered were given up.
+// abandoned tells whether all items that are not answered were given up.
 func (f *flight[T, A]) abandoned() bool {
-	for _, it := range f.items {
-		if it != nil && it.state.Load() != over {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.items, func(it *item[T, A]) bool { return it != nil && it.state.Load() != over })
 }

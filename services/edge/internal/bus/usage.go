@@ -2,52 +2,47 @@ package bus
 
 import (
 	"context"
-	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
 
-// Admission asks billing to count one request. The zero KeyVersion is a caller without a key.
+// Admission asks billing to count one request. A caller without a key has KeyVersion 0.
 type Admission struct {
 	RequestID      event.RequestID
-	Account        event.AccountID // or the pseudo-account of a keyless caller's network
+	Account        event.AccountID // for a keyless caller, the pseudo-account of its network
 	Key            plan.QuotaKey
 	Anonymous      bool
 	KeyVersion     uint32
 	KeyFingerprint uint64
-	Write          bool   // settled by the document service that folds it; else by Served or Void
-	IdempotencyID  []byte // empty without Idempotency-Key; must not be changed any more
+	Write          bool   // the document service that folds the write settles it; all others are settled by Served or Void
+	IdempotencyID  []byte // empty without Idempotency-Key; must not be changed afterwards
 }
 
 // Verdict is what billing decided on an admission. It may be shared and must not be changed.
 type Verdict struct {
 	*event.Verdict
-	TimeMs   int64  // fold time of the decision, Unix milliseconds
-	Sequence uint64 // position in the billing journal
+	TimeMs int64 // fold time of the decision, Unix milliseconds
 }
 
 // Admitted tells whether the request may run.
 func (v *Verdict) Admitted() bool { return v.Decision == event.Decision_ADMITTED }
 
-// usage is an item of a usage batch: an admission, or its settlement.
+// usage is one entry of a usage batch: an admission, or its settlement.
 type usage struct {
 	Admission
 	result event.Result // unspecified: an admission
 	failed bool
 }
 
-type (
-	usageItem  = item[usage, Verdict]
-	usageBatch = lane[usage, Verdict]
-)
+func (u *usage) isAdmission() bool { return u.result == event.Result_RESULT_UNSPECIFIED }
 
-// usageLane carries the admissions and settlements of one billing partition, so that settlements
-// ride along with admissions.
+type usageItem = item[usage, Verdict]
+
+// usageLane carries the admissions and settlements of one billing partition in the same batches.
 type usageLane struct {
-	*usageBatch
-	partition int
-	tokens    chan struct{} // one for each settlement by Served that waits
+	*lane[usage, Verdict]
+	tokens chan struct{} // one for each settlement by Served that waits
 }
 
 // Sizes in a batch as encoded, rounded up.
@@ -57,17 +52,17 @@ const (
 )
 
 func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
-	u := &usageLane{partition: partition, tokens: make(chan struct{}, b.cfg.MaxWaiting)}
+	u := &usageLane{tokens: make(chan struct{}, b.cfg.MaxWaiting)}
 	source := b.source(partition)
 	var err error
-	u.usageBatch, err = newLane(laneConfig[usage, Verdict]{
+	u.lane, err = newLane(laneConfig[usage, Verdict]{
 		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: 1 << 30, // never reached: items are small and counted
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
 			return b.encodeUsage(source, number, items)
 		},
 		size: func(v usage) int {
-			if v.result == event.Result_RESULT_UNSPECIFIED {
+			if v.isAdmission() {
 				return admissionBytes
 			}
 			return settlementBytes
@@ -84,17 +79,17 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 	}
 	admissions := 0
 	for _, it := range items {
-		if it.value.result == event.Result_RESULT_UNSPECIFIED {
+		if it.value.isAdmission() {
 			admissions++
 		}
 	}
-	// Two allocations in place of one for each item.
+	// Two allocations instead of one for each item.
 	as, ss := make([]event.Admission, admissions), make([]event.Settlement, len(items)-admissions)
 	batch.Admissions = make([]*event.Admission, 0, len(as))
 	batch.Settlements = make([]*event.Settlement, 0, len(ss))
 	for _, it := range items {
 		v := &it.value
-		if v.result == event.Result_RESULT_UNSPECIFIED {
+		if v.isAdmission() {
 			a := &as[len(batch.Admissions)]
 			a.RequestId, a.Account, a.QuotaKey = v.RequestID[:], uint64(v.Account), uint32(v.Key)
 			a.Anonymous, a.KeyVersion, a.KeyFingerprint = v.Anonymous, v.KeyVersion, v.KeyFingerprint
@@ -116,13 +111,13 @@ func (b *Bus) usageOf(a event.AccountID) *usageLane {
 
 // PendingVerdict is an admission under way.
 type PendingVerdict struct {
-	lane    *usageLane // nil: from memory
+	refusal *Verdict // remembered; nil: lane is asked
+	lane    *usageLane
 	item    usageItem
-	refusal *Verdict
 }
 
-// StartAdmit asks for an admission without waiting; it never blocks. The verdict is had by Wait,
-// which must be called for each StartAdmit. A refusal that is remembered is there at once.
+// StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit,
+// returns the verdict. A refusal that is remembered is there at once.
 func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	if v := b.refusals.find(&a, b.Now()); v != nil {
 		b.metrics.refusals.Inc()
@@ -135,8 +130,8 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	return p
 }
 
-// Wait returns the verdict, or gives up when ctx ends or after AdmitTimeout. An admission that was
-// given up is given back by the bus itself, as soon as it can be.
+// Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
+// admission back by itself, as soon as it can.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
 		return p.refusal, nil
@@ -147,8 +142,8 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	return &p.item.answer, nil
 }
 
-// giveBack voids an admission that nobody waits for. Where its verdict is not known it may be one
-// that billing refused, or never saw; the void of such a one changes nothing.
+// giveBack voids an admission that nobody waits for. If its verdict is not known, billing may have
+// refused it, or never seen it; to void such an admission changes nothing.
 func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	if verdict != nil && !verdict.Admitted() {
 		return
@@ -156,14 +151,14 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	u.bus.metrics.orphans.Inc()
 	it := &usageItem{value: usage{Admission: v.Admission, result: event.Result_VOID}, settlement: true}
 	if err := u.appender.Add(it); err != nil {
-		// Only when stopping. Billing closes the hold by itself after two minutes.
+		// Only while the bus stops. Billing closes the hold by itself after two minutes.
 		u.bus.cfg.Logger.Warn("admission was not given back", "request", v.RequestID.String(), "error", err)
 	}
 }
 
-// Served reports that an admitted read was answered. It rides in the partition's next batch and is
-// kept until the journal has it; it blocks while too many wait already. After Run's context has
-// ended it does nothing but log: billing takes an admitted read as served in the end.
+// Served reports that an admitted read was answered. The partition's next batch takes it along, and it is
+// kept until the journal has it. Served blocks while too many settlements wait. After Run's context has
+// ended it only logs: billing takes an unsettled read as served in the end.
 func (b *Bus) Served(a Admission) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}
@@ -186,14 +181,12 @@ func (b *Bus) Void(ctx context.Context, a Admission, failed bool) error {
 	if err := b.usageOf(a.Account).appender.Add(it); err != nil {
 		return appendFault(err)
 	}
-	timeout := time.NewTimer(b.cfg.AdmitTimeout)
-	defer timeout.Stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, b.cfg.AdmitTimeout, errExpired)
+	defer cancel()
 	select {
 	case <-it.done:
 		return it.err
 	case <-ctx.Done():
-		return ended(ctx, true)
-	case <-timeout.C:
 		return ended(ctx, true)
 	}
 }

@@ -36,8 +36,8 @@ func TestAdmissionsThatWaitLeaveInOneBatch(t *testing.T) {
 		if !v.Admitted() || v.BalanceMicros != fingerprintOf(asked[i].RequestID[:]) {
 			t.Fatalf("admission %d got the verdict of another: %v", i, v)
 		}
-		if v.Sequence != 1 || v.TimeMs == 0 {
-			t.Fatalf("verdict of message %d at %d", v.Sequence, v.TimeMs)
+		if v.TimeMs == 0 {
+			t.Fatalf("verdict %d without a time", i)
 		}
 	}
 	batches := w.usageBatches(t)
@@ -50,7 +50,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 	const clients, each, partitions = 64, 40, 4
 	w := newWorld(t, partitions)
 	f := newFakeBilling(t, w.nc, partitions)
-	newFakeBilling(t, w.nc, partitions) // its twin: every batch is answered twice
+	newFakeBilling(t, w.nc, partitions) // a second replica: every batch is answered twice
 	b := w.bus(t, nil)
 	var group sync.WaitGroup
 	for range clients {
@@ -167,7 +167,7 @@ func TestAdmissionWhoseWaiterWentIsGivenBack(t *testing.T) {
 		c.AdmitTimeout = time.Minute
 		c.ResendAfter = 20 * time.Millisecond
 	})
-	// One batch: the waiters of two of them go, which leaves the verdicts to come.
+	// All three are in one batch. Two of the callers go; the batch still gets its verdicts.
 	admitted, refused := admission(3), admission(4)
 	gone := []*PendingVerdict{b.StartAdmit(admitted), b.StartAdmit(refused)}
 	stays := b.StartAdmit(admission(5))
@@ -304,7 +304,7 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); err != nil {
 		t.Fatalf("admit: %v", err)
 	}
-	w.ensure(t, event.Billing, 1) // holds no more than it has
+	w.ensure(t, event.Billing, 1) // no room for another message
 	a := admission(2)
 	b.Served(a)
 	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
@@ -323,7 +323,7 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 
 func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 	w := newBareWorld(t, 1)
-	// No stream, but somebody who listens: what is published is neither acknowledged nor turned away.
+	// There is no stream, but a subscriber: what is published is neither acknowledged nor refused.
 	published := make(chan *nats.Msg, 100)
 	sub, err := w.nc.ChanSubscribe(event.UsageSubject(0), published)
 	if err != nil {

@@ -175,7 +175,7 @@ func TestWaitersOfWritesAreAnsweredBeforeRunReturns(t *testing.T) {
 		_, err := b.Write(context.Background(), event.Paste, request("a"))
 		failed <- err
 	}()
-	l := b.requests[event.Paste][0]
+	l := b.documents[event.Paste][0].writes
 	eventually.True(t, "the write waits", l.waiting)
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)

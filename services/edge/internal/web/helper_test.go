@@ -22,7 +22,7 @@ func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1, Clock: time.Now})
+	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
