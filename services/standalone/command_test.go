@@ -77,7 +77,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 		t.Skip("NOT TESTED: the command of the first start. There is no curl")
 	}
 	folder := filepath.Join(t.TempDir(), "data")
-	c := launch(t, folder, "QUIRE_ADMIN_TOKEN=") // made by quire
+	c := launch(t, folder, "QUIRE_ADMIN_TOKEN=") // quire makes one itself
 	var command string
 	eventually.NoError(t, "the greeting", func() error {
 		command = regexp.MustCompile(`(?m)^curl .*$`).FindString(c.stdout.String())
@@ -110,7 +110,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	if out, errs, code = quire(t, folder, nil, "explain", request); code != 0 || !strings.Contains(out, "pasteLite.create") {
 		t.Errorf("explain: %d %q %q", code, out, errs)
 	}
-	// A second process is refused, and says who is in the way.
+	// A second process is refused, and says which one has the folder.
 	_, errs, code = quire(t, folder, []string{"QUIRE_LISTEN=127.0.0.1:0"}, "up")
 	if code != 1 || !strings.Contains(errs, "in use") || !strings.Contains(errs, folder) {
 		t.Errorf("second process: %d %q", code, errs)
@@ -118,7 +118,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	// Nobody runs: both commands start one for themselves.
+	// No process runs: both commands start one for themselves.
 	if out, errs, code = quire(t, folder, nil, "audit"); code != 0 || !strings.Contains(out, "everything matches") {
 		t.Errorf("audit alone: %d %q %q", code, out, errs)
 	}
@@ -140,7 +140,7 @@ func TestFirstStartShowsAKeyOnceAndACommandThatWorks(t *testing.T) {
 	}
 }
 
-// createQuickPaste makes one and returns the request's id.
+// createQuickPaste makes a quick paste and returns the request's id.
 func createQuickPaste(t *testing.T, base, key string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/dev/paste-lite/create", strings.NewReader("x"))

@@ -29,7 +29,7 @@ var (
 	crashSeed   = flag.Uint64("crash.seed", 0, "when it kills; 0 draws one")
 )
 
-// child is quire as a process of its own.
+// child is a quire in its own process.
 type child struct {
 	cmd    *exec.Cmd
 	base   string
@@ -38,7 +38,7 @@ type child struct {
 	ended  chan error
 }
 
-// lockedBuffer takes a process's output while a test reads it.
+// lockedBuffer takes the output of a process. A test may read it at the same time.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -58,7 +58,7 @@ func (l *lockedBuffer) String() string {
 
 var listensOn = regexp.MustCompile(`listens on (http://\S+)`)
 
-// environment is the process's own, with the settings and nothing else of quire's.
+// environment is that of the test, with these settings of quire and no others.
 func environment(settings ...string) []string {
 	var out []string
 	for _, v := range os.Environ() {
@@ -81,7 +81,7 @@ func launch(t testing.TB, folder string, settings ...string) *child {
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // it may have ended long ago
+	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // it may have ended already
 	greeted := make(chan string, 1)
 	go func() {
 		lines := bufio.NewScanner(io.TeeReader(out, c.stdout))
@@ -119,9 +119,8 @@ func (c *child) end(t testing.TB, signal syscall.Signal) error {
 	}
 }
 
-// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and starts it again on the
-// same folder. Whatever was answered is there, nothing is counted that was not asked for, and the audit
-// matches.
+// TestCrashKeepsWhatWasAcknowledged kills quire at random instants under load and starts it again on the same folder.
+// Everything that was answered is there, nothing is counted that no client asked for, and the audit matches.
 func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -151,8 +150,8 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	settles(t, folder, l)
 }
 
-// settles starts quire on the folder with its clock put on, so that what nobody settled is given back at once,
-// and holds it to the promises again: now without what may have been counted.
+// settles starts quire on the folder with its clock three minutes ahead, so that holds that nobody settled close at
+// once. Then it checks the promises again: no hold explains a difference in a count any more.
 func settles(t *testing.T, folder string, l *load.Load) {
 	t.Helper()
 	c := launch(t, folder, "QUIRE_DEV=1", "QUIRE_CLOCK_OFFSET=3m")
@@ -170,7 +169,7 @@ func settles(t *testing.T, folder string, l *load.Load) {
 // openHolds is how many holds billing says are open.
 func (c *child) openHolds(ctx context.Context) (int64, error) { return load.OpenHolds(ctx, c.base) }
 
-// TestStopsInOrderUnderLoad ends quire by SIGTERM in the middle of work: what runs is finished.
+// TestStopsInOrderUnderLoad ends quire by SIGTERM in the middle of work: running requests are finished.
 func TestStopsInOrderUnderLoad(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -192,7 +191,7 @@ func TestStopsInOrderUnderLoad(t *testing.T) {
 	}
 }
 
-// TestADamagedJournalIsRefused: nothing is repaired in silence.
+// TestADamagedJournalIsRefused: quire repairs nothing silently.
 func TestADamagedJournalIsRefused(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -220,7 +219,7 @@ func TestADamagedJournalIsRefused(t *testing.T) {
 	}
 }
 
-// TestAMissingReadModelIsRefused: users and sessions are nowhere but in billing's.
+// TestAMissingReadModelIsRefused: only billing's read model has the users and sessions.
 func TestAMissingReadModelIsRefused(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -242,7 +241,7 @@ func TestAMissingReadModelIsRefused(t *testing.T) {
 	launch(t, folder)
 }
 
-// refuses starts quire on the folder, which must fail in one line that says all of message.
+// refuses starts quire on the folder, which must fail with one line that contains each of message.
 func refuses(t *testing.T, folder string, message ...string) {
 	t.Helper()
 	cmd := exec.Command(binary(t))
@@ -292,7 +291,7 @@ func TestTenThousandIdleConnectionsStayBelow400MB(t *testing.T) {
 		if n%10 != 0 {
 			continue
 		}
-		// Some have had a request before they fell idle.
+		// Some have sent a request before.
 		if _, err := io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: q\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +312,7 @@ func TestTenThousandIdleConnectionsStayBelow400MB(t *testing.T) {
 	}
 }
 
-// resident is the most memory that the process has had in RAM.
+// resident is the peak of the process's resident memory.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// listedPackage is what `go list -json` says of a package.
+// listedPackage is the part of the output of `go list -json` that the test needs.
 type listedPackage struct {
 	ImportPath   string
 	Imports      []string
@@ -19,7 +19,7 @@ type listedPackage struct {
 	Deps         []string
 }
 
-// TestImportRules holds the layering of ARCHITECTURE.md to what the compiler sees.
+// TestImportRules holds the code to the layers of ARCHITECTURE.md.
 func TestImportRules(t *testing.T) {
 	packages := listPackages(t)
 	if len(packages) < 20 {
@@ -31,7 +31,7 @@ func TestImportRules(t *testing.T) {
 			checkImport(t, p.ImportPath, imported)
 		}
 		for _, imported := range append(p.TestImports, p.XTestImports...) {
-			// What a connection does when a server is replaced or refuses it takes a server of one's own to see.
+			// These tests replace a server under a connection, or have it refuse one, so they run their own.
 			if p.ImportPath == pkgModule+"/rpc" && within(imported, "github.com/nats-io/nats-server") {
 				continue
 			}
@@ -76,8 +76,8 @@ const (
 	serviceModule = "quire.dev/services/"
 )
 
-// checkImport: a service never imports another, pkg never imports a service, and only the
-// packages whose job it is know a driver.
+// checkImport holds one import to the rules: a service never imports another, pkg never imports a service, and each
+// driver is imported by its own package only.
 func checkImport(t *testing.T, importer, imported string) {
 	t.Helper()
 	if within(importer, pkgModule) && strings.HasPrefix(imported, serviceModule) {
@@ -90,7 +90,7 @@ func checkImport(t *testing.T, importer, imported string) {
 		t.Errorf("%s imports %s: it could serve any Fiber program, so it knows nothing of this one", importer, imported)
 	}
 	owners := map[string][]string{
-		// pkg/members uses the key-value buckets alone; streams are pkg/journal's.
+		// pkg/members uses key-value buckets only; streams belong to pkg/journal.
 		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", serviceModule + "standalone", "quire.dev/bench"},
 		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
@@ -113,8 +113,8 @@ func isFold(path string) bool {
 	return path == serviceModule+"billing/internal/account" || path == pkgModule+"/document/fold"
 }
 
-// checkPure: what a fold decides depends on its events alone, so nothing that reads a clock, a
-// network or a store may be reached from it, not even through others.
+// checkPure holds a fold to its events: it may not reach a clock, a network or a store, not even through another
+// package.
 func checkPure(t *testing.T, p listedPackage) {
 	t.Helper()
 	forbidden := []string{
@@ -128,7 +128,7 @@ func checkPure(t *testing.T, p listedPackage) {
 			}
 		}
 	}
-	// What the runtime below reaches (protobuf needs os, crypto needs math/rand) a fold may not use itself.
+	// Packages below a fold may reach these (protobuf needs os, crypto needs math/rand). The fold itself may not.
 	for _, imported := range p.Imports {
 		for _, bad := range []string{"os", "crypto/rand", "math/rand", "math/rand/v2", "runtime", "sync"} {
 			if imported == bad {

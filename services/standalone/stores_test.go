@@ -19,7 +19,7 @@ import (
 	"quire.dev/services/standalone/internal/quiretest"
 )
 
-// use has a crowd of clients use each service, and audits.
+// use lets clients use each service, and audits.
 func use(t *testing.T, base string) {
 	t.Helper()
 	l := newCrowd(t, base, 8)
@@ -62,7 +62,7 @@ func TestAJournalServerThatDoesNotAnswerStopsTheStartWithAClearError(t *testing.
 	}
 }
 
-// TestAStartThatIsCutShortLeavesNothingOpen cancels while quire starts, and starts again.
+// TestAStartThatIsCutShortLeavesNothingOpen cancels a start, and starts again.
 func TestAStartThatIsCutShortLeavesNothingOpen(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -82,7 +82,7 @@ func TestAStartThatIsCutShortLeavesNothingOpen(t *testing.T) {
 	use(t, launch(t, folder).base)
 }
 
-// TestAReadModelThatHangsStopsNoOtherService: each has one of its own.
+// TestAReadModelThatHangsStopsNoOtherService: each service has its own.
 func TestAReadModelThatHangsStopsNoOtherService(t *testing.T) {
 	t.Parallel()
 	var lite quiretest.Views

@@ -43,7 +43,7 @@ func (p *person) keep(t testing.TB, a answer) {
 	}
 }
 
-// do sends a request as the console does.
+// do sends a request as a page of the same origin would.
 func (p *person) do(t testing.TB, method, path string, body any) answer {
 	t.Helper()
 	return p.i.do(t, method, path, request{body: body, cookies: p.cookies, header: map[string]string{"Sec-Fetch-Site": "same-origin"}})
@@ -121,7 +121,7 @@ func TestARegistrationIsReplayedWithASessionOfItsOwn(t *testing.T) {
 		refused.fails(t, http.StatusUnprocessableEntity, "idempotency_mismatch", "")
 		refused.hasHeader(t, "Set-Cookie", "")
 	}
-	header = nil // what was refused under the key can be had without it
+	header = nil // without the Idempotency-Key the same registration is taken
 	register("x-"+email, "correct horse").ok(t, http.StatusCreated)
 }
 
@@ -161,7 +161,7 @@ func TestAWriteWithASessionIsTakenFromTheSameOriginOnly(t *testing.T) {
 	for _, own := range []map[string]string{{"Sec-Fetch-Site": "same-origin"}, {"Origin": i.public}} {
 		send("POST", regenerate, own).ok(t, http.StatusOK)
 	}
-	// Reading is no write.
+	// A read is taken from anywhere.
 	send("GET", "/api/users/user", map[string]string{"Sec-Fetch-Site": "cross-site"}).ok(t, http.StatusOK)
 }
 
@@ -196,8 +196,8 @@ func TestANewKeyEndsTheOldOneAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsAdmittedAfterARevocation has a client hammer with a key while it is replaced: what
-// begins after the answer must not be admitted.
+// TestNoRequestIsAdmittedAfterARevocation has clients use a key while it is replaced. No request that begins after the
+// answer to that may be admitted.
 func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 	i := common(t)
 	p := i.person(t)
@@ -227,7 +227,7 @@ func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 					late.Add(1)
 				}
 				if err != nil && !strings.Contains(err.Error(), " 401 ") {
-					return // the failure limit for bad keys, in its time
+					return // the limit for bad keys has been reached
 				}
 			}
 		})

@@ -16,7 +16,7 @@ import (
 
 var sources atomic.Uint32
 
-// newSource is a network address that no other test has used. It is sent as X-Forwarded-For.
+// newSource is a network address that no other request comes from. It is sent as X-Forwarded-For.
 func newSource() string {
 	n := sources.Add(1)
 	return fmt.Sprintf("100.%d.%d.%d", 64+n>>16&63, n>>8&255, n&255)
@@ -25,18 +25,18 @@ func newSource() string {
 // request is one call. The zero value of each field leaves it out.
 type request struct {
 	key     string            // x-api-key
-	body    any               // string and []byte go as they are, others as JSON
-	header  map[string]string // set over the others
-	source  string            // X-Forwarded-For; a new one where empty
+	body    any               // a string, []byte or io.Reader is sent as it is, all else as JSON
+	header  map[string]string // set last, over the headers of the other fields
+	source  string            // X-Forwarded-For; empty: a new one
 	cookies []*http.Cookie
 }
 
-// answer is what came back.
+// answer is the answer to one request.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	what   string // the request, for messages
+	what   string // method and path, for messages
 }
 
 // do sends a request and reads the answer.
@@ -104,7 +104,7 @@ func encodeBody(body any) (io.Reader, string, error) {
 // object is a JSON object.
 type object = map[string]any
 
-// ok holds the answer to a status and gives its body.
+// ok holds the answer to a status and returns its body.
 func (a answer) ok(t testing.TB, status int) object {
 	t.Helper()
 	if a.status != status {
@@ -124,7 +124,7 @@ func (a answer) json(t testing.TB) object {
 	return out
 }
 
-// fails holds the answer to an error of the contract. reason "" leaves the wording open.
+// fails holds the answer to an error. An empty reason stands for any.
 func (a answer) fails(t testing.TB, status int, code, reason string) {
 	t.Helper()
 	if a.status != status {
@@ -142,7 +142,7 @@ func (a answer) fails(t testing.TB, status int, code, reason string) {
 	}
 }
 
-// hasHeader holds a header to a value; "" wants it absent.
+// hasHeader holds a header to a value; "" stands for no such header.
 func (a answer) hasHeader(t testing.TB, name, want string) {
 	t.Helper()
 	if got := a.header.Get(name); got != want {
@@ -150,7 +150,7 @@ func (a answer) hasHeader(t testing.TB, name, want string) {
 	}
 }
 
-// shows holds the answer to a status and to texts that are in its body.
+// shows holds the answer to a status and to texts in its body.
 func (a answer) shows(t testing.TB, status int, texts ...string) answer {
 	t.Helper()
 	if a.status != status {
@@ -164,7 +164,7 @@ func (a answer) shows(t testing.TB, status int, texts ...string) answer {
 	return a
 }
 
-// hides holds the answer to texts that are not in its body.
+// hides holds the answer to a body without these texts.
 func (a answer) hides(t testing.TB, texts ...string) answer {
 	t.Helper()
 	for _, text := range texts {
@@ -175,7 +175,7 @@ func (a answer) hides(t testing.TB, texts ...string) answer {
 	return a
 }
 
-// at digs into a JSON object: at(o, "usage", "pastes.get", "used").
+// at is a value inside a JSON object: at(o, "usage", "pastes.get", "used").
 func at(t testing.TB, o object, path ...string) any {
 	t.Helper()
 	var v any = o
@@ -213,7 +213,7 @@ func text(t testing.TB, o object, path ...string) string {
 	return s
 }
 
-// account is one that a test has made.
+// account is an account that a test has made.
 type account struct {
 	i              *instance
 	id, email, key string
@@ -221,7 +221,7 @@ type account struct {
 
 var accounts atomic.Uint64
 
-// account makes one by the admin API.
+// account makes an account by the admin API.
 func (i *instance) account(t testing.TB, tier string) account {
 	t.Helper()
 	email := fmt.Sprintf("user%d-%d@example.org", accounts.Add(1), time.Now().UnixNano())
@@ -264,7 +264,7 @@ func (a account) usage(t testing.TB) object {
 	return a.do(t, http.MethodGet, "/api/users/user/dev-usage", nil).ok(t, http.StatusOK)
 }
 
-// used is how many requests are counted under a quota key.
+// used is the number of requests counted under a quota key.
 func (a account) used(t testing.TB, quotaKey string) int64 {
 	t.Helper()
 	return number(t, a.usage(t), "usage", quotaKey, "used")
@@ -275,7 +275,7 @@ func (a account) balance(t testing.TB) string {
 	return text(t, a.usage(t), "credits", "balance")
 }
 
-// paste makes a paste, quick returns a quick paste, upload a file; each returns the id.
+// paste makes a paste, quick a quick paste, upload a file; each returns the id.
 func (a account) paste(t testing.TB, fields object) string {
 	t.Helper()
 	return text(t, a.do(t, http.MethodPost, "/api/dev/pastes/create", withContent(fields)).ok(t, http.StatusCreated), "id")
@@ -300,7 +300,7 @@ func (a account) upload(t testing.TB, name string, content []byte) string {
 }
 
 // untilRefused repeats a call until every edge refuses it with this code, and returns how many calls were answered
-// before. Each edge counts failures and views of its own.
+// before: each edge counts the failures and views that it sees itself.
 func (i *instance) untilRefused(t testing.TB, code string, call func() answer, answered func(answer)) int {
 	t.Helper()
 	calls := 0
@@ -324,7 +324,7 @@ func (i *instance) untilRefused(t testing.TB, code string, call func() answer, a
 	return calls
 }
 
-// audit asks for one and wants it to match.
+// audit asks for an audit, which must match.
 func (i *instance) audit(t testing.TB) object {
 	t.Helper()
 	body := i.admin(t, http.MethodPost, "/api/admin/audit", nil).ok(t, http.StatusOK)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// kind is pastes or quick pastes: what holds for the one holds for the other.
+// kind is pastes or quick pastes. Most rules hold for both.
 type kind struct {
 	name, base, page string
 	create, get      string // quota keys
@@ -148,7 +148,7 @@ func TestVisibilityMatrix(t *testing.T) {
 		owner, other := i.account(t, "pro"), i.account(t, "pro")
 		for _, test := range []struct {
 			visibility                 string
-			read, update, remove, page int // of others; the page is for anybody
+			read, update, remove, page int // statuses for another account, and of the page
 		}{
 			{"public", 200, 403, 403, 200},
 			{"unlisted", 200, 403, 403, 200},
@@ -318,7 +318,7 @@ func TestLargeContentIsStoredReadAndDeleted(t *testing.T) {
 			if got := text(t, a.do(t, "GET", k.base+"get/"+id, nil).ok(t, http.StatusOK), "paste", "content"); got != content {
 				t.Errorf("%d bytes came back as %d", size, len(got))
 			}
-			a.do(t, "PUT", k.base+"update/"+id, object{"content": content + "!"}).fails2xx(t)
+			a.do(t, "PUT", k.base+"update/"+id, object{"content": content + "!"}).succeeds(t)
 			if got := text(t, a.do(t, "GET", k.base+"get/"+id+"?version=1", nil).ok(t, http.StatusOK), "paste", "content"); got != content {
 				t.Errorf("version 1 of %d bytes came back as %d", size, len(got))
 			}
@@ -327,8 +327,8 @@ func TestLargeContentIsStoredReadAndDeleted(t *testing.T) {
 	})
 }
 
-// fails2xx wants a success, whatever its body.
-func (a answer) fails2xx(t testing.TB) {
+// succeeds holds the answer to any success.
+func (a answer) succeeds(t testing.TB) {
 	t.Helper()
 	if a.status/100 != 2 {
 		t.Fatalf("%s: %d %s", a.what, a.status, a.body)
@@ -376,7 +376,7 @@ func TestBurnAfterRead(t *testing.T) {
 		owner, other := i.account(t, "pro"), i.account(t, "pro")
 		content := strings.Repeat("long ", 20_000) + ">once<"
 		id := k.make(t, owner, object{"content": content, "burnAfterRead": true, "visibility": "public"})
-		if head := other.do(t, "HEAD", k.base+"get/"+id, nil); head.status != http.StatusOK { // shows nothing, and burns nothing
+		if head := other.do(t, "HEAD", k.base+"get/"+id, nil); head.status != http.StatusOK { // it shows nothing, so it burns nothing
 			t.Errorf("HEAD: %d", head.status)
 		}
 		seen := other.used(t, k.get)
@@ -458,13 +458,13 @@ func TestManageTokens(t *testing.T) {
 	}
 	managed.hasHeader(t, "X-Charge-Source", "none")
 	managed.hasHeader(t, "RateLimit", "")
-	// With a key ownership is the account's alone.
+	// With an API key only the account's ownership counts.
 	a := i.account(t, "pro")
 	keyed := with(token, object{"title": "x"})
 	a.with(t, "PUT", base+"update/"+id, keyed).fails(t, 403, "not_owner", "")
 	a.with(t, "DELETE", base+"delete/"+id, with(token, nil)).fails(t, 403, "not_owner", "")
 	a.do(t, "GET", base+"get/"+id, nil).ok(t, http.StatusOK)
-	// Nobody gets a token for what an account owns.
+	// There is no token for what an account owns.
 	owned := a.do(t, "POST", base+"create", object{"content": "x"}).ok(t, http.StatusCreated)
 	if _, has := owned["manageToken"]; has {
 		t.Error("an account got a management token")
@@ -476,7 +476,7 @@ func TestManageTokens(t *testing.T) {
 	}
 	i.do(t, "DELETE", base+"delete/"+id, with(token, nil)).fails(t, 404, "not_found", "")
 	a.do(t, "GET", base+"get/"+id, nil).fails(t, 404, "not_found", "")
-	// Management consumes nothing: nine creations are still free.
+	// Management consumes nothing: nine creations were left before this one.
 	if left := number(t, i.do(t, "POST", base+"create", request{body: object{"content": "x"}, source: source}).ok(t, http.StatusCreated), "remaining"); left != 8 {
 		t.Errorf("remaining %d", left)
 	}
@@ -529,7 +529,7 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 			}
 		}
 	}
-	// What was created within one millisecond has no order of its own: its pages only have to agree.
+	// Documents that were created in the same millisecond may come in any order, but always in the same.
 	ascending := walk("limit=7&order=asc", nil)
 	for n, id := range ascending {
 		if n > 0 && created[id].Before(created[ascending[n-1]]) {
@@ -549,7 +549,7 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, len(got), want)
 		}
 	}
-	// Inserts and deletes between pages neither repeat nor skip what stays.
+	// If documents come and go between two pages, those that stay are listed once.
 	removed := map[string]bool{}
 	paged := walk("limit=5&order=desc", func(page int) {
 		a.quick(t, object{"title": "late"})

@@ -19,7 +19,7 @@ import (
 	"quire.dev/services/standalone/internal/quiretest"
 )
 
-// underLoad has a crowd of clients at work while fault happens.
+// underLoad runs fault while a crowd of clients works.
 func underLoad(t *testing.T, i *instance, fault func(l *load.Load)) *load.Load {
 	t.Helper()
 	l := i.crowd(t)
@@ -31,7 +31,7 @@ func underLoad(t *testing.T, i *instance, fault func(l *load.Load)) *load.Load {
 	return l
 }
 
-// TestJournalServersGoAwayAndComeBack has each restarted, and then all at once.
+// TestJournalServersGoAwayAndComeBack restarts each of them, and then all at once.
 func TestJournalServersGoAwayAndComeBack(t *testing.T) {
 	t.Parallel()
 	i := start(t)
@@ -74,13 +74,13 @@ func TestReadModelsThatFailOrHangLoseNothing(t *testing.T) {
 						t.Error(err)
 					}
 				}()
-				// A write may be done or not, but is not said to be when it is not.
+				// A write may fail. If it is answered with success, it must be there later.
 				if got := a.do(t, "POST", "/api/dev/pastes/create", withContent(nil)); got.status == http.StatusCreated {
 					acked = append(acked, text(t, got.json(t), "id"))
 				} else if got.status != http.StatusServiceUnavailable && got.status != http.StatusGatewayTimeout {
 					t.Errorf("a write without read models: %d %s", got.status, got.body)
 				}
-				// A list needs them.
+				// A list needs the read models.
 				a.do(t, "GET", "/api/dev/paste-lite/list", nil).fails(t, http.StatusServiceUnavailable, "unavailable", "")
 			})
 			eventually.NoError(t, "lists work again", func() error {
@@ -99,15 +99,15 @@ func TestReadModelsThatFailOrHangLoseNothing(t *testing.T) {
 	}
 }
 
-// ballastBytes are many times what a Quire fills the disk with until it is full.
+// ballastBytes is many times as much as the test itself writes until the disk is full.
 const ballastBytes = 256 << 20
 
-// TestAFullDiskIsSurvived fills the disk under the data folder and frees it again.
+// TestAFullDiskIsSurvived fills the disk of the data folder and makes room again.
 func TestAFullDiskIsSurvived(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", ballastBytes+newQuire(disk, "").emptyBytes())); err != nil {
-		t.Skipf("NOT TESTED: what a full disk does. Mounting a tmpfs needs root: %v", err)
+		t.Skipf("NOT TESTED: a full disk. Mounting a tmpfs needs root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
@@ -121,7 +121,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	i := start(t, in(disk))
 	a := i.account(t, "admin")
 	ids := map[string]bool{}
-	body := withContent(object{"content": strings.Repeat("0123456789abcdef", 4000)}) // inline, so that the journal fills
+	body := withContent(object{"content": strings.Repeat("0123456789abcdef", 4000)}) // inline, so that the journal grows
 	refused := 0
 	for n := 0; n < 2000 && refused < 3; n++ {
 		switch got := a.do(t, "POST", "/api/dev/paste-lite/create", body); got.status {
@@ -160,7 +160,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 		return nil
 	})
 	for id := range ids {
-		eventually.NoError(t, "what was created is there", func() error {
+		eventually.NoError(t, "each created paste is there", func() error {
 			if got := a.do(t, "GET", "/api/dev/paste-lite/get/"+id, nil); got.status != http.StatusOK {
 				return fmt.Errorf("%s: %d %s", id, got.status, got.body)
 			}
@@ -178,7 +178,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	i.audit(t)
 }
 
-// TestSlowClientsDoNotStopOthers opens many connections that send a header byte by byte, or nothing.
+// TestSlowClientsDoNotStopOthers opens many connections that send a header, or a body, byte by byte.
 func TestSlowClientsDoNotStopOthers(t *testing.T) {
 	t.Parallel()
 	i := start(t)
@@ -206,7 +206,7 @@ func TestSlowClientsDoNotStopOthers(t *testing.T) {
 		}
 	}
 	ended := make(chan struct{})
-	go func() { // drips
+	go func() { // sends the bytes
 		defer close(ended)
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()

@@ -18,7 +18,7 @@ import (
 
 const mostFileBytes = 50 << 20
 
-// part is a field of a form, or a file where it has a name.
+// part is a field of a form, or, if it has a name, a file.
 type part struct {
 	field, name string
 	content     []byte
@@ -266,8 +266,8 @@ func TestUploadsThatAreNotWellFormed(t *testing.T) {
 		a.with(t, "POST", "/api/dev/files/upload", form(t, wrong.parts...)).fails(t, 400, wrong.code, "")
 	}
 	a.with(t, "POST", "/api/dev/files/upload?name=f", request{}).fails(t, 400, "invalid_field", "")
-	// That there is a second file shows only after the admission. It is still the request's fault: more than 100 failures
-	// would be refused.
+	// The edge sees the second file only after the admission. Such a request is malformed all the same, and does not count
+	// as a failure: more than 100 failures would be refused.
 	for range 102 {
 		a.with(t, "POST", "/api/dev/files/upload", form(t, file, file)).fails(t, 400, "invalid_field", "")
 	}
@@ -304,8 +304,8 @@ func TestTheLargestFileIsTakenAndOneByteMoreIsNot(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsAnsweredWhileTheClientStillSends: the answer must reach a client that has not finished,
-// and goes on sending for a while.
+// TestTooLargeIsAnsweredWhileTheClientStillSends: the answer must reach a client that has not finished, and that goes on
+// sending for a while.
 func TestTooLargeIsAnsweredWhileTheClientStillSends(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
@@ -328,7 +328,7 @@ func TestTooLargeIsAnsweredWhileTheClientStillSends(t *testing.T) {
 			go func() {
 				defer close(sent)
 				piece := make([]byte, 1<<20)
-				for range 70 { // over the limit; an error here means that the server has closed, after its answer
+				for range 70 { // over the limit; after an error the server has answered and closed
 					if way == "chunked" {
 						fmt.Fprintf(conn, "%x\r\n", len(piece))
 					}

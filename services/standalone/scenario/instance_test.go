@@ -1,8 +1,8 @@
-// Package scenario has the scenario tests: they speak HTTP to a whole Quire. What they expect is written from the HTTP
-// contract, not taken from the product's own tables, and every answer is held to docs/openapi.yaml.
+// Package scenario has the scenario tests: they speak HTTP to a whole Quire. Their expectations are written from
+// docs/api.md, not taken from the product's own tables, and every answer is held to docs/openapi.yaml.
 //
-// Each of them runs against one process, and against many with `-args -processes=many`: a cluster with two edges, of
-// which successive requests go to another one each. No test knows which it is.
+// Each test runs against one process, and with `-args -processes=many` against a cluster with two edges. Successive
+// requests then go to the two in turn. No test knows in which mode it runs.
 package scenario
 
 import (
@@ -24,13 +24,13 @@ import (
 
 // quire is a whole Quire, as one process or as many.
 type quire interface {
-	// boot starts it on the data that it has and returns once it serves. After an error nothing of it runs but stores.
+	// boot starts it on the data that it has and returns once it serves. After an error nothing but its stores runs.
 	boot(ctx context.Context, settings map[string]string) error
-	// stop ends it in order. Stores that are processes of their own run on.
+	// stop ends it in order. Stores that are separate processes run on.
 	stop(ctx context.Context) error
-	// close ends all there is, for good, and says what was wrong with it.
+	// close ends everything for good, and returns the faults that it finds.
 	close() error
-	// diagnosis is what its processes have to say about a failure.
+	// diagnosis is the part of its logs that may explain a failure.
 	diagnosis() string
 
 	edges() []string     // base URLs
@@ -40,8 +40,8 @@ type quire interface {
 
 	journal() []restarter                                      // the servers of the journal
 	readModels(ctx context.Context, condition readModel) error // of all services
-	heal(ctx context.Context) error                            // what whoever runs it does by itself after a full disk
-	emptyBytes() int64                                         // of disk, before anything is stored
+	heal(ctx context.Context) error                            // as Kubernetes would, once a full disk has room again
+	emptyBytes() int64                                         // disk space of a Quire without data
 }
 
 // restarter is a server that can be stopped and started.
@@ -49,7 +49,7 @@ type restarter interface {
 	Restart(ctx context.Context) error
 }
 
-// readModel is a condition that read models can be in.
+// readModel is the condition of the read models.
 type readModel int
 
 const (
@@ -58,18 +58,18 @@ const (
 	hangs
 )
 
-// instance is a Quire with the client that the tests speak to it by.
+// instance is a Quire and the tests' client of it.
 type instance struct {
 	quire
 	settings   map[string]string
 	client     *http.Client
 	adminToken string
-	public     string // what the URLs in answers begin with
+	public     string // the beginning of the URLs in answers
 	bases      []string
 	next       atomic.Uint64
 }
 
-// option changes what an instance is made of.
+// option changes the setup of an instance.
 type option func(*setup)
 
 type setup struct {
@@ -78,23 +78,23 @@ type setup struct {
 	settings map[string]string
 }
 
-// with gives a setting in the form of an environment variable.
+// with adds a setting, an environment variable.
 func with(name, value string) option { return func(s *setup) { s.settings[name] = value } }
 
 // in puts all data into a folder.
 func in(folder string) option { return func(s *setup) { s.folder = folder } }
 
-// behindProxy believes what the tests say of the address they come from.
+// behindProxy has Quire take a client's address from X-Forwarded-For.
 func behindProxy() option { return with("QUIRE_TRUSTED_PROXIES", "127.0.0.0/8,::1/128") }
 
 const (
 	bootLimit  = 3 * time.Minute
 	callLimit  = 60 * time.Second
 	anonLimit  = 10
-	partitions = 4 // of many processes
+	partitions = 4 // of a cluster
 )
 
-// start boots an instance with data of its own, and stops it when the test ends.
+// start boots an instance with its own data. It ends with the test.
 func start(t testing.TB, options ...option) *instance {
 	t.Helper()
 	slots <- struct{}{}
@@ -114,7 +114,7 @@ func start(t testing.TB, options ...option) *instance {
 	return i
 }
 
-// slots bound how many instances live at a time: many processes are fifteen, for two cores.
+// slots bound how many instances run at a time: a cluster is fifteen processes, for two cores.
 var slots = make(chan struct{}, 2)
 
 func prepare(s setup, options ...option) *instance {
@@ -166,7 +166,7 @@ func (i *instance) restart(t testing.TB) {
 	}
 }
 
-// travel restarts with the clock moved on, which is how people try month ends.
+// travel restarts with the clock moved on by d.
 func (i *instance) travel(t testing.TB, d time.Duration) {
 	t.Helper()
 	i.settings["QUIRE_CLOCK_OFFSET"] = (i.offset() + d).String()
@@ -176,7 +176,7 @@ func (i *instance) travel(t testing.TB, d time.Duration) {
 func (i *instance) offset() time.Duration {
 	d, err := time.ParseDuration(i.settings["QUIRE_CLOCK_OFFSET"])
 	if err != nil {
-		return 0 // unset: boot would not have taken a wrong one
+		return 0 // unset: boot refuses a wrong one
 	}
 	return d
 }
@@ -184,22 +184,22 @@ func (i *instance) offset() time.Duration {
 // now is the instance's time of day.
 func (i *instance) now() time.Time { return time.Now().Add(i.offset()).UTC() }
 
-// edge is the base URL for the next request: what one edge has answered, every other one knows.
+// edge is the base URL for the next request: each goes to the next edge, since all edges must answer alike.
 func (i *instance) edge() string { return i.bases[i.next.Add(1)%uint64(len(i.bases))] }
 
-// address is where the next connection goes.
+// address is the host and port for the next connection.
 func (i *instance) address() string { return strings.TrimPrefix(i.edge(), "http://") }
 
-// crowd is a crowd of clients of all edges. They make some hundred documents a second, not thousands: the stand-in for
-// MongoDB reads all of a collection for each list.
+// crowd makes clients of all edges. They make some hundred documents a second, not thousands: the stand-in for
+// MongoDB reads a whole collection for each list.
 func (i *instance) crowd(t testing.TB) *load.Load {
 	t.Helper()
 	return quiretest.Gather(t, load.Config{Bases: i.bases, AdminToken: i.adminToken, Workers: 12, Pace: 50 * time.Millisecond})
 }
 
-// common is the instance that the cheap tests share, each with accounts of its own. The tests' own address must be
-// able to try every error more than 100 times a minute, and to create more than 10 quick pastes: tests of those limits
-// come from other sources.
+// common is the instance that the cheap tests share, each with its own accounts. It trusts X-Forwarded-For, so that
+// each request can come from another source: one source may not fail 100 times a minute, nor create more than 10 quick
+// pastes.
 func common(t testing.TB) *instance {
 	t.Helper()
 	shared.once.Do(func() {

@@ -21,12 +21,12 @@ import (
 // and two of each service.
 type manyProcesses struct {
 	folder   string
-	logs     string            // a folder elsewhere: the data's disk may be full
+	logs     string            // another folder, since the disk of the first may be full
 	settings map[string]string // of the last boot
-	c        *cluster.Cluster  // nil before the first
+	c        *cluster.Cluster  // nil before the first boot
 }
 
-// manyPublicURL is the one of both edges, which have an address each.
+// manyPublicURL is the public URL of both edges, which listen on an address each.
 const manyPublicURL = "http://quire.example"
 
 func (p *manyProcesses) boot(ctx context.Context, settings map[string]string) error {
@@ -73,7 +73,7 @@ func (p *manyProcesses) stop(ctx context.Context) error {
 	return p.c.StopServices(ctx)
 }
 
-// close also looks for what NATS refused: a permission that is missing shows nowhere else.
+// close also looks for violations in the logs of NATS: a missing permission shows nowhere else.
 func (p *manyProcesses) close() error {
 	if p.c == nil {
 		return nil
@@ -87,7 +87,7 @@ func (p *manyProcesses) close() error {
 	return errors.Join(errs...)
 }
 
-// diagnosis is the end of each log, without what is merely information.
+// diagnosis is the end of each log, from warnings upwards.
 func (p *manyProcesses) diagnosis() string {
 	if p.c == nil {
 		return ""
@@ -104,10 +104,10 @@ func (p *manyProcesses) diagnosis() string {
 	return b.String()
 }
 
-// shownLines are the last ones of a log.
+// shownLines is how many lines of a log are shown.
 const shownLines = 12
 
-// lines are the last ones of a process's log for which wanted is true.
+// lines are the last lines of a process's log for which wanted is true.
 func (p *manyProcesses) lines(of *cluster.Process, wanted func(line string) bool) []string {
 	data, err := os.ReadFile(of.Log())
 	if err != nil {
@@ -158,10 +158,10 @@ func (p *manyProcesses) readModels(ctx context.Context, condition readModel) err
 	return mongo.Resume()
 }
 
-// alive is what Kubernetes asks a NATS server (k8s/components/nats) before it starts it anew.
+// alive is the path by which Kubernetes asks whether a NATS server lives (k8s/components/nats).
 const alive = "/healthz?js-enabled-only=true"
 
-// heal does what Kubernetes does: it starts what has ended, and NATS servers that are not alive any more.
+// heal does what Kubernetes does: it starts processes that have ended, and restarts NATS servers that do not live.
 func (p *manyProcesses) heal(ctx context.Context) error {
 	for _, process := range p.c.Processes() {
 		if !process.Running() {

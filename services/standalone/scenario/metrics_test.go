@@ -32,7 +32,8 @@ What the processes show at ` + "`/metrics`" + `, beside the metrics of the Go ru
 `
 )
 
-// TestEveryMetricIsListed holds docs/metrics.md, to which k8s/check/promql holds all dashboards, alerts and scalers.
+// TestEveryMetricIsListed holds docs/metrics.md to a running quire. k8s/check/promql holds all dashboards, alerts and
+// scalers to that page.
 func TestEveryMetricIsListed(t *testing.T) {
 	i := common(t)
 	var shown map[string]*metric
@@ -61,13 +62,13 @@ func TestEveryMetricIsListed(t *testing.T) {
 	}
 }
 
-// metric as all processes together show it.
+// metric is a metric as all processes together show it.
 type metric struct {
 	kind, help string
 	values     map[string]map[string]bool // by label
 }
 
-// metrics of all processes whose names begin with quire_.
+// metrics are all whose names begin with quire_, of all processes.
 func (i *instance) metrics(t testing.TB) map[string]*metric {
 	t.Helper()
 	found := map[string]*metric{}
@@ -103,7 +104,7 @@ func (i *instance) metrics(t testing.TB) map[string]*metric {
 	return found
 }
 
-// row of the table. A label's values are listed unless they are numbers, such as those of partitions.
+// row is the metric's row of the table. It lists a label's values unless they are numbers, such as a partition's.
 func (m *metric) row(name string) string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.values)) {

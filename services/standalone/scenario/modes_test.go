@@ -10,7 +10,7 @@ import (
 
 var processes = flag.String("processes", "one", "what quire runs as: one process or many")
 
-// shared is the instance of common.
+// shared is the instance that common returns.
 var shared struct {
 	once   sync.Once
 	i      *instance
@@ -26,7 +26,7 @@ func parse() error {
 	return nil
 }
 
-// newQuire makes one with its data in a folder, and logs, if any, in another one. It does not run yet.
+// newQuire makes a Quire with its data in one folder and logs, if any, in another. It does not run yet.
 func newQuire(folder, logs string) quire {
 	if *processes == "many" {
 		return &manyProcesses{folder: folder, logs: logs}
@@ -34,7 +34,7 @@ func newQuire(folder, logs string) quire {
 	return newOneProcess(folder)
 }
 
-// Quiet unless a test is looked into.
+// logger discards everything unless QUIRE_TEST_LOG is set.
 func logger() *slog.Logger {
 	if os.Getenv("QUIRE_TEST_LOG") == "" {
 		return slog.New(slog.DiscardHandler)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// browser is a request whose answer a person is to see.
+// browser is a request as a browser sends it. header is names and values in turn.
 func browser(header ...string) request {
 	r := request{header: map[string]string{"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}}
 	for n := 0; n+1 < len(header); n += 2 {
@@ -20,7 +20,7 @@ func browser(header ...string) request {
 	return r
 }
 
-// page is what a browser would show.
+// page is the answer to a request, which must be HTML.
 func (i *instance) page(t *testing.T, method, path string, r request) answer {
 	t.Helper()
 	a := i.do(t, method, path, r)
@@ -93,7 +93,7 @@ func TestPagesOfWhatIsNotThere(t *testing.T) {
 func TestAPageShowsTheBeginningOfALargeText(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
-	content := "é" + strings.Repeat("ю", 400<<10) // the cut falls into a character
+	content := "é" + strings.Repeat("ю", 400<<10) // the page ends within a character
 	path := "/p/" + a.paste(t, object{"content": content})
 	shown := i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "Only the beginning is shown here.", "éюю").hides(t, "\uFFFD")
 	if len(shown.body) < 500<<10 || len(shown.body) > 540<<10 {
@@ -112,7 +112,7 @@ func TestABurningPasteIsShownAfterAClickOnly(t *testing.T) {
 		a := i.account(t, "pro")
 		contents := []string{"the secret content", strings.Repeat("long ", 40<<10) + "the secret content"}
 		if k.name == "paste" {
-			contents = append(contents, strings.Repeat("long ", 150<<10)+"the secret content") // longer than a page shows of others
+			contents = append(contents, strings.Repeat("long ", 150<<10)+"the secret content") // longer than a page of another paste would be
 		}
 		for _, content := range contents {
 			id := k.make(t, a, object{"content": content, "title": "its title", "visibility": "unlisted", "burnAfterRead": true})
@@ -208,7 +208,7 @@ func TestGuessingAPasswordIsLimitedBySource(t *testing.T) {
 	guess := func(password string) answer {
 		return i.do(t, "GET", path, request{source: source, header: map[string]string{"X-Paste-Password": password}})
 	}
-	long := strings.Repeat("x", 600) // is refused without being hashed, which takes long
+	long := strings.Repeat("x", 600) // is refused without being hashed: that takes long
 	guesses := i.untilRefused(t, "too_many_failures", func() answer { return guess(long) }, func(got answer) {
 		got.fails(t, http.StatusForbidden, "wrong_password", "")
 	})
@@ -282,7 +282,7 @@ func TestPathsForOperatorsAndReaders(t *testing.T) {
 	}
 }
 
-// plain gets what is no part of the API.
+// plain gets a path that is not part of the API.
 func plain(t testing.TB, url string) (status int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

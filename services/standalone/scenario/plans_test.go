@@ -19,11 +19,11 @@ import (
 	"quire.dev/pkg/eventually"
 )
 
-// row is one line of the contract's table "Tiers and prices".
+// row is one line of the table in docs/api.md, Metering.
 type row struct {
 	key                string
 	free, pro, max     int64
-	proPrice, maxPrice string // six places
+	proPrice, maxPrice string // with six places
 }
 
 func rows() []row {
@@ -42,7 +42,7 @@ func rows() []row {
 	}
 }
 
-// unlimited are the rows without limits.
+// unlimited are the quota keys without limits.
 var unlimited = []string{"pasteLite.list", "files.list"}
 
 func (r row) limit(tier string) int64 {
@@ -53,7 +53,7 @@ func (r row) price(tier string) string {
 	return map[string]string{"pro": r.proPrice, "max": r.maxPrice}[tier]
 }
 
-func TestEveryTierHasTheLimitsOfTheContract(t *testing.T) {
+func TestEveryTierHasItsLimits(t *testing.T) {
 	i := common(t)
 	for _, tier := range []string{"free", "pro", "max", "admin"} {
 		a := i.account(t, tier)
@@ -81,13 +81,13 @@ func TestEveryTierHasTheLimitsOfTheContract(t *testing.T) {
 	}
 }
 
-// operation is the request of a quota key: the n-th of a series, which succeeds.
+// operation is a request, and the status that it must be answered with.
 type operation struct {
 	method, path, body string
 	status             int
 }
 
-// material is what the operations of one account need.
+// material is the documents that the operations of one account need.
 type material struct {
 	pastes, quicks, files []string // to be deleted
 	paste, quick, file    string   // to be read and changed
@@ -134,8 +134,8 @@ func (o operation) request() request {
 
 const hammerers = 48
 
-// hammer does n operations at once, without holding each answer to the documentation, and wants all to
-// succeed. It returns the ids that were made.
+// hammer does n operations at once, all of which must succeed, and returns the ids that were made. It does not hold the
+// answers to docs/openapi.yaml.
 func (a account) hammer(t testing.TB, n int, operate func(n int) operation) []string {
 	t.Helper()
 	var next atomic.Int64
@@ -170,8 +170,8 @@ func (a account) hammer(t testing.TB, n int, operate func(n int) operation) []st
 	return ids
 }
 
-// wire is a connection that speaks the least HTTP there is: the tests send hundreds of thousands of
-// requests from the same two cores.
+// wire is a connection with as little HTTP as possible: the tests send hundreds of thousands of requests from the same
+// two cores.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -217,7 +217,7 @@ func (w *wire) do(key string, o operation) (id string, err error) {
 	return "", nil
 }
 
-// read takes one answer with a Content-Length.
+// read reads one answer, which must have a Content-Length.
 func (w *wire) read() (status int, err error) {
 	length := -1
 	for line := 0; ; line++ {
@@ -255,11 +255,11 @@ func (w *wire) read() (status int, err error) {
 	return status, err
 }
 
-// TestEveryLimitAndPrice uses up every row of the table on every tier: the last free request, the first
-// paid one, and the one that nothing pays for.
+// TestEveryLimitAndPrice uses up every row of the table on every tier: the last free request, the first paid one, and the
+// one that the balance does not cover.
 func TestEveryLimitAndPrice(t *testing.T) {
 	t.Parallel()
-	i := start(t) // its documents would make the others' lists slow
+	i := start(t) // so many documents would make the other tests' lists slow
 	for _, tier := range []string{"free", "pro", "max"} {
 		t.Run(tier, func(t *testing.T) {
 			if tier == "max" && testing.Short() {
@@ -268,7 +268,7 @@ func TestEveryLimitAndPrice(t *testing.T) {
 			a := i.account(t, tier)
 			m := &material{}
 			if tier == "free" {
-				// Free makes no pastes and files. What it deletes comes from better days.
+				// A Free account can't make pastes and files, so it makes those that it deletes before, as Admin.
 				a.setTier(t, "admin")
 				m.pastes = a.hammer(t, 11, func(n int) operation { return m.operation("pastes.create", n) })
 				m.paste, m.file = m.pastes[0], a.upload(t, "f", []byte("x"))
@@ -284,7 +284,7 @@ func TestEveryLimitAndPrice(t *testing.T) {
 	}
 }
 
-// useUp takes a row to its end.
+// useUp uses up one row.
 func useUp(t *testing.T, a account, m *material, r row, tier string) {
 	t.Helper()
 	m.require(t, a, r, tier)
@@ -380,7 +380,7 @@ func exhausted(t *testing.T, a answer, key string, limit int64) {
 	}
 }
 
-// checkRateLimit holds the header RateLimit to what remains and to the end of the month.
+// checkRateLimit holds the header RateLimit to the remaining requests and to the end of the month.
 func checkRateLimit(t *testing.T, i *instance, a answer, key string, remaining int64) {
 	t.Helper()
 	var r, reset int64
@@ -395,7 +395,7 @@ func checkRateLimit(t *testing.T, i *instance, a answer, key string, remaining i
 	}
 }
 
-// require makes, by paid requests where the quota does not suffice, what the row's requests need.
+// require makes the documents that the row's requests need, by paid requests if the quota is too small.
 func (m *material) require(t *testing.T, a account, r row, tier string) {
 	t.Helper()
 	fill := func(have *[]string, want int64, createKey string) {
@@ -424,7 +424,7 @@ func (m *material) require(t *testing.T, a account, r row, tier string) {
 	if m.file == "" && len(m.files) > 0 {
 		m.file = m.files[0]
 	}
-	// A refused request still needs an id to name.
+	// A request that will be refused needs an id too.
 	pad := func(list *[]string) {
 		for int64(len(*list)) < r.limit(tier)+3 {
 			*list = append(*list, "000000000000")
@@ -451,7 +451,7 @@ func (m *material) keep(key string, ids []string) {
 	}
 }
 
-// micro reads credits as micro-credits, and credits writes them.
+// micro reads credits as micro-credits; credits does the reverse.
 func micro(t testing.TB, amount string) int64 {
 	t.Helper()
 	sign := int64(1)
@@ -475,7 +475,7 @@ func credits(micros int64) string {
 	return fmt.Sprintf("%s%d.%06d", sign, micros/1_000_000, micros%1_000_000)
 }
 
-// entry is a line of the ledger.
+// entry is one entry of the ledger.
 type entry struct{ id, kind, quotaKey, requestID, reason, amount, balance string }
 
 // ledger reads all pages.
@@ -505,8 +505,8 @@ func ledger(t testing.TB, a account, limit int) []entry {
 	}
 }
 
-// checkLedger holds the ledger's entries to their balances, and their sum to the account's. A charge is entered once it
-// is settled, which for a read is a moment after its answer.
+// checkLedger holds each entry of the ledger to its balance, and the sum to the account's balance. A charge is entered
+// once it is settled; for a read that is a moment after the answer.
 func checkLedger(t testing.TB, a account) []entry {
 	t.Helper()
 	var entries []entry
@@ -520,7 +520,7 @@ func checkLedger(t testing.TB, a account) []entry {
 	return entries
 }
 
-// sumOf holds each entry's balance to the sum of those up to it.
+// sumOf holds each entry's balance to the sum of the entries up to it, and returns the sum of all.
 func sumOf(t testing.TB, entries []entry) (sum int64) {
 	t.Helper()
 	seen := map[string]bool{}

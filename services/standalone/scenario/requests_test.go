@@ -12,10 +12,10 @@ import (
 	"quire.dev/pkg/eventually"
 )
 
-// endpoint is a line of the contract's table "Developer API".
+// endpoint is one endpoint of the developer API.
 type endpoint struct {
 	method, path, quotaKey string
-	keyless                string // what a call without a key gets: "", "manage", "allowed"
+	keyless                string // the answer to a call without a key: "" (401), "manage" (401, asks for the token) or "allowed"
 }
 
 func endpoints() []endpoint {
@@ -78,7 +78,7 @@ func TestAWrongKeyIsRefusedEverywhereAndNeverAnonymous(t *testing.T) {
 	}
 }
 
-// foreignKey is well-formed, and signed with the secret of another Quire.
+// foreignKey is a well-formed key that was signed with another secret.
 func foreignKey(t *testing.T) string {
 	t.Helper()
 	secret, err := apikey.NewSecret(randomBytes(32))
@@ -105,7 +105,7 @@ func TestTheKeyIsTakenFromEitherHeaderAndXApiKeyWins(t *testing.T) {
 		fails(t, http.StatusUnauthorized, "invalid_api_key", "Invalid API key")
 }
 
-func TestUnknownPathsAndMethodsAnswerInTheContractsShape(t *testing.T) {
+func TestUnknownPathsAndMethodsAnswerLikeAllOthers(t *testing.T) {
 	i := common(t)
 	for _, path := range []string{"/nowhere", "/api", "/api/dev", "/api/dev/pastes", "/api/dev/pastes/get", "/api/dev/pastes/get/a/b", "/%00", "/p", "/..%2f"} {
 		got := i.do(t, "GET", path, request{})
@@ -142,7 +142,7 @@ func TestMeteredAnswersCarryTheirHeaders(t *testing.T) {
 	failed := a.do(t, "GET", "/api/dev/pastes/get/000000000000", nil)
 	failed.fails(t, http.StatusNotFound, "not_found", "")
 	failed.hasHeader(t, "X-Charge-Source", "none")
-	checkRateLimit(t, i, failed, "pastes.get", 3000-2) // what the failed call took is back
+	checkRateLimit(t, i, failed, "pastes.get", 3000-2) // the failed call has given its request back
 }
 
 func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
@@ -182,7 +182,7 @@ func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := quick(test.body)
 			code := test.code
-			if code == "" { // either is right: the text or the field is not UTF-8
+			if code == "" { // either code is right: the body or the field is not UTF-8
 				code, _ = got.json(t)["code"].(string)
 			}
 			got.fails(t, http.StatusBadRequest, code, "")
@@ -281,15 +281,16 @@ func TestContentLimits(t *testing.T) {
 func TestTheOrderOfChecks(t *testing.T) {
 	i := common(t)
 	free := i.account(t, "free")
+	// The numbers are those of docs/api.md, Order of checks.
 	// 2 before 3: a wrong key with a broken body is 401.
 	i.do(t, "POST", "/api/dev/pastes/create", request{key: "wrong", body: "{"}).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
 	// 3 before 4: a broken body on a plan without pastes is 400.
 	free.do(t, "POST", "/api/dev/pastes/create", "{").fails(t, http.StatusBadRequest, "malformed", "")
-	// 4 before 5: what the plan has not is 429 even for what does not exist.
+	// 4 before 5: a plan without pastes is 429 even for a paste that does not exist.
 	free.do(t, "GET", "/api/dev/pastes/get/000000000000", nil).fails(t, http.StatusTooManyRequests, "plan_upgrade_required", "")
-	// 1 before 2.
+	// 1 before 2: a wrong key on an unknown path is 404.
 	i.do(t, "POST", "/api/dev/nothing", request{key: "wrong"}).fails(t, http.StatusNotFound, "not_found", "")
-	// The management token is asked for before any look-up.
+	// A missing management token is 401 even for a quick paste that does not exist.
 	i.do(t, "PUT", "/api/dev/paste-lite/update/000000000000", request{body: object{"title": "x"}}).
 		fails(t, http.StatusUnauthorized, "manage_token_required", "Management token required")
 }
@@ -429,7 +430,7 @@ func TestAKeylessCreationIsReplayedWithItsToken(t *testing.T) {
 	}
 }
 
-// TestAReplayIsTheFirstAnswerWhateverHappenedSince: neither a later version nor the deletion shows in it.
+// TestAReplayIsTheFirstAnswerWhateverHappenedSince: it shows neither a later version nor the deletion.
 func TestAReplayIsTheFirstAnswerWhateverHappenedSince(t *testing.T) {
 	a := common(t).account(t, "pro")
 	id := a.quick(t, nil)
@@ -563,7 +564,7 @@ func TestASourceIsAnIPv4AddressOrAnIPv6Network(t *testing.T) {
 	if other := remaining("2001:db8:7:8::1"); other != 9 {
 		t.Errorf("another /64 counts as the same: %d", other)
 	}
-	// The rightmost hop that is no trusted proxy counts.
+	// The rightmost address that is not a trusted proxy's counts.
 	if first := remaining("1.2.3.4, 198.51.100.77, 127.0.0.1"); first != 9 {
 		t.Errorf("forwarded: %d", first)
 	}
@@ -630,7 +631,7 @@ func TestTooManyFailuresAreRefusedForAMinute(t *testing.T) {
 	if got.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	i.account(t, "pro").paste(t, nil) // others go on
+	i.account(t, "pro").paste(t, nil) // other accounts are served
 }
 
 func TestTooManyBadKeysFromOneSource(t *testing.T) {
@@ -646,7 +647,7 @@ func TestTooManyBadKeysFromOneSource(t *testing.T) {
 		t.Errorf("%d bad keys were answered before all edges refused them", failed)
 	}
 	i.do(t, "GET", "/api/dev/paste-lite/list", request{key: "bad"}).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
-	// From that source a good key is served; whatever else can be guessed is refused.
+	// A good key is served from that source too. All else that can be guessed is refused.
 	a := i.account(t, "pro")
 	a.with(t, "GET", "/api/dev/paste-lite/list", request{source: source}).ok(t, http.StatusOK)
 	guess := request{source: source, header: map[string]string{"X-Manage-Token": "x"}}

@@ -10,12 +10,12 @@ import (
 	"quire.dev/pkg/eventually"
 )
 
-// roundTrip uses each service once, and audits.
+// roundTrip uses each service, and audits.
 func roundTrip(t *testing.T, i *instance) {
 	t.Helper()
 	a, other := i.account(t, "pro"), i.account(t, "pro")
 	var ids []string
-	for n := range 12 { // enough to meet every partition
+	for n := range 12 { // enough for every partition
 		id := a.quick(t, object{"title": fmt.Sprint(n)})
 		ids = append(ids, id)
 		a.do(t, "PUT", "/api/dev/paste-lite/update/"+id, object{"content": fmt.Sprint("changed ", n)}).ok(t, http.StatusOK)
@@ -74,8 +74,8 @@ func TestSeveralPartitions(t *testing.T) {
 		}
 		i.settings = maps.Clone(right)
 	}
-	// Who was started wrongly may have been heard by its like, and is forgotten within seconds; until then those that are
-	// right are refused, and started again.
-	eventually.NoError(t, "it starts with the right ones", i.boot)
+	// Instances with the wrong settings may have announced themselves before they ended. Until they are forgotten, some
+	// seconds later, instances with the right settings refuse to start beside them.
+	eventually.NoError(t, "it starts with the right settings", i.boot)
 	i.audit(t)
 }

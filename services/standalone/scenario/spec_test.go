@@ -19,7 +19,7 @@ import (
 
 const specificationFile = "../../../docs/openapi.yaml"
 
-// specification is the document that all answers are held to.
+// specification is docs/openapi.yaml, to which all answers are held.
 var specification = sync.OnceValue(func() *spec {
 	doc, err := openapi3.NewLoader().LoadFromFile(specificationFile)
 	if err == nil {
@@ -37,7 +37,7 @@ type spec struct {
 	err    error
 }
 
-// validator is a client's transport that fails where an answer is not as documented.
+// validator is a client's transport that fails if an answer is not as documented.
 type validator struct {
 	next http.RoundTripper
 	spec *spec
@@ -81,7 +81,7 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	}
 	route, params, err := s.router.FindRoute(r)
 	if err != nil {
-		// No documented path or method: only the errors for that, pages, and the methods that each path has have a place here.
+		// The path or the method is not documented. Only errors that say so, pages, OPTIONS and HEAD may be answered.
 		switch {
 		case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusMethodNotAllowed, !isJSON,
 			r.Method == http.MethodOptions, r.Method == http.MethodHead:
