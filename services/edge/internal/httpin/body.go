@@ -136,7 +136,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rawBody is what the decoder of chunks reads from.
+// rawBody is the source of the decoder of chunks.
 type rawBody struct{ *Body }
 
 func (r rawBody) Read(p []byte) (int, error) { return r.readRaw(p) }

@@ -20,8 +20,8 @@ const (
 	connBufferBytes = 4 << 10
 )
 
-// conn is a client's connection. It gives fasthttp one request header at a time, and never a byte of what follows, so
-// that fasthttp can release its buffers while a request runs and while the connection is idle. A handler reads the body
+// conn is a client's connection. It gives fasthttp one request header at a time and never a byte of a body, so that
+// fasthttp can release its buffers while a request runs and while the connection is idle. A handler reads the body
 // through conn.body. The deadlines are set here: fasthttp would set one on every request, and only for header and body
 // together.
 //
@@ -97,7 +97,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readBody reads what follows the header. The caller bounds p to what belongs to the body.
+// readBody reads the bytes after the header. p must not reach beyond the body.
 func (c *conn) readBody(p []byte, deadline time.Time) (int, error) {
 	if c.r < c.w {
 		n := copy(p, (*c.buffer)[c.r:c.w])
@@ -111,7 +111,7 @@ func (c *conn) readBody(p []byte, deadline time.Time) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// unread puts back what the reader of a body took from behind its end.
+// unread puts back bytes that the reader of a body took from behind its end.
 func (c *conn) unread(p []byte) {
 	if len(p) == 0 {
 		return

@@ -85,7 +85,7 @@ func internal(cause error) *Error {
 	return &Error{Status: fiber.StatusInternalServerError, Code: CodeInternal, Message: InternalMessage, Cause: cause}
 }
 
-// fromFramework is err, or what it means where it is an error of Fiber's: the router and fasthttp report theirs so.
+// fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp.
 func fromFramework(err error) error {
 	e, ok := errors.AsType[*fiber.Error](err)
 	if !ok {

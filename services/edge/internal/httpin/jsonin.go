@@ -36,8 +36,8 @@ const (
 	maxJSONItems  = 1024
 )
 
-// ParseObject reads data as one JSON object and calls field for each member. It refuses as malformed what parsers
-// disagree about: a name that comes twice, text that is not UTF-8, half a surrogate pair, anything after the object.
+// ParseObject reads data as one JSON object and calls field for each member. It refuses as malformed the texts that
+// parsers disagree about: a name that comes twice, text that is not UTF-8, half a surrogate pair, anything after the object.
 // It decodes strings in place, and so changes data. An error of field is returned unless a later byte is malformed.
 func ParseObject(data []byte, field func(name string, v Value) error) error {
 	if !utf8.Valid(data) {

@@ -19,7 +19,7 @@ func addrOf(a net.Addr) netip.Addr {
 
 func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// sourceOf is what an address is counted as: itself, or the first address of its IPv6 /64. One client commonly has a
+// sourceOf is the address that requests of a are counted under: itself, or the first address of its IPv6 /64. One client commonly has a
 // whole /64.
 func sourceOf(a netip.Addr) netip.Addr {
 	a = plainAddr(a)

@@ -1,6 +1,6 @@
 // Package httpin takes HTTP requests for a Fiber program: connections and their limits, deadlines, request headers and
-// bodies, JSON and query fields, conditions and ranges, and where a request comes from. It knows nothing of what the
-// program does and imports no other package of the workspace.
+// bodies, JSON and query fields, conditions and ranges, and where a request comes from. It knows nothing of the
+// program and imports no other package of the workspace.
 //
 // fasthttp gets one request header at a time and never a body: docs/adr/0006-bodies-are-hidden-from-fasthttp.md. A
 // handler reads the body itself, by ReadBody or BodyOf; fiber.Ctx.Body is always empty.
@@ -52,7 +52,7 @@ type Config struct {
 	Logger *slog.Logger // nil: no log
 	// NewRequestID draws the id of a request, which X-Request-Id shows. It is text that this package does not read.
 	NewRequestID func() string
-	// Fail answers a failed request. err is what the handler returned, or an *Error. Headers set so far stay unless
+	// Fail answers a failed request. err is the error of the handler, or an *Error. Headers set so far stay unless
 	// Fail takes them away. route is the pattern of the path, empty where no route was found. ctx has no connection
 	// where one is refused.
 	Fail func(ctx *fasthttp.RequestCtx, route string, err error)
@@ -203,7 +203,7 @@ func knownMethod(m []byte) bool {
 	return false
 }
 
-// onError gets what a handler returned, and what the framework and fasthttp say of a path, a method or a header.
+// onError gets the error of a handler, and those of the framework and of fasthttp about a path, a method or a header.
 func (s *Server) onError(c *fiber.Ctx, err error) error {
 	ctx := c.Context()
 	if len(ctx.Response.Header.Peek(fiber.HeaderXRequestID)) == 0 { // fasthttp could not read the header

@@ -1,5 +1,5 @@
-// Package pages makes what people see: pages in HTML with the policies that protect them, and the description of the
-// API. A handler decides what may be shown; nothing here asks another part of the system.
+// Package pages renders the pages for people, with the policies that protect them, and serves the description of the
+// API. A handler decides whether a document may be shown; nothing here asks another part of the system.
 package pages
 
 import (
@@ -24,7 +24,7 @@ import (
 //go:embed templates
 var files embed.FS
 
-// Pages renders pages. Anybody may have written what they show: html/template escapes it, and the
+// Pages renders pages. Anybody may have written the text that they show: html/template escapes it, and the
 // Content-Security-Policy allows one style sheet, no script, and nothing from elsewhere.
 type Pages struct {
 	templates *template.Template
@@ -54,14 +54,14 @@ func New() *Pages {
 	return p
 }
 
-// page is what a template gets.
+// page is the data of a template.
 type page struct {
 	Heading string
 	Style   template.CSS
 	Shown   any
 }
 
-// render answers with a page. No cache keeps it: what it shows may be deleted.
+// render answers with a page. No cache keeps it: the document may be deleted.
 func (p *Pages) render(c *fiber.Ctx, status int, name, heading string, shown any) error {
 	var out bytes.Buffer
 	if err := p.templates.ExecuteTemplate(&out, name, page{Heading: heading, Style: p.style, Shown: shown}); err != nil {
@@ -94,8 +94,8 @@ func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	return p.render(c, f.Status, "failure", http.StatusText(f.Status), f)
 }
 
-// Ask is a page that asks for what it takes to see a document: its password, or the click that makes this its last
-// read. A program that follows links does not click.
+// Ask is a page that asks for the password of a document, or for the click that makes this its last read. A program that
+// follows links does not click.
 type Ask struct {
 	Document *event.Document
 	Action   string // path that the form is posted to
@@ -134,7 +134,7 @@ func (p *Pages) Text(c *fiber.Ctx, t Text) error {
 	return p.render(c, fiber.StatusOK, "text", heading, t)
 }
 
-// File shows what is known of a file. raw is the path of its bytes.
+// File shows the facts about a file. raw is the path of its bytes.
 func (p *Pages) File(c *fiber.Ctx, doc *event.Document, raw string) error {
 	SetRobots(c, doc)
 	return p.render(c, fiber.StatusOK, "file", doc.Title, struct {

@@ -66,7 +66,7 @@ func readCredentials(body []byte, shortest int) (credentials, error) {
 	return out, nil
 }
 
-// emailField checks what can be checked of an address without sending to it.
+// emailField checks the form of an address. No mail is sent to it.
 func emailField(name string, v httpin.Value) (string, error) {
 	email, err := httpin.StringField(name, v)
 	if err != nil {
@@ -206,8 +206,8 @@ func (s *Server) proposeAccount(idem []byte, email string) event.AccountID {
 	}
 }
 
-// registrationHash is what two registrations under one Idempotency-Key are compared by. It goes to a journal that is kept
-// for ever, so that it must not be made of the email or the password. The account stands for the email.
+// registrationHash is the hash that registrations under one Idempotency-Key are compared by. It goes to a journal that is
+// kept for ever, so that it must not be made of the email or the password. The account stands for the email.
 func registrationHash(user *event.User, tier plan.Tier) uint64 {
 	return event.BodyHash(event.AccountID(user.Account).Bytes(), []byte(tier.String()))
 }
@@ -375,7 +375,7 @@ func (s *Server) newKey(c *call, account event.AccountID) apikey.Key {
 	return apikey.Key{Account: account, Nonce: s.secret.NewNonce(command)}
 }
 
-// rotation is what billing stores of a key.
+// rotation is the part of a key that billing stores.
 func (s *Server) rotation(key apikey.Key) *event.RotateKey {
 	return &event.RotateKey{Fingerprint: key.Fingerprint(), Prefix: apikey.Prefix(s.secret.Format(key))}
 }

@@ -29,8 +29,8 @@ const (
 func (s *Server) requireAdmin(c *call) error {
 	auth := strings.TrimSpace(c.Get(fiber.HeaderAuthorization))
 	if len(auth) > 7 && strings.EqualFold(auth[:7], "Bearer ") {
-		given, want := sha256.Sum256([]byte(strings.TrimSpace(auth[7:]))), sha256.Sum256([]byte(s.cfg.AdminToken))
-		if subtle.ConstantTimeCompare(given[:], want[:]) == 1 {
+		sent, want := sha256.Sum256([]byte(strings.TrimSpace(auth[7:]))), sha256.Sum256([]byte(s.cfg.AdminToken))
+		if subtle.ConstantTimeCompare(sent[:], want[:]) == 1 {
 			return nil
 		}
 	}

@@ -36,7 +36,7 @@ func (a *caller) payer() event.AccountID {
 // free tells whether the call is not metered: it is proved by a management token.
 func (a *caller) free() bool { return a.token != "" }
 
-// tokenHash is what a document keeps of the token; nil without one.
+// tokenHash is the hash of the token, which a document keeps; nil without a token.
 func (a *caller) tokenHash() []byte {
 	if a.token == "" {
 		return nil
@@ -63,7 +63,7 @@ func sentKey(c *fiber.Ctx) (key string, sent bool) {
 }
 
 // readKey reads the API key of the call. It is false where none was sent. A wrong one is 401, and counts against the
-// source. Whether it is the account's current key is billing's to say.
+// source. Billing says later whether it is still the account's current key.
 func (s *Server) readKey(c *call) (found bool, err error) {
 	text, sent := sentKey(c.Ctx)
 	if !sent {

@@ -20,7 +20,7 @@ type call struct {
 	idem  []byte // the id of the Idempotency-Key; nil where none was sent
 	json  []byte // the body, where the route says that it is a JSON object
 	form  []byte // the body, where the route says that it is a form
-	hash  uint64 // what an Idempotency-Key's requests are compared by; 0 where the handler reads the body
+	hash  uint64 // see bodyHash; 0 where the handler reads the body
 
 	metered metered // see meter
 }
@@ -40,8 +40,8 @@ func (s *Server) serve(r *route) fiber.Handler {
 	}
 }
 
-// check authenticates the call and checks the request itself: docs/api.md, Order of checks, 2 and 3. What is left of 3
-// is the handler's.
+// check authenticates the call and checks the request itself: docs/api.md, Order of checks, 2 and 3. The handler does the
+// rest of 3.
 func (s *Server) check(c *call) error {
 	r := c.route
 	if r.rules.has(limited) {
@@ -65,7 +65,7 @@ func (s *Server) check(c *call) error {
 	return s.readBody(c)
 }
 
-// authenticate finds out who calls. Whether an API key is the account's current one is billing's to say.
+// authenticate finds the caller. Billing says later whether an API key is still the account's current one.
 func (s *Server) authenticate(c *call) error {
 	switch c.route.who {
 	case apiKey, keyOrKeyless, keyOrToken, keyOrSession:

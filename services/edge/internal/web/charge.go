@@ -91,7 +91,7 @@ func (m *metered) renew(r *event.Request) error {
 	return nil
 }
 
-// served makes the admission final and tells the client what paid for it. Called before the answer.
+// served makes the admission final and writes the headers that say how it was paid. Called before the answer.
 func (m *metered) served() {
 	m.s.bus.Served(m.admission)
 	m.setCharge()
@@ -113,7 +113,7 @@ func (m *metered) setCharge() {
 	m.c.Set(headerChargeSource, source)
 }
 
-// remaining is what the body of a success says.
+// remaining is the number in the body of a success.
 func (m *metered) remaining() int64 {
 	if m.verdict == nil {
 		return plan.Unlimited

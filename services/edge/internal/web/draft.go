@@ -33,7 +33,7 @@ type draft struct {
 	writesLifetime, writesExpiresAt bool
 }
 
-// draftRules are what the fields of a draft are checked against.
+// draftRules are the rules for the fields of a draft.
 type draftRules struct {
 	now     time.Time
 	content httpin.Limit
@@ -285,7 +285,7 @@ func (d *draft) addTag(name string, v httpin.Value) error {
 	return nil
 }
 
-// jsonLimit is the limit of a JSON body with content of the given limit: each byte of the content may be written as
+// jsonLimit is the limit of a JSON body with content of that limit: each byte of the content may be written as
 // \u00xx, and there are the other fields.
 func jsonLimit(content httpin.Limit) httpin.Limit {
 	return httpin.Limit{Bytes: 6*content.Bytes + 64<<10, Name: "its content may be (" + content.Name + ")"}

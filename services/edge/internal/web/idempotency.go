@@ -45,7 +45,7 @@ func (s *Server) readIdempotencyKey(c *call) error {
 	return nil
 }
 
-// bodyHash is what two requests under one Idempotency-Key are compared by: the body as it was sent, and all that changes
+// bodyHash is the hash that requests under one Idempotency-Key are compared by: of the body as it was sent, and all that changes
 // its meaning. It is taken before the body is parsed, which changes it.
 func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header

@@ -41,8 +41,8 @@ func lifetimeName(d time.Duration) string {
 	return strconv.Itoa(int(d/day)) + " days without an API key"
 }
 
-// parseLifetime gives 0 for "never", more than maxLifetime for what is too long to be a time.Duration, and a nanosecond
-// for 0 and less.
+// parseLifetime gives 0 for "never", more than maxLifetime for a number that no time.Duration holds, and a nanosecond for
+// 0 and less.
 func parseLifetime(v httpin.Value) (time.Duration, bool) {
 	text := string(v.Text)
 	unit := time.Second

@@ -13,7 +13,7 @@ import (
 	"quire.dev/services/edge/internal/httpin"
 )
 
-// textKind is what pastes and quick pastes differ in, beside their routes.
+// textKind has the differences of pastes and quick pastes, beside their routes.
 type textKind struct {
 	domain event.Domain
 	api    string // path of its endpoints

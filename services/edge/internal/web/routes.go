@@ -10,7 +10,7 @@ type route struct {
 	method string // GET answers HEAD too
 	path   string
 	who    credential
-	key    plan.QuotaKey // what the call is counted under
+	key    plan.QuotaKey // that the call is counted under
 	body   body
 	rules  rules
 	handle func(*call) error
@@ -72,7 +72,7 @@ func (s *Server) routes() []route {
 	}
 }
 
-// credential says who may call, and how the caller proves it.
+// credential says who may call, and by which proof.
 type credential uint8
 
 const (
@@ -90,7 +90,7 @@ const (
 
 const unmetered = plan.KeyUnspecified
 
-// body says what the body of a request is, and how much it may hold.
+// body says in which form the body of a request is, and how large it may be.
 type body uint8
 
 const (
@@ -117,7 +117,7 @@ func (b body) limit() httpin.Limit {
 	return httpin.Limit{Bytes: 16 << 10, Name: "16 KiB"}
 }
 
-// rules are what else the checks have to know.
+// rules are for the other checks.
 type rules uint8
 
 const (

@@ -1,6 +1,5 @@
-// Package web is the edge's HTTP API and pages: which endpoints there are (routes.go), who may call them, validation, and
-// the answers. Package httpin takes the requests, package bus asks billing and the document services, package pages
-// makes what people see.
+// Package web is the endpoints of the edge: the table of them (routes.go), authentication, validation and answers.
+// Package httpin takes the requests, package bus asks billing and the document services, package pages renders the pages.
 package web
 
 import (
@@ -41,7 +40,7 @@ func (cfg *Config) setDefaults() {
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 }
 
-// Deps is what the server works with. All are required but Metrics and Ops.
+// Deps are the parts that the server works with. All are required but Metrics and Ops.
 type Deps struct {
 	Bus     *bus.Bus
 	Blobs   blob.Store

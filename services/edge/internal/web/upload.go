@@ -30,7 +30,7 @@ const (
 	nameChars         = 255
 	partFieldBytes    = 4 << 10
 	maxParts          = 16
-	multipartOverhead = 64 << 10 // what the other parts may add
+	multipartOverhead = 64 << 10 // for the other parts
 	sniffBytes        = 512
 )
 
@@ -291,8 +291,8 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	return nil
 }
 
-// hash is what two uploads under one Idempotency-Key are compared by: the file and the fields, however they were sent. It
-// is known once all is read.
+// hash is the hash that uploads under one Idempotency-Key are compared by: of the file and the fields, however they were
+// sent. It is known once all is read.
 func (u *upload) hash() uint64 {
 	return event.BodyHash(u.sum.Sum(nil), []byte(u.name), []byte(u.visibility.String()), []byte(u.lifetime.String()))
 }

@@ -40,7 +40,7 @@ type writing struct {
 	discard func()
 }
 
-// written is the end of a writing: what the document's service decided.
+// written is the end of a writing: the decision of the document's service.
 type written struct {
 	outcome   *event.Outcome
 	remaining int64
