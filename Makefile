@@ -1,12 +1,23 @@
-# `make` lists what there is. Everything is built without CGO, from the modules of go.work.
+# `make` lists what there is. Everything is built without CGO.
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-MODULES := pkg $(wildcard services/*) cluster bench
 BINARY  := bin/quire
 
+# The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
+# Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy k8s/check" for some of them.
+WORKSPACE := pkg $(wildcard services/*) cluster bench
+ALONE     := deploy cluster/tools/ferretdb k8s/check k8s/check/promql
+MODULES   := $(WORKSPACE) $(ALONE)
+
 export CGO_ENABLED := 0
+
+# $(call each,name,command): runs it in each of the modules.
+define each
+@for module in $(MODULES); do echo "$(1) $$module"; \
+  (cd $$module && case " $(ALONE) " in *" $$module "*) export GOWORK=off ;; esac && $(2)) || exit 1; done
+endef
 
 # $(call need,command,Debian package): installs it where that is missing and possible.
 define need
@@ -61,6 +72,18 @@ cluster: cluster-programs ## run a cluster of 15 processes on this machine, with
 	@$(GO) build -trimpath -o bin/quire-cluster ./cluster/cmd/cluster
 	@exec bin/quire-cluster
 
+.PHONY: check
+check: ## before a commit: format, vet and lint what changed, unit tests (2 minutes)
+	@.ci/check
+
+.PHONY: modules
+modules:
+	@printf '%s\n' $(MODULES)
+
+.PHONY: vet
+vet: ## compile everything and vet it
+	$(call each,vet,$(GO) vet -tags cluster ./...)
+
 .PHONY: test
 test: ## run all tests
 	$(GO) test -timeout 10m work
@@ -74,9 +97,12 @@ test-cluster: cluster-programs ## run the scenario tests against a cluster of 15
 test-stores: bin/ferretdb bin/minio ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
 	@$(GO) run ./cluster/cmd/teststores
 
+# Packages whose own tests are concurrent. The whole product under the race detector would take an hour.
+RACE ?= ./pkg/... ./cluster/load ./services/billing/... ./services/edge/...
+
 .PHONY: race
-race: ## run the unit tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m work
+race: ## run concurrent packages' unit tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(RACE)
 
 .PHONY: chaos
 chaos: ## kill and restart quire under load, many times (ROUNDS=25)
@@ -104,30 +130,35 @@ scale: cluster-programs $(BINARY)-build ## measure clusters of 1, 2 and 4 partit
 fmt: tools/bin/gofumpt ## format the code
 	@tools/bin/gofumpt -w $(MODULES)
 
+.PHONY: formatted
+formatted: tools/bin/gofumpt ## fail where code is not formatted
+	@files=$$(tools/bin/gofumpt -l $(MODULES)); [ -z "$$files" ] || { printf 'not formatted, run "make fmt":\n%s\n' "$$files" >&2; exit 1; }
+
 .PHONY: lint
-lint: tools/bin/golangci-lint ## check the code
-	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(CURDIR)/tools/bin/golangci-lint run ./...) || exit 1; done
+lint: tools/bin/golangci-lint ## check the code with the rules of .golangci.yml
+	$(call each,lint,$(CURDIR)/tools/bin/golangci-lint run ./...)
 
 # Known vulnerabilities, as files of a module (tools/vulndb): no other server is asked than the module proxy.
 GOVULNDB ?= file://$(shell cd tools/vulndb && GOWORK=off $(GO) mod download && GOWORK=off $(GO) list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv
 
 .PHONY: vuln
 vuln: tools/bin/govulncheck ## look for known vulnerabilities (GOVULNDB=https://vuln.go.dev asks for the newest)
-	@db=$(GOVULNDB); check="$(CURDIR)/tools/bin/govulncheck -db $$db"; \
-	$$check -mode query -format json golang.org/x/text@v0.3.5 | grep -q '"id": "GO-2021-0113"' \
-	  || { echo "$$db does not know what it must: is it a database?" >&2; exit 1; }; \
-	for module in $(MODULES); do echo "vuln $$module"; (cd $$module && $$check ./...) || exit 1; done
+	@tools/bin/govulncheck -db $(GOVULNDB) -mode query -format json golang.org/x/text@v0.3.5 | grep -q '"id": "GO-2021-0113"' \
+	  || { echo "$(GOVULNDB) does not know what it must: is it a database?" >&2; exit 1; }
+	$(call each,vuln,$(CURDIR)/tools/vuln.sh $(GOVULNDB))
 
 .PHONY: generate
 generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the generated code again
 	$(call need,protoc,protobuf-compiler)
 	@sh pkg/event/generate.sh
 	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
+	@$(GO) test ./services/standalone/scenario -run TestEveryMetricIsListed -update
 	@cp docs/openapi.yaml services/edge/internal/pages/openapi.yaml
 
 .PHONY: tidy
 tidy: ## tidy every module
-	@for module in $(MODULES) tools; do echo "tidy $$module"; (cd $$module && GOWORK=off $(GO) mod tidy) || exit 1; done
+	$(call each,tidy,GOWORK=off $(GO) mod tidy)
+	@echo "tidy tools"; cd tools && GOWORK=off $(GO) mod tidy
 
 .PHONY: clean
 clean: ## remove what was built; data stays

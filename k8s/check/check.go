@@ -4,7 +4,6 @@ package check
 
 import (
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -206,5 +205,3 @@ func (l labelSet) Lookup(label string) (string, bool) {
 	value, ok := l[label]
 	return value, ok
 }
-
-func join(names []string) string { return strings.Join(names, ", ") }

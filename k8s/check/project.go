@@ -2,7 +2,6 @@ package check
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,12 +9,12 @@ import (
 	"strings"
 )
 
-// What the project itself says, read from its sources, so that nothing here has to be kept in step by hand.
+// What the project says of itself, on pages that tests of Quire hold to the code.
 
 // settingRow is a row of docs/settings.md: a setting, and the programs that read it.
 var settingRow = regexp.MustCompile("(?m)^\\| `(QUIRE_[A-Z0-9_]+)` \\| ([a-z, ]+) \\|")
 
-// Settings gives the settings that each service reads. A test of pkg/host holds the page to the code.
+// Settings gives the settings that each service reads.
 func Settings(root string) (map[string]map[string]bool, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/settings.md"))
 	if err != nil {
@@ -35,35 +34,9 @@ func Settings(root string) (map[string]map[string]bool, error) {
 	return settings, nil
 }
 
-// sources gives every Go file of folders that is no test, and is at least one for each.
-func sources(root string, dirs []string, see func(text string)) error {
-	for _, dir := range dirs {
-		paths, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-		if err != nil {
-			return err
-		}
-		seen := 0
-		for _, path := range paths {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			see(string(text))
-			seen++
-		}
-		if seen == 0 {
-			return fmt.Errorf("%s has no sources", dir)
-		}
-	}
-	return nil
-}
-
 var listedMetric = regexp.MustCompile("(?m)^\\| `(quire_\\w+)`")
 
-// Metrics gives the names of the metrics of docs/metrics.md, which a scenario test writes from a running Quire.
+// Metrics gives the names of the metrics that services show.
 func Metrics(root string) (map[string]bool, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
 	if err != nil {
@@ -72,6 +45,9 @@ func Metrics(root string) (map[string]bool, error) {
 	metrics := map[string]bool{}
 	for _, match := range listedMetric.FindAllStringSubmatch(string(page), -1) {
 		metrics[match[1]] = true
+	}
+	if len(metrics) == 0 {
+		return nil, errors.New("docs/metrics.md lists no metrics")
 	}
 	return metrics, nil
 }

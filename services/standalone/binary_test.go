@@ -17,9 +17,13 @@ var built struct {
 	err    error
 }
 
-// binary builds the quire command once for all tests that run it as a process.
+// binary builds the quire command once for all tests that run it as a process. Those are no unit tests: -short leaves
+// them out.
 func binary(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs quire as a process")
+	}
 	built.once.Do(func() {
 		if built.folder, built.err = os.MkdirTemp("", "quire-binary-"); built.err != nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -83,7 +84,7 @@ func (w *walk) selector(e *parser.VectorSelector) []string {
 	w.named = append(w.named, e.Name)
 	own = append(slices.Clone(own), targetLabels()...)
 	for _, matcher := range e.LabelMatchers {
-		if matcher.Name == labels.MetricName {
+		if matcher.Name == model.MetricNameLabel {
 			continue
 		}
 		if !slices.Contains(own, matcher.Name) {

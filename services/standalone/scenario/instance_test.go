@@ -97,6 +97,7 @@ const (
 // start boots an instance with its own data. It ends with the test.
 func start(t testing.TB, options ...option) *instance {
 	t.Helper()
+	skipShort(t)
 	slots <- struct{}{}
 	i := prepare(setup{folder: t.TempDir(), logs: t.TempDir()}, options...)
 	t.Cleanup(func() {
@@ -112,6 +113,13 @@ func start(t testing.TB, options ...option) *instance {
 		t.Fatalf("start quire: %v", err)
 	}
 	return i
+}
+
+// skipShort leaves out what boots a whole quire: -short is for unit tests.
+func skipShort(t testing.TB) {
+	if testing.Short() {
+		t.Skip("boots a whole quire")
+	}
 }
 
 // slots bound how many instances run at a time: a cluster is fifteen processes, for two cores.
@@ -202,6 +210,7 @@ func (i *instance) crowd(t testing.TB) *load.Load {
 // pastes.
 func common(t testing.TB) *instance {
 	t.Helper()
+	skipShort(t)
 	shared.once.Do(func() {
 		if shared.folder, shared.err = os.MkdirTemp("", "quire-scenarios-"); shared.err != nil {
 			return

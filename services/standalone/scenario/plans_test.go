@@ -262,9 +262,6 @@ func TestEveryLimitAndPrice(t *testing.T) {
 	i := start(t) // so many documents would make the other tests' lists slow
 	for _, tier := range []string{"free", "pro", "max"} {
 		t.Run(tier, func(t *testing.T) {
-			if tier == "max" && testing.Short() {
-				t.Skip("223,000 requests")
-			}
 			a := i.account(t, tier)
 			m := &material{}
 			if tier == "free" {
