@@ -151,7 +151,7 @@ func TestAuditMatchesOnlyWhereAllReplicasDo(t *testing.T) {
 	}
 }
 
-func TestAuditLeavesOutWhoGivesItsPartitionUp(t *testing.T) {
+func TestAuditLeavesOutReplicasThatMoveAway(t *testing.T) {
 	w := newBareWorld(t, 2)
 	i1, i2 := w.auditor(t, "i-1", 0, 1), w.auditor(t, "i-2", 0, 1)
 	b := w.bus(t, nil)
@@ -186,7 +186,7 @@ func (a *auditor) holds(condition func() bool) bool {
 	return condition()
 }
 
-func TestAuditWaitsForAllThatAreAlive(t *testing.T) {
+func TestAuditWaitsForAllLiveInstances(t *testing.T) {
 	w := newBareWorld(t, 1)
 	i1 := w.auditor(t, "i-1", 0)
 	i1.is.Live = []string{"i-1", "i-2"}
@@ -216,7 +216,7 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestNumberOfPartitionsIsBillings(t *testing.T) {
+func TestTheNumberOfPartitionsIsThatOfBilling(t *testing.T) {
 	w := newBareWorld(t, 2)
 	right, wrong := w.bus(t, nil), w.bus(t, func(c *Config) { c.Partitions = 3 })
 	checked := make(chan error, 1)

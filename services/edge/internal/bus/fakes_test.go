@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 )
@@ -216,6 +217,22 @@ func (f *fakeBilling) is(condition func() bool) func() bool {
 		defer f.mu.Unlock()
 		return condition()
 	}
+}
+
+// countedOnce waits until this many requests are served, and holds each to one admission and one settlement.
+func (f *fakeBilling) countedOnce(t testing.TB, requests int) {
+	t.Helper()
+	eventually.True(t, "all settlements folded", f.is(func() bool { return len(f.served) == requests }))
+	f.with(func() {
+		if f.admissions != requests {
+			t.Errorf("%d admissions decided, want %d", f.admissions, requests)
+		}
+		for id, n := range f.served {
+			if n != 1 {
+				t.Errorf("request %v served %d times", id, n)
+			}
+		}
+	})
 }
 
 // fakeDomain applies each request once. It answers each in its own message, the last one first.

@@ -35,7 +35,7 @@ func newMetrics(m *telemetry.Metrics) *metrics {
 	return &metrics{
 		batches: m.CounterVec(desc("batches_total", "Batches stored in a journal."), "kind", kinds...),
 		items:   m.HistogramVec(desc("batch_items", "Items of a batch."), telemetry.Counts(), "kind", kinds...),
-		latency: m.HistogramVec(desc("answer_seconds", "From a batch's leaving to its verdicts or outcomes."),
+		latency: m.HistogramVec(desc("answer_seconds", "Time from sending a batch to its verdicts or outcomes."),
 			telemetry.Durations(), "kind", kinds...),
 		resends:   m.CounterVec(desc("resends_total", "Batches published again for want of an answer."), "kind", kinds...),
 		orphans:   m.Counter(desc("orphans_total", "Admissions given back since nobody waited for the verdict any more.")),

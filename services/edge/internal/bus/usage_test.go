@@ -74,17 +74,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	eventually.True(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
-	f.with(func() {
-		if f.admissions != clients*each {
-			t.Errorf("%d admissions decided, want %d", f.admissions, clients*each)
-		}
-		for id, n := range f.served {
-			if n != 1 {
-				t.Errorf("request %v served %d times", id, n)
-			}
-		}
-	})
+	f.countedOnce(t, clients*each)
 }
 
 func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
@@ -395,17 +385,7 @@ func TestLostConnectionsLoseNoVerdictAndCountNothingTwice(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	eventually.True(t, "all settlements folded", f.is(func() bool { return len(f.served) == clients*each }))
-	f.with(func() {
-		if f.admissions != clients*each {
-			t.Errorf("%d admissions counted, want %d", f.admissions, clients*each)
-		}
-		for id, n := range f.served {
-			if n != 1 {
-				t.Errorf("request %v served %d times", id, n)
-			}
-		}
-	})
+	f.countedOnce(t, clients*each)
 }
 
 func TestServedWaitsForRoomInsteadOfDropping(t *testing.T) {
