@@ -124,7 +124,9 @@ func (p *manyProcesses) lines(of *cluster.Process, wanted func(line string) bool
 
 func (p *manyProcesses) edges() []string    { return p.c.Edges() }
 func (p *manyProcesses) adminToken() string { return p.c.AdminToken() }
-func (p *manyProcesses) publicURL() string  { return p.settings["QUIRE_PUBLIC_URL"] }
+func (p *manyProcesses) publicURL() string {
+	return strings.TrimSuffix(p.settings["QUIRE_PUBLIC_URL"], "/")
+}
 
 func (p *manyProcesses) operators() []string {
 	var urls []string

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestTimePasses(t *testing.T) {
 		middle = middle.AddDate(0, 1, 0)
 	}
 	i := start(t, behindProxy(), with("QUIRE_CLOCK_OFFSET", time.Until(middle).String()),
-		with("QUIRE_PUBLIC_URL", "http://quire.example")) // the address may change with each restart
+		with("QUIRE_PUBLIC_URL", "http://quire.example/")) // the address may change with each restart
 	s := &lifetime{i: i, pro: i.account(t, "pro"), other: i.account(t, "pro"), source: newSource(), first: i.now()}
 	s.begin(t)
 	i.travel(t, 2*time.Hour)
@@ -68,7 +69,9 @@ func (s *lifetime) begin(t *testing.T) {
 	s.kept = s.pro.paste(t, object{"content": "long", "visibility": "public"})
 	s.burned = s.pro.paste(t, object{"burnAfterRead": true, "expiresIn": "1h"})
 	s.idempotent = s.replayed(t)
-	s.idempotent.ok(t, http.StatusCreated)
+	if url := text(t, s.idempotent.ok(t, http.StatusCreated), "url"); !strings.HasPrefix(url, "http://quire.example/p/") {
+		t.Errorf("url %s", url)
+	}
 	for n := range 10 {
 		if n == 5 { // the second half is created later: the log keeps the time of each
 			s.i.travel(t, time.Hour/2)
