@@ -12,16 +12,21 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 )
 
-// host hosts a member whose work passes on what it is assigned.
+// host hosts a member until the test ends. Its work serves the assigned partitions and passes the sets on.
 func host(t *testing.T, m *Member) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	out, done := make(chan []int, 100), make(chan error, 1)
+	out, done, gone := make(chan []int, 100), make(chan error, 1), make(chan struct{})
 	go func() {
+		defer close(gone)
 		done <- m.Host(ctx, func(ctx context.Context) error {
-			for {
+			for assigned := m.Assigned(); ; {
 				select {
-				case set := <-m.Assigned():
+				case set, ok := <-assigned:
+					if !ok {
+						assigned = nil
+						continue
+					}
 					for _, p := range set {
 						m.Serving(p, true)
 					}
@@ -32,7 +37,7 @@ func host(t *testing.T, m *Member) (sets <-chan []int, stop context.CancelFunc, 
 			}
 		})
 	}()
-	t.Cleanup(cancel)
+	t.Cleanup(func() { cancel(); <-gone })
 	return out, cancel, done
 }
 

@@ -420,16 +420,16 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	a.stop()
 	refused.Close()
 	c.nc.Close()
-	eventually.True(t, "the end of all goroutines", func() bool {
+	eventually.NoError(t, "the end of all goroutines", func() error {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
 			for _, ours := range []string{"pkg/members.(*", "(*kvs)", "(*js).subscribe"} { // the last two are those of watches
 				if bytes.Contains(stack, []byte(ours)) {
-					return false
+					return fmt.Errorf("%s", stack)
 				}
 			}
 		}
-		return true
+		return nil
 	})
 }
