@@ -24,7 +24,6 @@ import (
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
-	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/partition"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/users"
@@ -274,6 +273,3 @@ func (s *Service) serveInstance() (stop func(), err error) {
 // ErrJournal: a journal is not the one that its snapshots or read model were made from, or it has lost messages. Run
 // changes nothing then. The error's text tells operators how to go on.
 var ErrJournal = partition.ErrJournal
-
-// CodeVersion is that of the fold. Snapshots of another one are not used.
-const CodeVersion = account.CodeVersion
