@@ -223,7 +223,7 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
 	w := newWorld(t, 1)
 	newFakeBilling(t, w.nc, 1)
-	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 2 * time.Second })
+	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 5 * time.Second })
 	w.server.Stop()
 	eventually.True(t, "connection lost", func() bool { return !b.nc.IsConnected() })
 	var pending []*PendingVerdict
