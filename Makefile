@@ -11,6 +11,7 @@ WORKSPACE := pkg $(wildcard services/*) cluster bench
 ALONE     := deploy cluster/tools/ferretdb k8s/check k8s/check/promql
 MODULES   := $(WORKSPACE) $(ALONE)
 
+MAKEFLAGS += --no-print-directory
 export CGO_ENABLED := 0
 
 # $(call each,name,command): runs it in each of the modules.
