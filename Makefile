@@ -14,13 +14,13 @@ MODULES   := $(WORKSPACE) $(ALONE)
 MAKEFLAGS += --no-print-directory
 export CGO_ENABLED := 0
 
-# $(call each,name,command): runs it in each of the modules.
+# $(call each,name,command): runs the command in each of the modules.
 define each
 @for module in $(MODULES); do echo "$(1) $$module"; \
   (cd $$module && case " $(ALONE) " in *" $$module "*) export GOWORK=off ;; esac && $(2)) || exit 1; done
 endef
 
-# $(call need,command,Debian package): installs it where that is missing and possible.
+# $(call need,command,Debian package): installs the package if the command is missing.
 define need
 @command -v $(1) >/dev/null 2>&1 || { \
   echo "$(1) is missing: installing the Debian package $(2)"; \
@@ -54,7 +54,7 @@ services-build:
 	  $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quire-$$name ./$$main || exit 1; \
 	done
 
-# The stores of a cluster on one machine, each of its own module at a pinned version. MinIO takes minutes the first time.
+# The stores of a cluster on one machine. Each has a module that pins its version. MinIO takes minutes the first time.
 bin/nats-server: cluster/go.mod
 	@echo "building nats-server"
 	@cd cluster && GOWORK=off $(GO) build -trimpath -o ../$@ github.com/nats-io/nats-server/v2
@@ -110,7 +110,7 @@ chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 	$(GO) test -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
 
 .PHONY: chaos-cluster
-# In a network namespace of its own, so that it needs no rights and touches nobody's network.
+# It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone.
 chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut' for some, 17 minutes)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./cluster/chaos
@@ -139,7 +139,7 @@ formatted: tools/bin/gofumpt ## fail where code is not formatted
 lint: tools/bin/golangci-lint ## check the code with the rules of .golangci.yml
 	$(call each,lint,$(CURDIR)/tools/bin/golangci-lint run ./...)
 
-# Known vulnerabilities, as files of a module (tools/vulndb): no other server is asked than the module proxy.
+# The database of known vulnerabilities is a module (tools/vulndb), so that only the module proxy is asked.
 GOVULNDB ?= file://$(shell cd tools/vulndb && GOWORK=off $(GO) mod download && GOWORK=off $(GO) list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv
 
 .PHONY: vuln
@@ -175,7 +175,7 @@ tools/bin/%: tools/go.mod
 	@cd tools && GOWORK=off $(GO) build -o bin/$* $(PACKAGE)
 
 .PHONY: k8s-check
-# Without the cache of results: go follows no files outside a test's own module, and these read all of the project.
+# -count=1: these tests read files of the whole project, and go's cache of results only follows those of their module.
 k8s-check: ## check the manifests and the stores' configuration (10 minutes the first time)
 	cd deploy && GOWORK=off $(GO) test -count=1 ./...
 	cd k8s/check && GOWORK=off $(GO) test -count=1 ./...

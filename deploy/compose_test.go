@@ -12,7 +12,7 @@ import (
 
 func composed(t *testing.T) *types.Project {
 	t.Helper()
-	// The secrets' files are made before the first start; here it is enough that they are named.
+	// `make secrets` makes the files with secrets. This test only needs their names.
 	options, err := cli.NewProjectOptions([]string{"compose.yaml"}, cli.WithoutEnvironmentResolution)
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func composed(t *testing.T) *types.Project {
 	return project
 }
 
-// TestComposeIsSound: Compose's own loader holds the file to its schema and follows what depends on what.
+// TestComposeIsSound loads the file with Compose's own loader, which checks its schema and its dependencies.
 func TestComposeIsSound(t *testing.T) {
 	project := composed(t)
 	quire := []string{"billing", "edge", "file", "lite", "paste"}

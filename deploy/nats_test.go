@@ -26,15 +26,15 @@ const partitions = 16
 
 const patience = 10 * time.Second
 
-// world is a server with the committed configuration, on loopback.
+// world is a server on loopback with the committed configuration.
 type world struct {
 	url       string
 	pool      *x509.CertPool
 	authority []byte // in PEM
 }
 
-// start lays the files out as a container sees them and starts one server from them. What is changed is said here:
-// paths, ports, the routes (there are no other servers), and cheaper hashes.
+// start lays the files out as a container sees them and starts one server from them. It changes paths and ports, removes
+// the routes, since there are no other servers, and makes the hashes cheaper.
 func start(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,8 +147,8 @@ func (w *world) connect(t *testing.T, service, user string) *client {
 	return c
 }
 
-// settled gives what was refused until the server has answered everything sent before. nats.go tells of refusals on
-// a goroutine of its own, in order, so that a refusal which is provoked last shows that no other is on its way.
+// settled returns the refusals of everything sent so far. nats.go reports them in order on its own goroutine: once the
+// last one, which settled provokes, has arrived, no other is under way.
 func (c *client) settled(t *testing.T) (violations []string) {
 	t.Helper()
 	const last = "nobody.may.publish.this"

@@ -73,7 +73,7 @@ func owners(t *testing.T, w *world) map[string]*client {
 	return owner
 }
 
-// TestServicesDoTheirWork: what a service does for a living is not refused, as either of its users.
+// TestServicesDoTheirWork: a service may do its work as either of its users.
 func TestServicesDoTheirWork(t *testing.T) {
 	w := start(t)
 	owner := owners(t, w)
@@ -88,7 +88,7 @@ func TestServicesDoTheirWork(t *testing.T) {
 			}
 		})
 	}
-	// Requests of the edge are answered by the service that they are for.
+	// The edge's requests are answered by the services that they are for.
 	for subject, service := range map[string]string{
 		"billing.0.query": "billing", "billing.users": "billing",
 		event.InstancesSubject: "billing", event.ReplicaSubject(0, "instance"): "billing",
@@ -186,7 +186,7 @@ func follow(t *testing.T, c *client, stream string) {
 	}
 }
 
-// share joins the members of a service, is given all partitions, and leaves.
+// share joins the members of a service, gets all partitions, and leaves.
 func share(t *testing.T, c *client, service string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -208,7 +208,7 @@ func share(t *testing.T, c *client, service string) {
 	}
 }
 
-// subjectOf is one that the owner of a journal publishes to.
+// subjectOf returns a subject that the owner of a journal publishes to.
 func subjectOf(stream string) string {
 	if stream == event.Billing.Stream(0) {
 		return event.UsageSubject(0)
@@ -216,7 +216,8 @@ func subjectOf(stream string) string {
 	return strings.ToLower(strings.TrimSuffix(stream, "_0")) + ".0.request"
 }
 
-// TestServicesStayOutOfEachOthersSubjects tries what each must not do, above all the edge reading billing's journal.
+// TestServicesStayOutOfEachOthersSubjects tries what each service must not do. Above all, the edge must not read
+// billing's journal.
 func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 	w := start(t)
 	owner := owners(t, w)
@@ -276,7 +277,7 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 	}
 }
 
-// allowed is what of the list above is a service's own work.
+// allowed lists the subjects above that belong to a service's own work.
 func allowed(service string) []string {
 	return map[string][]string{
 		"edge": {
@@ -315,7 +316,7 @@ func mustRefuse(t *testing.T, c *client, service, what, subject string) {
 	}
 }
 
-// TestOperatorBacksUpAndWritesNothing: the one user who may take a copy of a journal may not add to it.
+// TestOperatorBacksUpAndWritesNothing: the only user that may copy a journal may not add to it.
 func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 	w := start(t)
 	owner := owners(t, w)
@@ -336,7 +337,7 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 	if err != nil || len(chunk.Data) == 0 {
 		t.Fatalf("first chunk of the back-up: %v", err)
 	}
-	// How the client asks for more of a long one.
+	// The client asks in this way for more of a long one.
 	if err := c.Publish("$JS.SNAPSHOT.ACK.BILLING_0.token", nil); err != nil {
 		t.Fatal(err)
 	}

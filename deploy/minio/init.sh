@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the bucket and the user of the services, who may touch nothing else. May be run again.
+# Makes the bucket and the services' user, which may use nothing else. May be run again.
 #
 # There is no lifecycle rule for uploads that never ended: MinIO refuses such rules and drops those uploads by itself
 # (MINIO_API_STALE_UPLOADS_EXPIRY). On S3 the rule is needed: lifecycle.json.
@@ -9,7 +9,7 @@ until mc ready store >/dev/null 2>&1; do sleep 1; done
 mc mb --ignore-existing "store/$BUCKET"
 sed "s/BUCKET/$BUCKET/g" /scripts/policy.json >/tmp/policy.json
 mc admin policy create store quire-bucket /tmp/policy.json
-# Without arguments it reads them, line by line, so that no process list shows the password.
+# mc reads these lines from standard input, so that no process list shows the password.
 printf '%s\n%s\n' "$BUCKET_USER" "$BUCKET_PASSWORD" | mc admin user add store
 mc admin policy attach store quire-bucket --user "$BUCKET_USER" ||
   mc admin policy entities store --user "$BUCKET_USER" | grep -q quire-bucket

@@ -1,7 +1,7 @@
 // Package natsconf writes the accounts and permissions of the NATS servers: which service may touch which subjects.
 //
-// NATS has no wildcard within a token, so that the API subjects of BILLING_0, BILLING_1, … are listed one by one, for
-// one number of partitions.
+// NATS has no wildcard within a token. So the API subjects of BILLING_0, BILLING_1, … are listed one by one, and the
+// file is for one number of partitions.
 package natsconf
 
 import (
@@ -12,23 +12,23 @@ import (
 // Services that connect to NATS, each as its own users.
 func Services() []string { return []string{"edge", "billing", "paste", "lite", "file"} }
 
-// Users of a service, of equal rights: while a password is rotated, the service moves from one to the other.
+// Users of a service have equal rights: while a password is rotated, the service moves from one to the other.
 func Users(service string) []string { return []string{service, service + "_b"} }
 
-// Operator is the user of people: who backs journals up and restores them. No service may do that.
+// Operator is the user with which people back journals up and restore them. No service may do that.
 const Operator = "operator"
 
-// InboxPrefix is where a service awaits replies and its journal's messages; the connection must be made with
-// nats.CustomInboxPrefix of it. With inboxes of their own no service can listen to what another is sent.
+// InboxPrefix begins the subjects on which a service receives replies and its journal's messages. The connection must be
+// made with nats.CustomInboxPrefix of it. Each service has its own, so that none can read another's replies.
 func InboxPrefix(service string) string { return "_INBOX_" + service }
 
-// permissions are the subjects that a service may publish and subscribe to; all others are refused.
+// permissions are the subjects that a service may publish and subscribe to. NATS refuses all others.
 type permissions struct{ publish, subscribe []string }
 
 func edge() permissions {
 	p := permissions{
 		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.users"},
-		// Answers go to edge.<source>.…; a source is <edge>.<partition>, and an edge draws its name anew at each start.
+		// Answers go to edge.<source>.…. A source is <edge>.<partition>, and an edge has a new name after each start.
 		subscribe: []string{InboxPrefix("edge") + ".>", "edge.*.>", "billing.announce"},
 	}
 	for _, domain := range []string{"paste", "lite", "file"} {
@@ -61,8 +61,8 @@ func document(domain string, partitions int) permissions {
 	}
 }
 
-// journal is what pkg/journal asks of JetStream to make, read and follow the streams of a domain. Deleting a stream
-// is nobody's right.
+// journal lists the requests with which pkg/journal makes, reads and follows the streams of a domain. Nobody may delete
+// a stream.
 func journal(stream string, partitions int) []string {
 	var subjects []string
 	for p := range partitions {
@@ -76,8 +76,8 @@ func journal(stream string, partitions int) []string {
 	return subjects
 }
 
-// members is what pkg/members asks of the bucket that all services share; each announces itself, and
-// follows the announcements, under its own name only.
+// members lists the requests of pkg/members to the bucket that all services share. A service announces itself, and
+// follows announcements, only under its own name.
 func members(service string) []string {
 	const stream, keys = "KV_QUIRE_MEMBERS", "$KV.QUIRE_MEMBERS."
 	return []string{
@@ -88,7 +88,7 @@ func members(service string) []string {
 	}
 }
 
-// operator may see, back up and restore every stream, and neither write nor delete one message.
+// operator may see, back up and restore every stream, but neither write nor delete a message.
 func operator() permissions {
 	return permissions{
 		publish: []string{
@@ -111,7 +111,7 @@ func of(service string, partitions int) permissions {
 	return document(service, partitions)
 }
 
-// Write gives users.conf for that many partitions.
+// Write returns users.conf for that many partitions.
 func Write(partitions int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d`; QUIRE_PARTITIONS must be the same. Do not edit.\n\n", partitions)

@@ -1,4 +1,4 @@
-// Command probe asks a URL and ends with 0 if the answer is 2xx: the health check of containers that have no shell.
+// Command probe requests a URL and ends with 0 if the answer is 2xx: a health check for containers without a shell.
 package main
 
 import (

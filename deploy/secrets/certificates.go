@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A certificate that ends unnoticed stops the cluster, so these outlive any development; production uses short ones
-// that are renewed by themselves.
+// An expired certificate stops the cluster, so these last longer than any development. Production uses short ones that
+// are renewed automatically.
 const validity = 5 * 365 * 24 * time.Hour
 
-// certificates makes an authority, whose key is thrown away, and the certificate that all NATS servers share.
+// certificates makes an authority and the certificate that all NATS servers share. The authority's key is not kept.
 func certificates(files map[string][]byte) error {
 	from := time.Now().Add(-time.Hour)
 	authority := &x509.Certificate{
@@ -44,7 +44,7 @@ func certificates(files map[string][]byte) error {
 		DNSNames:     append([]string{"nats", "localhost"}, natsHosts()...),
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		// Servers are each other's clients.
+		// The servers connect to each other, so each is a client too.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

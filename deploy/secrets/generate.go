@@ -20,14 +20,14 @@ const (
 
 func natsHosts() []string { return []string{"nats-0.nats", "nats-1.nats", "nats-2.nats"} }
 
-// password is letters and digits only, so that it stands in a URL as it is.
+// password has only letters and digits, so that a URL can hold it unescaped.
 func password() string {
 	b := make([]byte, 24)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
-// generate gives the content of every file by its name.
+// generate returns the content of each file by its name.
 func generate() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	put := func(name, format string, args ...any) { files[name] = fmt.Appendf(nil, format, args...) }

@@ -1,7 +1,7 @@
-// Command secrets makes the passwords and certificates that a cluster of its own stores needs, as files. It is for
-// Compose and the development overlay; in production they come from where an operator keeps secrets.
+// Command secrets writes the passwords and certificates of a cluster that has its own stores. It is for Compose and the
+// development overlay. In production an operator provides them.
 //
-// What exists is kept, so that it may be run before every start.
+// It keeps files that exist, so that it can be run before every start.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// marker is written last: without it the folder is incomplete and is written anew.
+// marker is written last. A folder without it is incomplete, and is written again.
 const marker = "complete"
 
 func run(out string) error {
@@ -47,7 +47,7 @@ func run(out string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
-		// Containers read them as users of their own, so the folder is what keeps others out.
+		// Containers read the files as different users, so only the folder keeps others out.
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
-// Package check renders the overlays and says what is wrong with them: what Kubernetes' own types and validation
-// refuse, what the "restricted" pod security level refuses, and names that lead nowhere.
+// Package check renders the overlays and finds their faults: objects that Kubernetes' own types and validation or the
+// pod security level "restricted" refuse, and names of things that do not exist.
 package check
 
 import (
@@ -35,9 +35,9 @@ type Fault struct {
 
 func (f Fault) String() string { return f.Object + ": " + f.Message }
 
-// Options say what the objects may refer to that is not among them.
+// Options list the things outside of the objects that they may refer to.
 type Options struct {
-	// Secrets that somebody else makes, with their keys.
+	// Secrets that an operator makes, with their keys.
 	Secrets map[string][]string
 	// Settings that each service reads, by the service's name.
 	Settings map[string]map[string]bool
@@ -49,7 +49,7 @@ type Options struct {
 	CRDs *CRDs
 }
 
-// Render gives the objects of an overlay.
+// Render returns the objects of an overlay.
 func Render(fs filesys.FileSystem, path string) ([]*Object, error) {
 	options := krusty.MakeDefaultOptions()
 	options.LoadRestrictions = types.LoadRestrictionsRootOnly
@@ -72,7 +72,7 @@ func Render(fs filesys.FileSystem, path string) ([]*Object, error) {
 	return objects, nil
 }
 
-// Parse reads one object, strictly as to duplicate fields.
+// Parse reads one object. A duplicate field is an error.
 func Parse(text []byte) (*Object, error) {
 	o := &Object{YAML: text}
 	if err := yaml.UnmarshalStrict(text, &o.Fields); err != nil {
@@ -85,7 +85,7 @@ func Parse(text []byte) (*Object, error) {
 	return o, nil
 }
 
-// Check gives every fault of objects that are applied together.
+// Check returns all faults of objects that are applied together.
 func Check(objects []*Object, options Options) []Fault {
 	c := &checker{objects: objects, options: options}
 	for _, o := range objects {
@@ -113,7 +113,7 @@ func (c *checker) fault(o fmt.Stringer, format string, args ...any) {
 	c.faults = append(c.faults, Fault{o.String(), fmt.Sprintf(format, args...)})
 }
 
-// workload is whatever makes pods.
+// workload is an object that makes pods.
 type workload struct {
 	*Object
 	template corev1.PodTemplateSpec
@@ -151,7 +151,7 @@ func (c *checker) collect() {
 	}
 }
 
-// find gives the object of a kind and name, nil where there is none.
+// find returns the object of a kind and name, or nil.
 func (c *checker) find(kind, name string) *Object {
 	for _, o := range c.objects {
 		if o.Kind == kind && o.Name == name {
@@ -161,7 +161,7 @@ func (c *checker) find(kind, name string) *Object {
 	return nil
 }
 
-// typed gives all objects of one type.
+// typed returns all objects of one type.
 func typed[T runtime.Object](c *checker) []struct {
 	*Object
 	T T
@@ -181,7 +181,7 @@ func typed[T runtime.Object](c *checker) []struct {
 	return found
 }
 
-// selected gives the workloads whose pods have the labels that a selector wants.
+// selected returns the workloads whose pods match a selector.
 func (c *checker) selected(o fmt.Stringer, selector *metav1.LabelSelector) []*workload {
 	matcher, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {

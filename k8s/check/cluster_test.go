@@ -73,8 +73,8 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// schedule gives each pod that has no node the next one that takes pods: the test has no scheduler of Kubernetes', whose
-// choice is not what is tested.
+// schedule binds each pod without a node to the next node that takes pods. It stands in for Kubernetes' scheduler, whose
+// choices are not tested here.
 func (c *cluster) schedule(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -94,7 +94,7 @@ func (c *cluster) schedule(ctx context.Context) {
 		}
 		for _, pod := range pods.Items {
 			next++
-			// A pod that is gone by now, or was bound, is no matter: the next round sees.
+			// The pod may be gone or bound by now. The next round shows.
 			_ = c.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID},
 				Target:     corev1.ObjectReference{Kind: "Node", Name: nodes.Items[next%len(nodes.Items)].Name},
@@ -103,7 +103,7 @@ func (c *cluster) schedule(ctx context.Context) {
 	}
 }
 
-// apply gives objects to the server, as kubectl apply --server-side does.
+// apply applies objects as kubectl apply --server-side does.
 func (c *cluster) apply(t *testing.T, texts [][]byte) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.config)
@@ -185,7 +185,7 @@ func TestClusterTakesTheOverlays(t *testing.T) {
 				texts = append(texts, o.YAML)
 			}
 			c.apply(t, texts)
-			c.apply(t, texts) // a second time changes nothing that may not be changed
+			c.apply(t, texts) // a second time: no fixed field may change
 			if t.Failed() {
 				return
 			}
@@ -243,7 +243,7 @@ func (c *cluster) rolledOut(t *testing.T, overlay string) {
 	t.Logf("%d pods", len(pods.Items))
 }
 
-// budgets waits until each lets one pod go: all are healthy, and none protects everything.
+// budgets waits until each budget lets one pod go: all pods are healthy, and no budget protects all of them.
 func (c *cluster) budgets(t *testing.T) {
 	t.Helper()
 	eventually(t, "disruption budgets", func(ctx context.Context) string {
@@ -260,7 +260,7 @@ func (c *cluster) budgets(t *testing.T) {
 	})
 }
 
-// autoscalers have found what they scale, and hold its minimum. There are no figures of CPU here.
+// autoscalers waits until each has found its target and holds its minimum. There are no CPU figures here.
 func (c *cluster) autoscalers(t *testing.T) {
 	t.Helper()
 	eventually(t, "autoscalers", func(ctx context.Context) string {
@@ -281,7 +281,7 @@ func (c *cluster) autoscalers(t *testing.T) {
 	})
 }
 
-// drain evicts one billing pod, and the other: which must be refused until the first is back.
+// drain evicts one billing pod and then the other. The second must be refused until the first is back.
 func (c *cluster) drain(t *testing.T) {
 	t.Helper()
 	node := podOf(t, c, "billing-0").Spec.NodeName
@@ -345,7 +345,7 @@ func (c *cluster) evict(ctx context.Context, name string) error {
 	return c.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}})
 }
 
-// forbids: the namespace refuses a pod that is not restricted, so that what runs in it is.
+// forbids checks that the namespace refuses a pod that is not restricted.
 func (c *cluster) forbids(t *testing.T, objects []*check.Object) {
 	t.Helper()
 	_, err := c.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{

@@ -29,7 +29,8 @@ const (
 	patience = 3 * time.Minute
 )
 
-// eventually waits for a condition, which says what is missing.
+// eventually waits until condition reports nothing missing. Importing pkg/eventually would change the versions that
+// Kubernetes is built from.
 func eventually(t *testing.T, what string, condition func(ctx context.Context) (missing string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -113,7 +114,7 @@ func freePorts(t *testing.T, count int) []string {
 	return addresses
 }
 
-// start runs one of the programs of make k8s-test, and at the test's end stops it and waits for its ports.
+// start runs one of the programs of make k8s-test. At the end of the test it stops the program and waits for its ports.
 func start(t *testing.T, dir string, ports []string, name string, args ...string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, name+".log"))
@@ -122,7 +123,7 @@ func start(t *testing.T, dir string, ports []string, name string, args ...string
 	}
 	command := exec.Command("bin/"+name, args...)
 	command.Stdout, command.Stderr = log, log
-	// It ends with the test, even where that is killed.
+	// It ends with the test, even if the test is killed.
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Env = append(os.Environ(), "HOME="+dir)
 	if err := command.Start(); err != nil {

@@ -42,7 +42,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// strategies are what the API server does with an object before it stores it.
+// strategies are the API server's steps before it stores an object.
 func strategies() map[string]rest.RESTCreateStrategy {
 	return map[string]rest.RESTCreateStrategy{
 		"ConfigMap": configmap.Strategy, "Namespace": namespace.Strategy, "Secret": secret.Strategy,
@@ -53,7 +53,7 @@ func strategies() map[string]rest.RESTCreateStrategy {
 	}
 }
 
-// decode reads an object strictly as what it says it is, and validates it as the API server would.
+// decode reads an object strictly as its declared kind, and validates it as the API server would.
 func (c *checker) decode(o *Object) {
 	if group, _, ok := strings.Cut(fmt.Sprint(o.Fields["apiVersion"]), "/"); ok && c.options.CRDs.has(group) {
 		for _, message := range c.options.CRDs.validate(o) {
@@ -81,7 +81,7 @@ func (c *checker) decode(o *Object) {
 	}
 }
 
-// admit does to the object what a create does.
+// admit runs the steps of a create.
 func admit(strategy rest.RESTCreateStrategy, decoded runtime.Object) error {
 	legacyscheme.Scheme.Default(decoded)
 	internal, err := legacyscheme.Scheme.UnsafeConvertToVersion(decoded, runtime.InternalGroupVersioner)
@@ -204,7 +204,7 @@ func (all *CRDs) validate(o *Object) []string {
 	return faults
 }
 
-// jsonNumbers makes numbers what DeepCopyJSON takes.
+// jsonNumbers converts numbers to the types that DeepCopyJSON takes.
 func jsonNumbers(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -7,7 +7,7 @@ import (
 	"quire.dev/k8s/check"
 )
 
-// planted is a fault that must be found: in an object of the overlay, old becomes replacement.
+// planted is a fault that must be found. In an object of the overlay, replacement takes the place of old.
 type planted struct {
 	name             string
 	overlay          string
@@ -18,7 +18,7 @@ type planted struct {
 
 func plants() []planted {
 	return []planted{
-		// What types and validation find.
+		// Faults that types and validation find.
 		{"misspelled field", "production", "Deployment/edge", "terminationGracePeriodSeconds", "terminationGracePeriod", "unknown field"},
 		{"number as text", "production", "Deployment/paste", "containerPort: 9090", `containerPort: "ops"`, "decode"},
 		{"no such kind of API", "production", "PodDisruptionBudget/edge", "policy/v1", "policy/v1beta9", "decode"},
@@ -50,7 +50,7 @@ func plants() []planted {
 		{"level of the namespace", "production", "Namespace/quire", "enforce: restricted", "enforce: baseline", "enforce"},
 		{"writable image", "production", "Deployment/paste", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "may write"},
 		{"token", "production", "StatefulSet/nats", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "token"},
-		// Names that lead nowhere.
+		// Names of things that do not exist.
 		{"settings of another name", "production", "Deployment/edge", "name: edge-settings-", "name: edges-settings-", "there is no ConfigMap"},
 		{"secret of another name", "production", "StatefulSet/billing", "name: quire-billing", "name: quire-bills", "there is no Secret"},
 		{"key of another name", "production", "Deployment/paste", "key: QUIRE_MONGO_URL", "key: QUIRE_MONGODB_URL", "has no key"},
@@ -90,7 +90,7 @@ func plants() []planted {
 	}
 }
 
-// TestPlantedFaultsAreFound: a check that finds nothing in anything would pass on sound overlays too.
+// TestPlantedFaultsAreFound: a check that never finds a fault would pass on sound overlays too.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	known := map[string]check.Options{}
 	for _, overlay := range []string{"dev", "production", "keda"} {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// security asks whether the pods are what the namespace's level "restricted" admits.
+// security checks that the namespace's level "restricted" admits the pods.
 func (c *checker) security() {
 	for _, o := range c.objects {
 		if ns, ok := o.Typed.(*corev1.Namespace); ok && ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
@@ -32,7 +32,7 @@ func (c *checker) security() {
 	}
 }
 
-// workloads holds what this project asks of pods beyond that.
+// workloads checks this project's own rules for pods.
 func (c *checker) workloads() {
 	for _, w := range c.work {
 		spec := w.template.Spec
@@ -124,7 +124,7 @@ func hasPort(ports []corev1.ContainerPort, port intstr.IntOrString) bool {
 	})
 }
 
-// pods follows every name in a pod to what it names.
+// pods checks that every name in a pod has its object.
 func (c *checker) pods() {
 	for _, w := range c.work {
 		spec := w.template.Spec
@@ -167,7 +167,7 @@ func itemKeys(items []corev1.KeyToPath) []string {
 	return keys
 }
 
-// keys looks for a ConfigMap or Secret with the keys.
+// keys checks that there is a ConfigMap or Secret with the keys.
 func (c *checker) keys(w *workload, kind, name string, wanted []string) {
 	have, ok := c.data(kind, name)
 	if !ok {
@@ -200,7 +200,7 @@ func (c *checker) data(kind, name string) (keys []string, found bool) {
 	return keys, true
 }
 
-// environment follows references of variables, and asks whether the service knows its settings.
+// environment checks the references of variables, and that the service knows its settings.
 func (c *checker) environment(w *workload, container corev1.Container) {
 	var names []string
 	for _, from := range container.EnvFrom {
@@ -243,7 +243,7 @@ func (c *checker) environment(w *workload, container corev1.Container) {
 	}
 }
 
-// secretName says which variables hold secrets: also the URLs of the stores, which hold passwords.
+// secretName tells whether a variable holds a secret. The URLs of the stores do, since they hold passwords.
 func secretName(name string) bool {
 	for _, part := range []string{"PASSWORD", "SECRET", "TOKEN", "NATS_URL", "MONGO_URL", "S3_URL"} {
 		if strings.HasSuffix(name, part) {

@@ -14,7 +14,7 @@ import (
 // settingRow is a row of docs/settings.md: a setting, and the programs that read it.
 var settingRow = regexp.MustCompile("(?m)^\\| `(QUIRE_[A-Z0-9_]+)` \\| ([a-z, ]+) \\|")
 
-// Settings gives the settings that each service reads.
+// Settings returns the settings that each service reads.
 func Settings(root string) (map[string]map[string]bool, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/settings.md"))
 	if err != nil {
@@ -36,7 +36,7 @@ func Settings(root string) (map[string]map[string]bool, error) {
 
 var listedMetric = regexp.MustCompile("(?m)^\\| `(quire_\\w+)`")
 
-// Metrics gives the names of the metrics that services show.
+// Metrics returns the names of the metrics that services show.
 func Metrics(root string) (map[string]bool, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
 	if err != nil {
@@ -52,7 +52,7 @@ func Metrics(root string) (map[string]bool, error) {
 	return metrics, nil
 }
 
-// Anchors gives the headings of a page as links name them.
+// Anchors returns the headings of a page in the form that links use.
 func Anchors(path string) (map[string]bool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// services follows Services, Ingresses and PodDisruptionBudgets to pods.
+// services checks that Services, Ingresses and PodDisruptionBudgets have their pods.
 func (c *checker) services() {
 	for _, s := range typed[*corev1.Service](c) {
 		pods := c.selected(s, &metav1.LabelSelector{MatchLabels: s.T.Spec.Selector})
@@ -81,7 +81,7 @@ func (c *checker) backend(i interface{ String() string }, backend *networkingv1.
 	c.fault(i, "leads to port %s%d of service %q, which is not there", backend.Port.Name, backend.Port.Number, backend.Name)
 }
 
-// autoscalers: one for each Deployment, of either kind, and none for what is not there.
+// autoscalers checks that each Deployment has one autoscaler, of either kind, and that each autoscaler has its target.
 func (c *checker) autoscalers() {
 	scalers := map[string]int{}
 	for _, h := range typed[*autoscalingv2.HorizontalPodAutoscaler](c) {
@@ -119,7 +119,7 @@ func (c *checker) scales(o interface{ String() string }, kind, name string, scal
 	scalers[kind+"/"+name]++
 }
 
-// networks: everything is denied by default, and what is allowed is between pods and ports that there are.
+// networks checks that everything is denied by default, and that policies allow only pods and ports that exist.
 func (c *checker) networks() {
 	var deny bool
 	for _, p := range typed[*networkingv1.NetworkPolicy](c) {
@@ -145,7 +145,7 @@ func (c *checker) networks() {
 	}
 }
 
-// policyPeers gives the workloads of peers in this namespace.
+// policyPeers returns the workloads of peers in this namespace.
 func (c *checker) policyPeers(p interface{ String() string }, peers []networkingv1.NetworkPolicyPeer) []*workload {
 	if len(peers) == 0 {
 		c.fault(p, "a rule is for everybody")
@@ -187,7 +187,8 @@ func value(port *intstr.IntOrString) string {
 // ownMetric finds the metrics of this project in an expression.
 var ownMetric = regexp.MustCompile(`\bquire_[a-z0-9_]+`)
 
-// monitoring: ServiceMonitors find services, and alerts and dashboards speak of metrics, jobs and pages that there are.
+// monitoring checks that ServiceMonitors find services, and that alerts and dashboards name metrics, jobs and pages that
+// exist.
 func (c *checker) monitoring() {
 	dashboards := 0
 	for _, o := range c.objects {
@@ -211,7 +212,7 @@ func (c *checker) monitoring() {
 	}
 }
 
-// dashboards gives their number in a ConfigMap that Grafana's sidecar picks up.
+// dashboards checks those in a ConfigMap that Grafana's sidecar picks up, and returns their number.
 func (c *checker) dashboards(o *Object) int {
 	settings, ok := o.Typed.(*corev1.ConfigMap)
 	if !ok || settings.Labels["grafana_dashboard"] != "1" {
@@ -231,7 +232,7 @@ func (c *checker) dashboards(o *Object) int {
 
 var jobMatcher = regexp.MustCompile(`job=~?"([^"$]+)"`)
 
-// jobs that an expression speaks of are services.
+// jobs checks that the jobs in an expression are services.
 func (c *checker) jobs(o *Object, where, expression string) {
 	for _, match := range jobMatcher.FindAllStringSubmatch(expression, -1) {
 		for name := range strings.SplitSeq(match[1], "|") {
@@ -315,7 +316,7 @@ func (c *checker) rules(o *Object) {
 	}
 }
 
-// metric looks for what a histogram's series are made from, too.
+// metric checks that a service shows it, or the histogram that the series belongs to.
 func (c *checker) metric(o *Object, name string) {
 	for _, suffix := range []string{"", "_bucket", "_count", "_sum"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok && c.options.Metrics[base] {

@@ -17,8 +17,8 @@ import (
 	"quire.dev/k8s/check"
 )
 
-// TestServicesTakeTheirSettings starts each service with what its pod is given and one setting that is wrong for
-// certain. A start names every fault at once and ends: so all the others are right if that one alone is named.
+// TestServicesTakeTheirSettings starts each service with its pod's settings and one that is certainly wrong. The start
+// reports all faults and ends. If it reports only that one, all others are right.
 func TestServicesTakeTheirSettings(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", bin+"/", "./services/edge/cmd/edge", "./services/billing/cmd/billing",
@@ -60,7 +60,7 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 	}
 }
 
-// podsOf gives the container of each service.
+// podsOf returns the container of each service.
 func podsOf(t *testing.T, overlay string, objects []*check.Object) map[string]corev1.Container {
 	t.Helper()
 	check.Check(objects, options(t, overlay)) // decodes them
@@ -80,7 +80,8 @@ func podsOf(t *testing.T, overlay string, objects []*check.Object) map[string]co
 	return pods
 }
 
-// environmentOf gives what Kubernetes would, with the development secrets where the overlay has none of its own.
+// environmentOf returns the variables that Kubernetes would set. Where the overlay has no secrets, it takes those of
+// development.
 func environmentOf(t *testing.T, service string, container corev1.Container, objects []*check.Object) []string {
 	t.Helper()
 	memory, err := shared()

@@ -41,15 +41,15 @@ func TestSkaffoldKeepsToItsSchema(t *testing.T) {
 	if err := skaffoldSchema(t).Validate(document); err != nil {
 		t.Error(err)
 	}
-	// The schema finds a fault where there is one.
+	// The schema finds a planted fault.
 	document.(map[string]any)["build"].(map[string]any)["artefacts"] = true
 	if err := skaffoldSchema(t).Validate(document); err == nil {
 		t.Error("a misspelled field passes")
 	}
 }
 
-// TestSkaffoldBuildsWhatTheOverlaysRun: what it builds must be the images that the manifests name, or the cluster runs
-// something else.
+// TestSkaffoldBuildsWhatTheOverlaysRun: skaffold must build the images that the manifests name, or the cluster would run
+// others.
 func TestSkaffoldBuildsWhatTheOverlaysRun(t *testing.T) {
 	_, text := skaffold(t)
 	var config struct {

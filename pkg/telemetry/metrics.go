@@ -97,7 +97,7 @@ func register[C prometheus.Collector](m *Metrics, c C) C {
 		}
 	}
 	if err != nil {
-		panic(err) // two metrics of one name: a mistake in the program
+		panic(err) // a mistake in the program: two metrics with one name
 	}
 	return c
 }

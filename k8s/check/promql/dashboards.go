@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Dashboard is what is looked at of one.
+// Dashboard has the fields of a Grafana dashboard that are checked.
 type Dashboard struct {
 	UID           string   `json:"uid"`
 	Title         string   `json:"title"`
@@ -58,12 +58,12 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.*), *(\w+)\)$`)
 )
 
-// builtIn are Grafana's own variables, with something that parses in their place.
+// builtIn are Grafana's own variables, each with a value that parses.
 func builtIn() map[string]string {
 	return map[string]string{"__rate_interval": "5m", "__interval": "1m", "__range": "1h"}
 }
 
-// CheckDashboard gives what is wrong with one, and the metrics that it names.
+// CheckDashboard returns the faults of a dashboard, and the metrics that it names.
 func (c *Checker) CheckDashboard(text []byte) (d Dashboard, faults, named []string) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return d, []string{err.Error()}, nil
@@ -129,7 +129,8 @@ func (c *Checker) CheckDashboard(text []byte) (d Dashboard, faults, named []stri
 	return d, faults, named
 }
 
-// substitute gives an expression as Grafana would send it, as far as its form goes: variables stay in texts.
+// substitute replaces Grafana's own variables, so that the expression parses. Other variables only stand in texts, and
+// stay.
 func (c *Checker) substitute(expression string, known map[string]bool) (plain string, unknown []string) {
 	plain = variable.ReplaceAllStringFunc(expression, func(found string) string {
 		name := variable.FindStringSubmatch(found)[1]
@@ -144,7 +145,7 @@ func (c *Checker) substitute(expression string, known map[string]bool) (plain st
 	return plain, unknown
 }
 
-// faults of a panel's own form; before are the panels that come before it.
+// faults of the panel's own form. before are the panels above it.
 func (p Panel) faults(before []Panel) []string {
 	var faults []string
 	g := p.GridPos

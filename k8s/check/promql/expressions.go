@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Checker holds expressions to what there is.
+// Checker holds expressions to the metrics that exist.
 type Checker struct {
 	known  Metrics
 	parser parser.Parser
 }
 
-// NewChecker takes all metrics that expressions may name.
+// NewChecker returns a Checker of expressions that may name the metrics of all sets.
 func NewChecker(sets ...Metrics) (*Checker, error) {
 	known := Metrics{}
 	for _, set := range sets {
@@ -31,7 +31,7 @@ func NewChecker(sets ...Metrics) (*Checker, error) {
 	return &Checker{known: known, parser: parser.NewParser(parser.Options{})}, nil
 }
 
-// Check gives what is wrong with an expression, the labels of what it results in, and the metrics it names.
+// Check returns the faults of an expression, the labels of its result, and the metrics that it names.
 func (c *Checker) Check(expression string) (faults []string, results, named []string) {
 	expr, err := c.parser.ParseExpr(expression)
 	if err != nil {
@@ -52,7 +52,7 @@ func (w *walk) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// labels gives those of what an expression results in, and finds its faults on the way.
+// labels returns the labels of an expression's result, and records its faults.
 func (w *walk) labels(expr parser.Expr) []string {
 	switch e := expr.(type) {
 	case *parser.VectorSelector:
@@ -105,7 +105,7 @@ func (w *walk) selector(e *parser.VectorSelector) []string {
 
 var number = regexp.MustCompile(`^\d+$`)
 
-// values that a matcher names, as far as they are names.
+// values returns the values in a matcher, without numbers and patterns.
 func values(m *labels.Matcher) []string {
 	if m.Type == labels.MatchEqual || m.Type == labels.MatchNotEqual {
 		if number.MatchString(m.Value) {
@@ -137,7 +137,7 @@ func (w *walk) aggregate(e *parser.AggregateExpr) []string {
 	return e.Grouping
 }
 
-// have faults what is used and not there.
+// have records a fault for each label that is used but not there.
 func (w *walk) have(use string, used, there []string) {
 	for _, label := range used {
 		if !slices.Contains(there, label) {
@@ -183,7 +183,7 @@ func (w *walk) call(e *parser.Call) []string {
 	return all
 }
 
-// kind faults a function of the other kind of metric.
+// kind records a fault if a metric in the call is of another kind.
 func (w *walk) kind(e *parser.Call, want string) {
 	parser.Inspect(e, func(node parser.Node, _ []parser.Node) error {
 		if selector, ok := node.(*parser.VectorSelector); ok {

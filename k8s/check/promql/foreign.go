@@ -6,13 +6,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// targetLabels are those that Prometheus, set up by its operator, puts beside every metric of a service.
+// targetLabels are the labels that Prometheus adds to every metric of a service when its operator has set it up.
 func targetLabels() []string {
 	return []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint"}
 }
 
-// Kubernetes gives the metrics of others that expressions may use: of Prometheus itself, of kube-state-metrics
-// (docs/metrics of that project) and of the kubelet (its /metrics and /metrics/cadvisor).
+// Kubernetes returns the foreign metrics that expressions may use: Prometheus' own, those of kube-state-metrics
+// (docs/metrics of that project) and those of the kubelet (its /metrics and /metrics/cadvisor).
 func Kubernetes() Metrics {
 	pod := []string{"namespace", "pod", "container"}
 	claim := []string{"namespace", "persistentvolumeclaim"}
@@ -39,7 +39,7 @@ func Kubernetes() Metrics {
 	}
 }
 
-// Runtime gives the metrics that client_golang shows of every process, as pkg/telemetry has it do.
+// Runtime returns the metrics of the Go runtime and the process, which pkg/telemetry shows for every process.
 func Runtime() (Metrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -1,5 +1,5 @@
-// Package promql says what is wrong with the expressions of alerts, scalers and dashboards: what Prometheus' own parser
-// refuses, and metrics, labels and values that no service shows.
+// Package promql finds faults in the expressions of alerts, scalers and dashboards: those that Prometheus' own parser
+// finds, and metrics, labels and values that no service shows.
 package promql
 
 import (
@@ -17,7 +17,7 @@ const (
 	Histogram = "histogram"
 )
 
-// Metric is what is known of one.
+// Metric describes a metric.
 type Metric struct {
 	Kind   string
 	Labels []string
@@ -34,7 +34,7 @@ var (
 	quoted      = regexp.MustCompile("`(\\w+)`")
 )
 
-// Listed gives the metrics of docs/metrics.md, the page that a scenario test writes from a running Quire. A row that
+// Listed returns the metrics of docs/metrics.md, the page that a scenario test writes from a running Quire. A row that
 // can't be read is an error: no dashboard could be held to its metric.
 func Listed(page string) (Metrics, error) {
 	found := Metrics{}
@@ -72,7 +72,7 @@ func Listed(page string) (Metrics, error) {
 	return found, nil
 }
 
-// series gives the metric behind a name that an expression asks for, and the labels of its series.
+// series returns the metric that the series of a name belong to, and their labels.
 func (m Metrics) series(name string) (metric Metric, labels []string, ok bool) {
 	if metric, ok = m[name]; ok {
 		if metric.Kind == Histogram {

@@ -1,5 +1,5 @@
-// Package promql_test holds the expressions of alerts, scalers and dashboards to Prometheus' own parser and to what the
-// services show.
+// Package promql_test holds the expressions of alerts, scalers and dashboards to Prometheus' own parser and to the
+// metrics of the services.
 package promql_test
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const root = "../../.."
 
-// expression of an alert or a scaler, and what speaks of its labels.
+// expression of an alert or a scaler, and the summary that may name its labels.
 type expression struct{ expr, summary string }
 
 func expressions(t *testing.T) map[string]expression {
@@ -92,7 +92,8 @@ func dashboards(t *testing.T) map[string][]byte {
 	return found
 }
 
-// checker knows the metrics of docs/metrics.md, of the runtime and of Kubernetes. It gives the first, too.
+// checker returns a Checker that knows the metrics of docs/metrics.md, of the runtime and of Kubernetes. It returns the
+// first of these, too.
 func checker(t *testing.T) (*promql.Checker, promql.Metrics) {
 	t.Helper()
 	own, err := promql.Listed(string(read(t, "docs/metrics.md")))
@@ -174,7 +175,7 @@ func TestDashboardsAreSound(t *testing.T) {
 	}
 }
 
-// TestPlantedFaultsAreFound: a check that finds nothing in anything would pass on sound dashboards too.
+// TestPlantedFaultsAreFound: a check that never finds a fault would pass on sound dashboards too.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	c, _ := checker(t)
 	texts := dashboards(t)
@@ -213,7 +214,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestMetricsThatCanNotBeReadAreFaults: one that is passed over would be one that no dashboard can be held to.
+// TestMetricsThatCanNotBeReadAreFaults: no dashboard could be held to a metric that is passed over.
 func TestMetricsThatCanNotBeReadAreFaults(t *testing.T) {
 	const ok = "| `quire_a_total` | counter | `kind`: `usage`, `paste`; `partition` | Help. |\n"
 	for name, c := range map[string]struct {
