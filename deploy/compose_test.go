@@ -46,14 +46,14 @@ func TestComposeIsSound(t *testing.T) {
 		}
 		if slices.Contains(quire, name) {
 			if !service.ReadOnly || service.Build == nil || *service.Build.Args["SERVICE"] != name {
-				t.Errorf("%s may write to its image, or is another service", name)
+				t.Errorf("%s has a writable root filesystem, or is built from another service", name)
 			}
 		} else if _, tag, ok := strings.Cut(service.Image, ":"); !ok || tag == "latest" {
-			t.Errorf("%s runs any version: %s", name, service.Image)
+			t.Errorf("%s has no fixed version: %s", name, service.Image)
 		}
 		for setting, value := range service.Environment {
 			if value != nil && (strings.HasSuffix(setting, "PASSWORD") || strings.HasSuffix(setting, "SECRET") || strings.HasSuffix(setting, "TOKEN")) {
-				t.Errorf("%s: %s stands in the file", name, setting)
+				t.Errorf("%s: the file contains %s", name, setting)
 			}
 		}
 		for dependency, condition := range service.DependsOn {

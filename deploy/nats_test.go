@@ -1,4 +1,4 @@
-// Package deploy_test holds the configuration of the stores against the servers that read it.
+// Package deploy_test checks the configuration of the stores with the servers and the loader that read it.
 package deploy_test
 
 import (
@@ -78,7 +78,7 @@ func start(t *testing.T) *world {
 		t.Errorf("cluster %q of %d routes, client certificates %v", opts.Cluster.Name, len(opts.Routes), opts.Cluster.TLSConfig.ClientAuth)
 	}
 	if !opts.SyncAlways {
-		t.Error("acknowledges before it syncs")
+		t.Error("the server acknowledges before it syncs")
 	}
 	opts.Cluster, opts.Routes, opts.NoSigs, opts.NoLog = server.ClusterOpts{}, nil, true, true
 	s, err := server.NewServer(opts)
@@ -123,7 +123,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// client is a connection of one user and what the server refused it.
+// client is the connection of one user. The server's refusals go to refused.
 type client struct {
 	*nats.Conn
 	refused chan error
@@ -165,7 +165,7 @@ func (c *client) settled(t *testing.T) (violations []string) {
 			}
 			violations = append(violations, err.Error())
 		case <-ctx.Done():
-			t.Fatal("the server does not refuse what nobody may")
+			t.Fatal("the server does not refuse a subject that no user may publish to")
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	if read(t, "nats/users.conf") != natsconf.Write(partitions) {
-		t.Error("nats/users.conf is not what natsconf writes: make -C deploy users")
+		t.Error("nats/users.conf is out of date: run make -C deploy users")
 	}
 	copies := map[string]string{}
 	for _, name := range []string{
@@ -37,7 +37,7 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	}
 	for name, copied := range copies {
 		if read(t, name) != read(t, copied) {
-			t.Errorf("%s differs from the one here: make -C deploy copies", copied)
+			t.Errorf("%s differs from the original in deploy: run make -C deploy copies", copied)
 		}
 	}
 	copied, err := filepath.Glob("../k8s/components/monitoring/grafana/*")
@@ -308,11 +308,11 @@ func without(subjects, drop []string) []string {
 	return kept
 }
 
-func mustRefuse(t *testing.T, c *client, service, what, subject string) {
+func mustRefuse(t *testing.T, c *client, service, verb, subject string) {
 	t.Helper()
 	refused := strings.Join(c.settled(t), "\n")
 	if !strings.Contains(refused, `"`+subject+`"`) {
-		t.Errorf("%s may %s %s", service, what, subject)
+		t.Errorf("%s may %s %s", service, verb, subject)
 	}
 }
 
@@ -383,7 +383,7 @@ func caFile(t *testing.T, w *world) string {
 	return path
 }
 
-// TestServicesUseTheirOwnInboxes: the commands must connect with the prefixes that the permissions are for.
+// TestServicesUseTheirOwnInboxes: the services must connect with the inbox prefixes that their permissions name.
 func TestServicesUseTheirOwnInboxes(t *testing.T) {
 	for path, want := range map[string]string{
 		"../pkg/host/host.go":   `rpc.Connect(p.NATSURL, p.Program.String(), `,

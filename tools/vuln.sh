@@ -1,6 +1,6 @@
 #!/bin/sh
-# Looks for known vulnerabilities in what the module in this folder calls. Usage: vuln.sh <database>
-# Excused, since no version is without them:
+# Looks for known vulnerabilities in the code that the module in the current folder calls. Usage: vuln.sh <database>
+# Excused, since every version has them:
 #   GO-2025-3521, GO-2025-3547: in Kubernetes' kubelet and API server. k8s/check calls conversion and validation of
 #   objects; its test runs an API server for itself, on loopback.
 set -eu

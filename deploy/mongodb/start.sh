@@ -3,7 +3,7 @@
 set -eu
 # mongod refuses a key file that its group may read, as mounted secrets are.
 install -m 0400 /etc/mongodb/keyfile /tmp/keyfile
-# The first member makes the first user; the others copy it, and must be empty for that.
+# The first member makes the first user. The others copy it, and must be empty for that.
 if [ "$MEMBER" = mongodb-0 ]; then
   export MONGO_INITDB_ROOT_USERNAME=root MONGO_INITDB_ROOT_PASSWORD="$MONGO_ROOT_PASSWORD"
 fi

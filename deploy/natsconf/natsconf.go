@@ -1,4 +1,4 @@
-// Package natsconf writes the accounts and permissions of the NATS servers: which service may touch which subjects.
+// Package natsconf writes the accounts and permissions of the NATS servers: the subjects that each service may use.
 //
 // NATS has no wildcard within a token. So the API subjects of BILLING_0, BILLING_1, … are listed one by one, and the
 // file is for one number of partitions.
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Services that connect to NATS, each as its own users.
+// Services returns the services that connect to NATS. Each has its own users.
 func Services() []string { return []string{"edge", "billing", "paste", "lite", "file"} }
 
 // Users of a service have equal rights: while a password is rotated, the service moves from one to the other.

@@ -17,7 +17,7 @@ func main() {
 	out := flag.String("out", "", "folder to write to")
 	flag.Parse()
 	if *out == "" || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "secrets: -out names the folder to write to")
+		fmt.Fprintln(os.Stderr, "secrets: -out must name the folder to write to")
 		os.Exit(2)
 	}
 	if err := run(*out); err != nil {

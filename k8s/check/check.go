@@ -27,7 +27,7 @@ type Object struct {
 // String names the object in faults.
 func (o *Object) String() string { return o.Kind + "/" + o.Name }
 
-// Fault is one thing that is wrong with an object.
+// Fault is one mistake in an object.
 type Fault struct {
 	Object  string
 	Message string
@@ -41,9 +41,9 @@ type Options struct {
 	Secrets map[string][]string
 	// Settings that each service reads, by the service's name.
 	Settings map[string]map[string]bool
-	// Metrics that the services show.
+	// Metrics that the services export.
 	Metrics map[string]bool
-	// Anchors of docs/operations.md.
+	// Anchors of the headings of docs/operations.md.
 	Anchors map[string]bool
 	// CRDs by group and kind.
 	CRDs *CRDs
@@ -122,14 +122,14 @@ type workload struct {
 	replicas *int32
 }
 
-// service reports whether the workload is one of Quire's own.
+// service reports whether the workload is one of Quire's services, not a store.
 func (w *workload) service() bool {
 	return w.template.Labels["app.kubernetes.io/component"] == "service"
 }
 
 func (w *workload) app() string { return w.template.Labels["app.kubernetes.io/name"] }
 
-// ports that the pods' containers declare.
+// ports returns the ports that the pods' containers declare.
 func (w *workload) ports() []corev1.ContainerPort {
 	var ports []corev1.ContainerPort
 	for _, container := range w.template.Spec.Containers {

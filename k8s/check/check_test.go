@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-// shared by the tests: making the secrets and rendering takes a second.
+// shared is the file system that all tests render from. They share one, since making its secrets takes a second.
 var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
 	secrets, err := os.MkdirTemp("", "quire-k8s-")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestOverlaysAreSound(t *testing.T) {
 				t.Errorf("not everything was rendered: %v", kinds)
 			}
 			if overlay != "dev" && kinds["Secret"] > 0 {
-				t.Error("a secret is in the overlay")
+				t.Error("the overlay contains a secret")
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func noVersion() *schema.GroupVersion      { return &schema.GroupVersion{} }
 type cluster struct {
 	*kubernetes.Clientset
 	config *rest.Config
-	paused atomic.Bool // nothing is scheduled
+	paused atomic.Bool // while true, no pod is given a node
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -253,7 +253,7 @@ func (c *cluster) budgets(t *testing.T) {
 		}
 		for _, b := range budgets.Items {
 			if b.Status.DisruptionsAllowed != 1 || b.Status.ExpectedPods == 0 {
-				return fmt.Sprintf("%s lets %d of %d pods go", b.Name, b.Status.DisruptionsAllowed, b.Status.ExpectedPods)
+				return fmt.Sprintf("%s allows the eviction of %d of %d pods", b.Name, b.Status.DisruptionsAllowed, b.Status.ExpectedPods)
 			}
 		}
 		return ""
@@ -294,7 +294,7 @@ func (c *cluster) drain(t *testing.T) {
 	if err := c.evict(t.Context(), "billing-0"); err != nil {
 		t.Fatalf("evict billing-0: %v", err)
 	}
-	eventually(t, "billing-0 made anew", func(ctx context.Context) string {
+	eventually(t, "a new billing-0", func(ctx context.Context) string {
 		pod, err := c.CoreV1().Pods(namespace).Get(ctx, "billing-0", metav1.GetOptions{})
 		if err != nil || pod.UID == before {
 			return fmt.Sprint("not yet: ", err)
@@ -311,7 +311,7 @@ func (c *cluster) drain(t *testing.T) {
 		}
 		return ""
 	})
-	eventually(t, "billing whole again", func(ctx context.Context) string {
+	eventually(t, "both pods of billing", func(ctx context.Context) string {
 		set, err := c.AppsV1().StatefulSets(namespace).Get(ctx, "billing", metav1.GetOptions{})
 		if err != nil || set.Status.ReadyReplicas != *set.Spec.Replicas {
 			return fmt.Sprint(readyOf(set), " ready, ", err)

@@ -25,7 +25,7 @@ import (
 
 const (
 	token = "only-on-loopback"
-	// patience bounds a wait. The machine may be busy with other things.
+	// patience bounds each wait. It is long, since the machine may be busy.
 	patience = 3 * time.Minute
 )
 

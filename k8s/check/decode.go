@@ -60,7 +60,7 @@ func (c *checker) decode(o *Object) {
 			c.fault(o, "%s", message)
 		}
 		if nested(o.Fields, "metadata", "namespace") == "" {
-			c.fault(o, "it is in no namespace")
+			c.fault(o, "it has no namespace")
 		}
 		return
 	}
@@ -73,7 +73,7 @@ func (c *checker) decode(o *Object) {
 	o.Typed = decoded.DeepCopyObject()
 	strategy := strategies()[o.Kind]
 	if strategy == nil {
-		c.fault(o, "no check knows objects of this kind")
+		c.fault(o, "objects of this kind can't be checked")
 		return
 	}
 	if err := admit(strategy, decoded); err != nil {
@@ -98,12 +98,12 @@ func admit(strategy rest.RESTCreateStrategy, decoded runtime.Object) error {
 	rest.FillObjectMetaSystemFields(meta)
 	if strategy.NamespaceScoped() {
 		if meta.GetNamespace() == "" {
-			return fmt.Errorf("it is in no namespace")
+			return fmt.Errorf("it has no namespace")
 		}
 		ctx = genericapirequest.WithNamespace(ctx, meta.GetNamespace())
 	}
 	if s, ok := internal.(*core.Service); ok && s.Spec.ClusterIP == core.ClusterIPNone {
-		s.Spec.ClusterIPs = []string{core.ClusterIPNone} // the registry does so before the strategy sees it
+		s.Spec.ClusterIPs = []string{core.ClusterIPNone} // as the registry does before it calls the strategy
 	}
 	return plain(rest.BeforeCreate(strategy, ctx, internal))
 }

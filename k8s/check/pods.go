@@ -37,14 +37,14 @@ func (c *checker) workloads() {
 	for _, w := range c.work {
 		spec := w.template.Spec
 		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
-			c.fault(w, "mounts a token that it does not need")
+			c.fault(w, "mounts a service account token, which it does not need")
 		}
 		if spec.EnableServiceLinks == nil || *spec.EnableServiceLinks {
-			c.fault(w, "is given variables of every service, some of which begin with QUIRE_")
+			c.fault(w, "has service links: Kubernetes sets variables for every service, and some of them begin with QUIRE_")
 		}
 		if w.selector != nil {
 			if !slices.Contains(c.selected(w, w.selector), w) || len(c.selected(w, w.selector)) != 1 {
-				c.fault(w, "its selector is not for its own pods alone")
+				c.fault(w, "its selector must match its own pods and no others")
 			}
 			c.spread(w)
 		}
@@ -54,7 +54,7 @@ func (c *checker) workloads() {
 		if w.Kind == "StatefulSet" {
 			name := nested(w.Fields, "spec", "serviceName")
 			if s := c.find("Service", name); s == nil || nested(s.Fields, "spec", "clusterIP") != "None" && w.replicas != nil && *w.replicas > 1 {
-				c.fault(w, "its service %q is not there, or has an address of its own", name)
+				c.fault(w, "its service %q does not exist, or is not headless", name)
 			}
 		}
 	}
@@ -77,16 +77,16 @@ func (c *checker) spread(w *workload) {
 func (c *checker) container(w *workload, container corev1.Container) {
 	security := container.SecurityContext
 	if security == nil || security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
-		c.fault(w, "%s may write to its image", container.Name)
+		c.fault(w, "%s has a writable root filesystem", container.Name)
 	}
 	if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() || container.Resources.Limits.Memory().IsZero() {
-		c.fault(w, "%s lacks requests, or a limit of memory", container.Name)
+		c.fault(w, "%s lacks a request for CPU or memory, or a memory limit", container.Name)
 	}
 	if slices.Contains(strings.Split(container.Image, ":"), "latest") {
-		c.fault(w, "%s runs any image: %s", container.Name, container.Image)
+		c.fault(w, "%s runs the tag latest: %s", container.Name, container.Image)
 	}
 	if w.selector != nil && (container.StartupProbe == nil || container.LivenessProbe == nil || container.ReadinessProbe == nil) {
-		c.fault(w, "%s lacks a probe", container.Name)
+		c.fault(w, "%s lacks a startup, liveness or readiness probe", container.Name)
 	}
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 		if probe == nil {
@@ -98,7 +98,7 @@ func (c *checker) container(w *workload, container corev1.Container) {
 			}
 		}
 		if w.service() && (probe.HTTPGet == nil || probe.HTTPGet.Port.String() != "ops") {
-			c.fault(w, "%s: a probe is not on the operators' port", container.Name)
+			c.fault(w, "%s: a probe does not ask the operators' port", container.Name)
 		}
 	}
 	for _, variable := range container.Args {
@@ -142,7 +142,7 @@ func (c *checker) pods() {
 		for _, container := range spec.Containers {
 			for _, mount := range container.VolumeMounts {
 				if !volumes[mount.Name] {
-					c.fault(w, "%s mounts %s, which is no volume", container.Name, mount.Name)
+					c.fault(w, "%s mounts %s, which is not a volume", container.Name, mount.Name)
 				}
 			}
 			c.environment(w, container)
@@ -224,7 +224,7 @@ func (c *checker) environment(w *workload, container corev1.Container) {
 		case from != nil && from.ConfigMapKeyRef != nil:
 			c.keys(w, "ConfigMap", from.ConfigMapKeyRef.Name, []string{from.ConfigMapKeyRef.Key})
 		case secretName(variable.Name):
-			c.fault(w, "%s is not from a secret", variable.Name)
+			c.fault(w, "%s must come from a secret", variable.Name)
 		}
 	}
 	if !w.service() {
@@ -253,7 +253,7 @@ func secretName(name string) bool {
 	return false
 }
 
-// nested reads a text from nested fields.
+// nested returns a string from nested fields.
 func nested(fields map[string]any, path ...string) string {
 	for _, name := range path[:len(path)-1] {
 		fields, _ = fields[name].(map[string]any)

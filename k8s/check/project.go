@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What the project says of itself, on pages that tests of Quire hold to the code.
+// The functions below read pages of docs. Other tests keep these pages equal to the code.
 
 // settingRow is a row of docs/settings.md: a setting, and the programs that read it.
 var settingRow = regexp.MustCompile("(?m)^\\| `(QUIRE_[A-Z0-9_]+)` \\| ([a-z, ]+) \\|")

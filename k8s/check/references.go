@@ -78,7 +78,7 @@ func (c *checker) backend(i interface{ String() string }, backend *networkingv1.
 			}
 		}
 	}
-	c.fault(i, "leads to port %s%d of service %q, which is not there", backend.Port.Name, backend.Port.Number, backend.Name)
+	c.fault(i, "leads to port %s%d of service %q, which does not exist", backend.Port.Name, backend.Port.Number, backend.Name)
 }
 
 // autoscalers checks that each Deployment has one autoscaler, of either kind, and that each autoscaler has its target.
@@ -88,7 +88,7 @@ func (c *checker) autoscalers() {
 		target := h.T.Spec.ScaleTargetRef
 		c.scales(h, target.Kind, target.Name, scalers)
 		if h.T.Spec.MinReplicas == nil || *h.T.Spec.MinReplicas < 2 {
-			c.fault(h, "leaves a single replica")
+			c.fault(h, "allows a single replica")
 		}
 	}
 	for _, o := range c.objects {
@@ -114,7 +114,7 @@ func (c *checker) autoscalers() {
 
 func (c *checker) scales(o interface{ String() string }, kind, name string, scalers map[string]int) {
 	if c.find(kind, name) == nil {
-		c.fault(o, "scales %s %q, which is not there", kind, name)
+		c.fault(o, "scales %s %q, which does not exist", kind, name)
 	}
 	scalers[kind+"/"+name]++
 }
@@ -130,7 +130,7 @@ func (c *checker) networks() {
 		}
 		pods := c.selected(p, &spec.PodSelector)
 		if len(pods) == 0 {
-			c.fault(p, "is for no pods")
+			c.fault(p, "selects no pods")
 		}
 		for _, rule := range spec.Ingress {
 			c.policyPorts(p, pods, rule.Ports)
@@ -141,14 +141,14 @@ func (c *checker) networks() {
 		}
 	}
 	if !deny {
-		c.fault(&Object{Kind: "NetworkPolicy"}, "nothing denies by default")
+		c.fault(&Object{Kind: "NetworkPolicy"}, "no policy denies by default")
 	}
 }
 
 // policyPeers returns the workloads of peers in this namespace.
 func (c *checker) policyPeers(p interface{ String() string }, peers []networkingv1.NetworkPolicyPeer) []*workload {
 	if len(peers) == 0 {
-		c.fault(p, "a rule is for everybody")
+		c.fault(p, "a rule names no peers, which allows all")
 	}
 	var all []*workload
 	for _, peer := range peers {
@@ -157,7 +157,7 @@ func (c *checker) policyPeers(p interface{ String() string }, peers []networking
 		}
 		found := c.selected(p, peer.PodSelector)
 		if len(found) == 0 {
-			c.fault(p, "a rule is for pods that are not there")
+			c.fault(p, "a peer of a rule selects no pods")
 		}
 		all = append(all, found...)
 	}
@@ -166,7 +166,7 @@ func (c *checker) policyPeers(p interface{ String() string }, peers []networking
 
 func (c *checker) policyPorts(p interface{ String() string }, pods []*workload, ports []networkingv1.NetworkPolicyPort) {
 	if len(ports) == 0 {
-		c.fault(p, "a rule is for every port")
+		c.fault(p, "a rule names no ports, which allows all")
 	}
 	for _, port := range ports {
 		for _, w := range pods {
@@ -207,7 +207,7 @@ func (c *checker) monitoring() {
 	}
 	for _, o := range c.objects {
 		if o.Kind == "PrometheusRule" && dashboards == 0 {
-			c.fault(o, "no ConfigMap has dashboards beside it")
+			c.fault(o, "no ConfigMap has dashboards for Grafana's sidecar")
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (c *checker) dashboards(o *Object) int {
 	}
 	for file, text := range settings.Data {
 		if !json.Valid([]byte(text)) {
-			c.fault(o, "%s is no JSON", file)
+			c.fault(o, "%s is not JSON", file)
 		}
 		for _, name := range ownMetric.FindAllString(text, -1) {
 			c.metric(o, name)
@@ -237,7 +237,7 @@ func (c *checker) jobs(o *Object, where, expression string) {
 	for _, match := range jobMatcher.FindAllStringSubmatch(expression, -1) {
 		for name := range strings.SplitSeq(match[1], "|") {
 			if c.find("Service", name) == nil {
-				c.fault(o, "%s speaks of the job %q, which is no service", where, name)
+				c.fault(o, "%s names the job %q, which is not a service", where, name)
 			}
 		}
 	}
@@ -306,11 +306,11 @@ func (c *checker) rules(o *Object) {
 			}
 			c.jobs(o, r.Alert, r.Expr)
 			if !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
-				c.fault(o, "%s has the severity %q", r.Alert, r.Labels["severity"])
+				c.fault(o, "%s has the severity %q, not page or ticket", r.Alert, r.Labels["severity"])
 			}
 			_, anchor, _ := strings.Cut(r.Annotations["runbook"], "#")
 			if !c.options.Anchors[anchor] || anchor != strings.ToLower(r.Alert) {
-				c.fault(o, "docs/operations.md says nothing of %s", r.Alert)
+				c.fault(o, "the runbook of %s is not the heading with its name in docs/operations.md", r.Alert)
 			}
 		}
 	}
@@ -323,5 +323,5 @@ func (c *checker) metric(o *Object, name string) {
 			return
 		}
 	}
-	c.fault(o, "no service shows the metric %s", name)
+	c.fault(o, "no service exports the metric %s", name)
 }

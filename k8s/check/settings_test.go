@@ -50,10 +50,10 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 				command.Stderr = &stderr
 				var exit *exec.ExitError
 				if err := command.Run(); !errors.As(err, &exit) || ctx.Err() != nil {
-					t.Fatalf("it starts with a setting that is wrong: %v", err)
+					t.Fatalf("it did not stop at the wrong setting: %v", err)
 				}
 				if text := stderr.String(); !strings.HasPrefix(text, "a setting is wrong: QUIRE_LOG_FORMAT") || strings.Count(text, "\n") != 1 {
-					t.Errorf("it takes other settings amiss too:\n%s", text)
+					t.Errorf("it does not report that setting alone:\n%s", text)
 				}
 			})
 		}

@@ -1,5 +1,5 @@
-// What `make vuln` looks for: the Go vulnerability database, as the files of its repository. Its own module, since
-// nothing of it is built. A newer one: GOWORK=off go get golang.org/x/vulndb@latest
+// The Go vulnerability database that `make vuln` uses, as the files of its repository. It has its own module, since
+// nothing of it is built. To update it: GOWORK=off go get golang.org/x/vulndb@latest
 module quire.dev/tools/vulndb
 
 go 1.26.0

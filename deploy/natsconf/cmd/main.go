@@ -13,7 +13,7 @@ func main() {
 	partitions := flag.Int("partitions", 16, "number of partitions of each journal, as in QUIRE_PARTITIONS")
 	flag.Parse()
 	if *partitions < 1 || *partitions > 256 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "natsconf: -partitions is from 1 to 256")
+		fmt.Fprintln(os.Stderr, "natsconf: -partitions must be from 1 to 256")
 		os.Exit(2)
 	}
 	fmt.Print(natsconf.Write(*partitions))

@@ -24,7 +24,7 @@ type Dashboard struct {
 	} `json:"templating"`
 }
 
-// Panel of a dashboard; a row has no targets.
+// Panel is a panel of a dashboard. A panel of type row has no targets.
 type Panel struct {
 	ID          int         `json:"id"`
 	Type        string      `json:"type"`
@@ -43,7 +43,7 @@ type Panel struct {
 	} `json:"targets"`
 }
 
-// Datasource that a panel asks.
+// Datasource is the source of a panel's or a query's data.
 type Datasource struct{ Type, UID string }
 
 const (
@@ -99,7 +99,7 @@ func (c *Checker) CheckDashboard(text []byte) (d Dashboard, faults, named []stri
 		at = "variable " + v.Name + ": "
 		parts := labelQuery.FindStringSubmatch(fmt.Sprint(v.Query))
 		if parts == nil {
-			fault("asks for no label_values(metric, label)")
+			fault("its query is not label_values(metric, label)")
 		} else if results := check(parts[1]); !slices.Contains(results, parts[2]) {
 			fault("there is no label %q", parts[2])
 		}
@@ -111,18 +111,18 @@ func (c *Checker) CheckDashboard(text []byte) (d Dashboard, faults, named []stri
 			fault("%s", f)
 		}
 		if ids[p.ID] {
-			fault("a second panel %d", p.ID)
+			fault("another panel has the id %d too", p.ID)
 		}
 		ids[p.ID] = true
 		for _, t := range p.Targets {
 			results := check(t.Expr)
 			for _, label := range legend.FindAllStringSubmatch(t.LegendFormat, -1) {
 				if !slices.Contains(results, label[1]) {
-					fault("%s: the legend's label %q is not there", t.Expr, label[1])
+					fault("%s: the legend's label %q is not in the result", t.Expr, label[1])
 				}
 			}
 			if t.Datasource == nil || t.Datasource.UID != datasource {
-				fault("query %s asks another datasource", t.RefID)
+				fault("query %s has another datasource", t.RefID)
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (p Panel) faults(before []Panel) []string {
 	}
 	for _, other := range before {
 		if o := other.GridPos; g.X < o.X+o.W && o.X < g.X+g.W && g.Y < o.Y+o.H && o.Y < g.Y+g.H {
-			faults = append(faults, fmt.Sprintf("lies on the panel %q", other.Title))
+			faults = append(faults, fmt.Sprintf("overlaps the panel %q", other.Title))
 		}
 	}
 	if p.Type == "row" {
@@ -164,12 +164,12 @@ func (p Panel) faults(before []Panel) []string {
 		faults = append(faults, "lacks a query, a title, a description or a unit")
 	}
 	if p.Datasource == nil || p.Datasource.UID != datasource {
-		faults = append(faults, "asks another datasource")
+		faults = append(faults, "has another datasource")
 	}
 	seen := map[string]bool{}
 	for _, t := range p.Targets {
 		if t.RefID == "" || seen[t.RefID] || strings.TrimSpace(t.Expr) == "" {
-			faults = append(faults, fmt.Sprintf("query %q is empty, or there are two", t.RefID))
+			faults = append(faults, fmt.Sprintf("query %q is empty, or another query has its refId", t.RefID))
 		}
 		seen[t.RefID] = true
 	}

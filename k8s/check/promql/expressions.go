@@ -72,13 +72,13 @@ func (w *walk) labels(expr parser.Expr) []string {
 	case *parser.Call:
 		return w.call(e)
 	}
-	return nil // a number or a text
+	return nil // a number or a string
 }
 
 func (w *walk) selector(e *parser.VectorSelector) []string {
 	metric, own, ok := w.known.series(e.Name)
 	if !ok {
-		w.fault("no service shows the metric %q", e.Name)
+		w.fault("no service exports the metric %q", e.Name)
 		return nil
 	}
 	w.named = append(w.named, e.Name)
@@ -96,7 +96,7 @@ func (w *walk) selector(e *parser.VectorSelector) []string {
 		}
 		for _, value := range values(matcher) {
 			if !slices.Contains(known, value) {
-				w.fault("%s is never shown with %s %q", e.Name, matcher.Name, value)
+				w.fault("%s never has %s=%q", e.Name, matcher.Name, value)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (w *walk) aggregate(e *parser.AggregateExpr) []string {
 func (w *walk) have(use string, used, there []string) {
 	for _, label := range used {
 		if !slices.Contains(there, label) {
-			w.fault("%s by the label %q, which is not there", use, label)
+			w.fault("%s by the label %q, which does not exist", use, label)
 		}
 	}
 }

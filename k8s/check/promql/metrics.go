@@ -21,7 +21,7 @@ const (
 type Metric struct {
 	Kind   string
 	Labels []string
-	// Values by label. A label that is not here can have any.
+	// Values of a label. A label without an entry can have any value.
 	Values map[string][]string
 }
 
@@ -76,7 +76,7 @@ func Listed(page string) (Metrics, error) {
 func (m Metrics) series(name string) (metric Metric, labels []string, ok bool) {
 	if metric, ok = m[name]; ok {
 		if metric.Kind == Histogram {
-			return Metric{}, nil, false // only its parts have series
+			return Metric{}, nil, false // only its parts, below, have series
 		}
 		return metric, metric.Labels, true
 	}
@@ -89,7 +89,7 @@ func (m Metrics) series(name string) (metric Metric, labels []string, ok bool) {
 		if part == "_bucket" {
 			labels = append(labels, "le")
 		}
-		metric.Kind = Counter // each part counts
+		metric.Kind = Counter // each part is a counter
 		return metric, labels, true
 	}
 	return Metric{}, nil, false

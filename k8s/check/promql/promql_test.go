@@ -144,7 +144,7 @@ func TestAlertsAndScalersAreSound(t *testing.T) {
 			}
 			for _, label := range summaryLabel.FindAllStringSubmatch(e.summary, -1) {
 				if !slices.Contains(results, label[1]) {
-					t.Errorf("%s: the summary's label %q is not there", e.expr, label[1])
+					t.Errorf("%s: the summary's label %q is not in the result", e.expr, label[1])
 				}
 			}
 		})
@@ -160,7 +160,7 @@ func TestDashboardsAreSound(t *testing.T) {
 			t.Errorf("%s: %s", name, fault)
 		}
 		if d.UID != name || uids[d.UID] != "" {
-			t.Errorf("%s has the uid %q, also of %q", name, d.UID, uids[d.UID])
+			t.Errorf("%s has the uid %q, which must be its own name; others with it: %q", name, d.UID, uids[d.UID])
 		}
 		uids[d.UID] = name
 		for _, metric := range named {
@@ -181,25 +181,25 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	texts := dashboards(t)
 	for _, plant := range []struct{ name, dashboard, old, replacement, found string }{
 		{"broken expression", "quire-edge", "sum by (class) (rate(", "sum by (class) ((rate(", "unclosed left parenthesis"},
-		{"misspelled metric", "quire-edge", "quire_edge_answers_total", "quire_edge_answer_total", "no service shows"},
-		{"metric of another service", "quire-documents", "quire_paste_outcomes_total", "quire_billing_outcomes_total", "no service shows"},
-		{"histogram without its parts", "quire-edge", "quire_bus_answer_seconds_bucket", "quire_bus_answer_seconds", "no service shows"},
+		{"misspelled metric", "quire-edge", "quire_edge_answers_total", "quire_edge_answer_total", "no service exports"},
+		{"metric of another service", "quire-documents", "quire_paste_outcomes_total", "quire_billing_outcomes_total", "no service exports"},
+		{"histogram without its parts", "quire-edge", "quire_bus_answer_seconds_bucket", "quire_bus_answer_seconds", "no service exports"},
 		{"misspelled label", "quire-edge", `class=\"5xx\"`, `status=\"5xx\"`, `no label "status"`},
-		{"value that is never shown", "quire-billing", `of=\"open_holds\"`, `of=\"holds\"`, `never shown with of "holds"`},
-		{"decision that is never shown", "quire-edge", `decision!=\"admitted\"`, `decision!=\"allowed\"`, `never shown with decision "allowed"`},
-		{"grouping by nothing", "quire-documents", "sum by (call)", "sum by (kind)", `grouping by the label "kind"`},
-		{"label gone by the grouping", "quire-edge", `{{class}}`, `{{pod}}`, `legend's label "pod"`},
+		{"unknown value of a label", "quire-billing", `of=\"open_holds\"`, `of=\"holds\"`, `never has of="holds"`},
+		{"unknown decision", "quire-edge", `decision!=\"admitted\"`, `decision!=\"allowed\"`, `never has decision="allowed"`},
+		{"grouping by an unknown label", "quire-documents", "sum by (call)", "sum by (kind)", `grouping by the label "kind"`},
+		{"label removed by the grouping", "quire-edge", `{{class}}`, `{{pod}}`, `legend's label "pod"`},
 		{"quantile without le", "quire-edge", "sum by (le, kind) (rate(quire_bus_answer_seconds_bucket", "sum by (kind) (rate(quire_bus_answer_seconds_bucket", "needs the label le"},
 		{"rate of a gauge", "quire-billing", "deriv(quire_billing_state", "rate(quire_billing_state", "which is a gauge"},
 		{"slope of a counter", "quire-edge", "(rate(quire_bus_batches_total", "(deriv(quire_bus_batches_total", "which is a counter"},
-		{"matching by nothing", "quire-billing", "and changes(", "and on (tenant) changes(", `matching by the label "tenant"`},
+		{"matching by an unknown label", "quire-billing", "and changes(", "and on (tenant) changes(", `matching by the label "tenant"`},
 		{"unknown variable", "quire-journals", `namespace=~\"$namespace\"`, `namespace=~\"$cluster\"`, "no variable $cluster"},
-		{"variable of no label", "quire-capacity", "paste|lite|file\\\"}, namespace)", "paste|lite|file\\\"}, cluster)", `no label "cluster"`},
-		{"datasource of somebody", "quire-capacity", "${datasource}", "P1809F7CD0C75ACF3", "another datasource"},
+		{"variable of an unknown label", "quire-capacity", "paste|lite|file\\\"}, namespace)", "paste|lite|file\\\"}, cluster)", `no label "cluster"`},
+		{"fixed datasource", "quire-capacity", "${datasource}", "P1809F7CD0C75ACF3", "another datasource"},
 		{"old schema", "quire-edge", `"schemaVersion": 41`, `"schemaVersion": 16`, "schema version"},
-		{"panels on each other", "quire-edge", `"y": 4`, `"y": 3`, "lies on"},
-		{"panel of no unit", "quire-edge", `"unit": "reqps"`, `"unit": ""`, "or a unit"},
-		{"no JSON", "quire-edge", `"uid": "quire-edge",`, `"uid": "quire-edge"`, "invalid character"},
+		{"overlapping panels", "quire-edge", `"y": 4`, `"y": 3`, "overlaps the panel"},
+		{"panel without a unit", "quire-edge", `"unit": "reqps"`, `"unit": ""`, "or a unit"},
+		{"invalid JSON", "quire-edge", `"uid": "quire-edge",`, `"uid": "quire-edge"`, "invalid character"},
 	} {
 		t.Run(plant.name, func(t *testing.T) {
 			text := string(texts[plant.dashboard])

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the bucket and the services' user, which may use nothing else. May be run again.
 #
-# There is no lifecycle rule for uploads that never ended: MinIO refuses such rules and drops those uploads by itself
+# It sets no lifecycle rule for unfinished uploads: MinIO refuses such rules and removes those uploads by itself
 # (MINIO_API_STALE_UPLOADS_EXPIRY). On S3 the rule is needed: lifecycle.json.
 set -eu
 export HOME=/tmp MC_HOST_store="http://$MINIO_ROOT_USER:$MINIO_ROOT_PASSWORD@minio:9000"
