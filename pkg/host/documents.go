@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Documents is the wiring of a document service, paste, lite or file, of which it is given the collections and New.
+// Documents returns the function that adds a document service to its process: paste, lite or file.
 func Documents(
 	collections []views.Collection, newService func(document.Config, document.Deps) (*document.Engine, error),
 ) func(context.Context, *Process) error {

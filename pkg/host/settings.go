@@ -59,7 +59,7 @@ type Settings struct {
 	CacheBytes        int64
 	OverlayBytes      int64
 
-	NATSURL       string // empty, as the other two: embedded
+	NATSURL       string // empty means embedded, as for MongoURL and S3URL
 	MongoURL      string
 	MongoDatabase string
 	S3URL         string
@@ -75,9 +75,9 @@ type setting struct {
 	name     string
 	value    config.Value
 	readers  Program
-	fallback string             // default, as one would set it; empty: none
+	fallback string             // default, in the form of a value; empty: none
 	except   map[Program]string // readers that have another default
-	needed   Program            // readers that it must be set for
+	needed   Program            // readers that do not start without it
 	why      string             // completes "it must be set, since"
 	secret   bool               // it is a secret, or holds a password
 	meaning  string             // in Markdown
@@ -94,68 +94,68 @@ func (s *Settings) table() []setting {
 	return []setting{
 		{
 			name: "QUIRE_LISTEN", value: config.Address(&s.Listen), readers: Edge | Quire, fallback: "127.0.0.1:8080",
-			meaning: "Address of the API; port 0 is any free one.",
+			meaning: "Address of the API. Port 0 stands for any free port.",
 		},
 		{
 			name: "QUIRE_PUBLIC_URL", value: config.URL(&s.PublicURL, "http", "https"), readers: Edge | Quire,
-			meaning: "Links in answers begin with it; without it with `http://` and the address that is listened on.",
+			meaning: "Beginning of all links in answers. Without it links begin with `http://` and the address of the API.",
 		},
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",
 			except:  map[Program]string{Edge: "", Quire: ""},
-			meaning: "Address of `/livez`, `/readyz` and `/metrics`; where there is none they are on `QUIRE_LISTEN`.",
+			meaning: "Address of `/livez`, `/readyz` and `/metrics`. Without it they are served on `QUIRE_LISTEN`.",
 		},
 		{
 			name: "QUIRE_DATA", value: config.Text(&s.Data), readers: Quire, fallback: "./data",
-			meaning: "The data folder; one process at a time.",
+			meaning: "The data folder. Only one process can use it at a time.",
 		},
 		{
 			name: "QUIRE_SECRET", value: config.SecretText(&s.Secret, apikey.MinSecretBytes), readers: Edge | Quire,
 			needed: Edge, why: shared, secret: true,
-			meaning: "Signs API keys, sessions, links and management tokens. quire makes one at its first start and keeps it in the data folder.",
+			meaning: "Secret that signs API keys, sessions, links and management tokens. quire makes one at its first start and keeps it in the data folder.",
 		},
 		{
 			name: "QUIRE_ADMIN_TOKEN", value: config.SecretText(&s.AdminToken, apikey.MinSecretBytes),
 			readers: Edge | Quire, secret: true,
-			meaning: "For `/api/admin`. Without it an edge has no such paths; quire makes one at its first start and keeps it in the data folder.",
+			meaning: "Token for `/api/admin`. Without it an edge does not serve these paths; quire makes one at its first start and keeps it in the data folder.",
 		},
 		{
 			name: "QUIRE_TRUSTED_PROXIES", value: config.Networks(&s.TrustedProxies), readers: Edge | Quire,
-			meaning: "Networks whose `X-Forwarded-For` counts.",
+			meaning: "Networks of the proxies in front of the API. `X-Forwarded-For` is ignored unless it comes from one of them.",
 		},
 		{
 			name: "QUIRE_MAX_CONNS", value: config.Int(&s.MaxConns, 16, 1<<20), readers: Edge, fallback: "16384",
-			meaning: "Connections to the API at a time.",
+			meaning: "Highest number of open connections to the API.",
 		},
 		{
 			name: "QUIRE_MAX_CONNS_PER_SOURCE", value: config.Int(&s.MaxConnsPerSource, 1, 1<<20), readers: Edge, fallback: "12288",
-			meaning: "Connections of one address at a time; behind a proxy all connections come from it.",
+			meaning: "Highest number of open connections from one address. Behind a proxy all connections come from its address.",
 		},
 		{
 			name: "QUIRE_STOP_GRACE", value: config.Duration(&s.StopGrace, "1s", "1h"), readers: Edge | Billing, fallback: "10s",
 			except:  map[Program]string{Billing: "20s"},
-			meaning: "Time that running work may take at a stop.",
+			meaning: "Time that running work has to finish at a stop.",
 		},
 		{
 			name: "QUIRE_PARTITIONS", value: config.Int(&s.Partitions, 1, maxPartitions), readers: everything, fallback: "16",
 			except:  map[Program]string{Quire: "1"},
-			meaning: "Of every journal. Fixed once they exist and the same everywhere: a process of another number ends with both in its error, an edge once billing has told it and before it takes requests.",
+			meaning: "Number of partitions of every journal. It is fixed once the journals exist, and must be the same for all processes. A process with another number stops with an error that names both. An edge asks billing for the number before it takes requests.",
 		},
 		{
 			name: "QUIRE_REPLICAS", value: config.Int(&s.Replicas, 1, 5), readers: Billing | documents, fallback: "3",
-			meaning: "Of every journal that is made.",
+			meaning: "Number of copies of each journal, each on another NATS server. A start adds copies to a journal that has fewer, and never removes any.",
 		},
 		{
 			name: "QUIRE_ANON_LIMIT", value: config.Int(&s.AnonymousLimit, 0, 1_000_000), readers: Billing | Quire, fallback: "10",
-			meaning: "Keyless quick pastes in 24 hours and source.",
+			meaning: "Number of quick pastes that one source may make without a key in 24 hours.",
 		},
 		{
 			name: "QUIRE_BILLING_PARTITIONS", value: config.Ints(&s.BillingPartitions, maxPartitions-1), readers: Billing,
-			meaning: "Partitions that this instance folds, whatever other instances there are. Without it the instances share all.",
+			meaning: "Partitions that this instance always folds. Without it the instances share all partitions.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",
-			meaning: "Messages between two snapshots; a start folds those that came after one.",
+			meaning: "Number of messages between two snapshots. A start folds the messages after the last snapshot.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_INTERVAL", value: config.Duration(&s.SnapshotInterval, "1s", "1d"), readers: Billing, fallback: "10m",
@@ -164,53 +164,53 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_CONTENT_RETENTION", value: config.Duration(&s.ContentRetention, "1h", "3650d"),
 			readers: documents | Quire, fallback: "7d",
-			meaning: "Time that requests, with deleted content too, stay in the journal. Longer than the age of your oldest back-up of MongoDB.",
+			meaning: "Time that requests stay in the journal, including content that is deleted by then. It must be longer than the age of your oldest back-up of MongoDB.",
 		},
 		{
 			name: "QUIRE_CACHE_BYTES", value: config.Bytes(&s.CacheBytes, "1MiB", "1TiB"), readers: documents, fallback: "64MiB",
-			meaning: "Documents kept in memory.",
+			meaning: "Memory for cached documents, for all partitions together.",
 		},
 		{
 			name: "QUIRE_OVERLAY_BYTES", value: config.Bytes(&s.OverlayBytes, "1MiB", "1TiB"), readers: documents, fallback: "64MiB",
-			meaning: "Changes that may wait for the read model, a partition.",
+			meaning: "Memory for changes that wait for the read model, for each partition.",
 		},
 		{
 			name: "QUIRE_NATS_URL", value: config.URL(&s.NATSURL, "nats", "tls", "ws", "wss"), readers: everything,
 			needed: services, why: alone, secret: true,
-			meaning: "Servers of the journals, with user and password, by commas. quire has one embedded.",
+			meaning: "NATS servers of the journals, separated by commas, each with user and password. Without it quire uses an embedded server.",
 		},
 		{
 			name: "QUIRE_MONGO_URL", value: config.URL(&s.MongoURL, "mongodb", "mongodb+srv"), readers: Billing | documents | Quire,
 			needed: Billing | documents, why: alone, secret: true,
-			meaning: "Server of the read models. quire has SQLite embedded.",
+			meaning: "MongoDB server of the read models. Without it quire uses embedded SQLite.",
 		},
 		{
 			name: "QUIRE_MONGO_DATABASE", value: config.Text(&s.MongoDatabase), readers: Billing | documents,
 			except:  map[Program]string{Billing: "quire_billing", Paste: "quire_paste", Lite: "quire_lite", File: "quire_file"},
-			meaning: "One for each service. quire takes the one that `QUIRE_MONGO_URL` names, or `quire`.",
+			meaning: "MongoDB database of the service. Each service has its own. quire uses the database in `QUIRE_MONGO_URL`, or `quire`.",
 		},
 		{
 			name: "QUIRE_S3_URL", value: config.URL(&s.S3URL, "http", "https"), readers: everything,
 			needed: services, why: alone, secret: true,
-			meaning: "Bucket of the blobs: `https://key:secret@host/bucket?region=…`. quire has a folder.",
+			meaning: "Bucket of the blobs, as `https://key:secret@host/bucket?region=…`. Without it quire keeps the blobs in the data folder.",
 		},
 		{
 			name: "QUIRE_LOG_LEVEL", value: config.Level(&s.LogLevel), readers: everything, fallback: "info",
 			except:  map[Program]string{Quire: "warn"},
-			meaning: "The least level that is logged.",
+			meaning: "Lowest level that is logged.",
 		},
 		{
 			name: "QUIRE_LOG_FORMAT", value: config.Choice(&s.LogFormat, "json", "text"), readers: everything, fallback: "json",
 			except:  map[Program]string{Quire: "text"},
-			meaning: "Form of the log's lines.",
+			meaning: "Format of the log lines.",
 		},
 		{
 			name: "QUIRE_DEV", value: config.Bool(&s.Dev), readers: everything, fallback: "false",
-			meaning: "Allows what is for development only: `QUIRE_CLOCK_OFFSET`.",
+			meaning: "Allows `QUIRE_CLOCK_OFFSET`, which is for development only.",
 		},
 		{
 			name: "QUIRE_CLOCK_OFFSET", value: config.Duration(&s.ClockOffset, "-3650d", "3650d"), readers: everything, fallback: "0s",
-			meaning: "Added to the clock, to try month ends; the same for all services. It makes bills wrong.",
+			meaning: "Time that is added to the clock, to try month ends. It must be the same for all services. It makes bills wrong.",
 		},
 	}
 }

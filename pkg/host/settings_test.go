@@ -38,7 +38,7 @@ func TestTheTerminalShowsEverySettingWithItsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\nQUIRE_LISTEN (edge, quire)\n  Address of the API; port 0 is any free one.\n" +
+		"\nQUIRE_LISTEN (edge, quire)\n  Address of the API. Port 0 stands for any free port.\n" +
 			"  an address such as \"127.0.0.1:8080\" or \":8080\"\n  default: 127.0.0.1:8080\n",
 		"\nQUIRE_SECRET (edge, quire; secret)\n", "default: edge: must be set; quire: none\n", "default: all but quire: 16; quire: 1\n",
 	} {

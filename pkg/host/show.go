@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// programs are all of a set, in the order of their documents.
+// programs returns the programs of a set, in the order of their constants.
 func (p Program) programs() (all []Program) {
 	for one := Edge; one <= Quire; one <<= 1 {
 		if p&one != 0 {
@@ -16,7 +16,7 @@ func (p Program) programs() (all []Program) {
 	return all
 }
 
-// names is the set in words.
+// names returns the set in words.
 func (p Program) names() string {
 	switch p {
 	case everything:
@@ -31,7 +31,7 @@ func (p Program) names() string {
 	return strings.Join(names, ", ")
 }
 
-// defaults tells the default of each reader: "16; quire: 1".
+// defaults returns the default of each reader: "all but quire: 16; quire: 1".
 func (s setting) defaults() string {
 	var order []string // values, in the order of the programs
 	of := map[string]Program{}
@@ -57,7 +57,7 @@ func (s setting) defaults() string {
 	return strings.Join(order, "; ")
 }
 
-// ShowSettings writes all settings there are, for people at a terminal.
+// ShowSettings writes all settings, for people at a terminal.
 func ShowSettings(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString("Settings are environment variables. One that is wrong or misspelled stops the start. A program ignores those of others.\n")
