@@ -31,7 +31,7 @@ func (b *Bus) subscribe() (unsubscribe func(), err error) {
 	return unsubscribe, nil
 }
 
-// receive reads the answers until ctx ends.
+// receive handles answers and announcements until ctx ends.
 func (b *Bus) receive(ctx context.Context) {
 	for {
 		select {

@@ -21,9 +21,9 @@ const (
 	// auditTimeout bounds an audit whose context has no deadline.
 	auditTimeout = time.Hour
 	// auditAsk bounds the wait for one answer. The audit goes on meanwhile, and asking again joins it.
-	// In between the bus looks whether the instance is still there.
+	// Between two questions the bus checks that the instance still folds the partition.
 	auditAsk = 10 * time.Second
-	// auditPause lies before a replica is asked again. One that refuses auditTries times fails the audit.
+	// auditPause is the wait before a replica is asked again. One that refuses auditTries times fails the audit.
 	auditPause = 250 * time.Millisecond
 	auditTries = 20
 
@@ -39,12 +39,12 @@ var (
 	errMoved   = errors.New("the instance does not fold the partition any more")
 )
 
-// replicas are, by partition, the names of the instances that fold it.
+// replicas holds, for each partition, the names of the instances that fold it.
 type replicas [][]string
 
 // Audit has every replica of every billing partition fold the journal again, and returns an answer
 // for each partition. It is a match if all its replicas match, and those at the same place of the journal
-// have the same state. An audit takes as long as the journals are; ctx should have a deadline.
+// have the same state. The longer the journals, the longer an audit takes; ctx should have a deadline.
 func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
 	known, err := b.rollCall(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
 	return audits, nil
 }
 
-// rollCall asks the billing instances who folds what. It returns once all live instances have answered and
+// rollCall asks the billing instances for the partitions that each folds. It returns once all live instances have answered and
 // each partition has a replica.
 func (b *Bus) rollCall(ctx context.Context) (found replicas, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rollWait)
@@ -74,15 +74,15 @@ func (b *Bus) rollCall(ctx context.Context) (found replicas, err error) {
 	err = b.repeat(ctx, wait.Backoff{First: rollFirst, Most: rollWait}, func(ctx context.Context) (bool, error) {
 		answers, err := rpc.Gather(ctx, b.nc, event.InstancesSubject, nil)
 		if err == nil {
-			found, err = b.whoFolds(answers)
+			found, err = b.replicasOf(answers)
 		}
 		return err == nil || errors.Is(err, errPartitions), err
 	})
 	return found, err
 }
 
-// whoFolds puts together what instances say of themselves.
-func (b *Bus) whoFolds(answers [][]byte) (replicas, error) {
+// replicasOf combines the answers of the billing instances.
+func (b *Bus) replicasOf(answers [][]byte) (replicas, error) {
 	found := make(replicas, b.cfg.Partitions)
 	heard, named := map[string]bool{}, map[string]bool{}
 	for _, data := range answers {
@@ -102,19 +102,19 @@ func (b *Bus) whoFolds(answers [][]byte) (replicas, error) {
 	}
 	for name := range named {
 		if !heard[name] {
-			return nil, fmt.Errorf("%w: billing instance %s is alive and does not answer", errMissing, name)
+			return nil, fmt.Errorf("%w: billing instance %s is alive but does not answer", errMissing, name)
 		}
 	}
 	for p, names := range found {
 		if len(names) == 0 {
-			return nil, fmt.Errorf("%w: nobody folds billing partition %d", errMissing, p)
+			return nil, fmt.Errorf("%w: no instance folds billing partition %d", errMissing, p)
 		}
 	}
 	return found, nil
 }
 
 // auditPartition has all replicas of a partition audit it. Those that give it up meanwhile are left out.
-// If none remains, it asks who folds the partition now.
+// If none remains, the replicas that fold the partition now are asked.
 func (b *Bus) auditPartition(ctx context.Context, partition int, names []string) ([]*event.AuditAnswer, error) {
 	for {
 		var (
@@ -148,7 +148,7 @@ func (b *Bus) auditPartition(ctx context.Context, partition int, names []string)
 	}
 }
 
-// auditReplica has one instance audit a partition. errMoved if it does not fold the partition any more.
+// auditReplica has one instance audit a partition. It returns errMoved if the instance does not fold it any more.
 func (b *Bus) auditReplica(ctx context.Context, partition int, name string) (*event.AuditAnswer, error) {
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
 	if err != nil {
@@ -188,8 +188,8 @@ func decodeAudit(data []byte) (*event.AuditAnswer, error) {
 	return answer.GetAudit(), nil
 }
 
-// mergeAudits is the answer of all replicas of a partition: the first that does not match, else that of
-// the replica that is furthest.
+// mergeAudits makes one answer of those of a partition's replicas: one that does not match, if there is any,
+// else that of the replica that is furthest ahead.
 func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	slices.SortFunc(answers, func(a, b *event.AuditAnswer) int { return cmp.Compare(b.LastSequence, a.LastSequence) })
 	if i := slices.IndexFunc(answers, func(a *event.AuditAnswer) bool { return !a.Match }); i >= 0 {
@@ -198,7 +198,7 @@ func mergeAudits(answers []*event.AuditAnswer) *event.AuditAnswer {
 	for i, a := range answers[1:] {
 		before := answers[i]
 		if a.LastSequence == before.LastSequence && !bytes.Equal(a.LiveHash, before.LiveHash) {
-			// Each replica agrees with its own replay, and not with the other: they may run two versions.
+			// Each replica agrees with its own replay, but not with the other: they may run two versions.
 			return &event.AuditAnswer{
 				Stream: a.Stream, Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
 				LiveHash: a.LiveHash, ReplayHash: before.ReplayHash,

@@ -2,9 +2,9 @@
 // publishes writes, and asks the document services. It knows no HTTP.
 //
 // Every failure is a *fault.Error:
-//   - Unavailable: what was asked for was certainly not done.
-//   - OutcomeUnknown: it was published, or may have been, and nothing confirmed it in time.
-//   - TooLarge: it does not fit into a message.
+//   - Unavailable: the request was certainly not carried out.
+//   - OutcomeUnknown: the request was published, or may have been, and nothing confirmed it in time.
+//   - TooLarge: the request does not fit into a message.
 //
 // The end of the caller's context is one of the first two, with the context's error as the cause.
 package bus
@@ -32,10 +32,10 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Config says how the bus behaves. Only Partitions must be set.
+// Config says how the bus behaves. Only Partitions must be set; comments on other fields end with the default.
 type Config struct {
 	Partitions int           // of every journal
-	Offset     time.Duration // QUIRE_CLOCK_OFFSET; every batch tells it
+	Offset     time.Duration // QUIRE_CLOCK_OFFSET; every batch carries it
 
 	// A journal that has lost its leader takes 4 to 9 s to elect another.
 	AdmitTimeout  time.Duration // for a verdict, a void, a command; 10 s
@@ -44,8 +44,8 @@ type Config struct {
 	AwayTimeout   time.Duration // for a read and a list while another instance takes their partition over; 8 s
 	QueryTimeout  time.Duration // for a query, an explain and a user request; 10 s
 	DrainTimeout  time.Duration // for what still waits when Run's context ends; 10 s
-	ResendAfter   time.Duration // a batch without an answer is published again after this; 1 s
-	RefusalTTL    time.Duration // how long a final refusal is remembered; 1 s, and at most that
+	ResendAfter   time.Duration // a batch that is not answered for so long is published again; 1 s
+	RefusalTTL    time.Duration // how long a final refusal is remembered, at most 1 s; 1 s
 	RefusalsFirst int           // billing decides this many refusals of a kind before one is remembered; 8
 	MaxWaiting    int           // requests, and settlements, that may wait for one journal; 32,768 each
 
@@ -77,7 +77,7 @@ func (c *Config) setDefaults() error {
 type Bus struct {
 	cfg     Config
 	nc      *nats.Conn
-	name    string    // of this edge in batches and answers; each boot draws another
+	name    string    // of this edge in batches and answers; each start draws a new one
 	started time.Time // the zero of all deadlines, which go by the monotonic clock
 	ready   chan struct{}
 	metrics *metrics
@@ -89,21 +89,21 @@ type Bus struct {
 	refusals  *refusals
 
 	answers chan *nats.Msg
-	// handlers take the messages of one subject each, all on the goroutine of receive.
+	// handlers by subject. All run on the goroutine of receive.
 	handlers map[string]func(data []byte) error
 }
 
-// documents is the way to one partition of a document service.
+// documents sends writes and reads to one partition of a document service.
 type documents struct {
 	writes *writeLane
 	reads  *rpc.Batcher[*event.Read, *event.ReadAnswer]
-	// known is the last journal sequence that an outcome has come from. Reads ask for no older state, so
-	// that a client reads its own writes also while the partition moves to another instance.
+	// known is the last journal sequence with an outcome. Reads ask for a state at least as new, so that a
+	// client reads its own writes even while the partition moves to another instance.
 	known atomic.Uint64
 }
 
-// answerQueue is how many messages of answers may wait to be read. Core NATS drops a message that finds
-// no room; its batch is then sent again.
+// answerQueue bounds the answers that wait to be handled, in messages. Core NATS drops a message that does
+// not fit; its batch is then sent again.
 const answerQueue = 16384
 
 // New prepares a bus over nc, which must be connected. Nothing is published before Run.
@@ -160,7 +160,7 @@ func (b *Bus) addPartition(p int) error {
 	return nil
 }
 
-// documentsOf is the way to the partition that a key belongs to: an item's id, or an idempotency id.
+// documentsOf returns the partition of a key: an item's id, or an idempotency id.
 func (b *Bus) documentsOf(d event.Domain, key []byte) *documents {
 	return b.documents[d][event.Partition(key, b.cfg.Partitions)]
 }
@@ -210,8 +210,8 @@ func (b *Bus) Run(ctx context.Context) error {
 	return err
 }
 
-// finish waits for the outcomes of what was published, at most for DrainTimeout. Then all who still wait
-// are told that none came. Nothing new can have been queued.
+// finish waits for the outcomes of published batches, at most for DrainTimeout. Callers that still wait are then
+// told that the outcome is unknown. Nothing new can have been queued.
 func (b *Bus) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.DrainTimeout)
 	defer cancel()
@@ -226,7 +226,7 @@ func (b *Bus) finish() {
 	}
 }
 
-// flush waits until the server has the subscriptions, over reconnections.
+// flush waits until the server has the subscriptions, also across reconnections.
 func (b *Bus) flush(ctx context.Context) error {
 	err := b.repeat(ctx, wait.Backoff{First: time.Second, Most: time.Second}, func(ctx context.Context) (bool, error) {
 		err := b.nc.FlushWithContext(ctx)

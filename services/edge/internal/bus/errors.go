@@ -33,7 +33,7 @@ func tooLarge(cause error) *fault.Error {
 	return &fault.Error{Kind: fault.TooLarge, Message: "The request is too large.", Cause: cause}
 }
 
-// appendFault gives the kind of an appender's error.
+// appendFault makes a fault of an appender's error.
 func appendFault(err error) *fault.Error {
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
@@ -44,8 +44,8 @@ func appendFault(err error) *fault.Error {
 	return unavailable(err)
 }
 
-// callFault gives the kind of an rpc error. A call that changes nothing can't be left half done: all its
-// failures are Unavailable.
+// callFault makes a fault of an rpc error. A call that changes nothing can be repeated without harm, so all its
+// failures but TooLarge are Unavailable.
 func callFault(err error, changes bool) *fault.Error {
 	var refused *rpc.Error
 	switch {
@@ -59,7 +59,7 @@ func callFault(err error, changes bool) *fault.Error {
 	return outcomeUnknown(err)
 }
 
-// ended is the error of a caller that no longer waits. sent says that the request may have left.
+// ended returns the fault for a caller whose ctx has ended. sent says that the request may have been published.
 func ended(ctx context.Context, sent bool) *fault.Error {
 	cause := errExpired
 	if err := context.Cause(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// failed runs on the appender's goroutine.
+// failed ends a batch that the appender gave up. It runs on the appender's goroutine.
 func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	l.mu.Lock()
 	f, confirmed := l.flights[number], number > 0 && l.confirmed == number
@@ -40,8 +40,7 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 }
 
-// store tries until the settlements of a failed batch are stored, or the bus stops; they would be lost
-// otherwise. If the batch may have been stored, the same bytes are published again, since a settlement in
+// store tries until the settlements of a failed batch are stored, or the bus stops. If the batch may have been stored, the same bytes are published again, since a settlement in
 // another batch would count twice. If it certainly was not, its number is free for a batch without the
 // admissions, which have failed.
 func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T, A], unknown bool, cause error) {

@@ -48,7 +48,7 @@ func follow(t testing.TB, nc *nats.Conn, stream string, f fold) {
 	})
 }
 
-// fakeBilling does what the bus sees of billing's fold: it keeps a mark for each source, repeats the last
+// fakeBilling imitates the part of billing's fold that the bus sees. It keeps a mark for each source, repeats the last
 // answer to one, and limits accounts.
 type fakeBilling struct {
 	mu       sync.Mutex

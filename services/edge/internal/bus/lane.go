@@ -11,43 +11,43 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// The states of an item. One that is given up while it is still queued is never published.
+// The states of an item. An item that is given up while it is queued is never published.
 const (
 	queued uint32 = iota
 	sent          // in a batch that was published, or is about to be
 	over          // answered, failed, or given up
 )
 
-// item is one thing that waits for its journal, and then for its answer.
+// item is a value that waits to be stored in its journal, and then for its answer.
 type item[T, A any] struct {
 	value T
-	// settlement says that it is over once it is stored. It gets no answer, and can't be given up.
+	// settlement says that the item is over once it is stored. It gets no answer, and can't be given up.
 	settlement bool
 	expires    time.Duration // by Bus.elapsed
 	state      atomic.Uint32
 	done       chan struct{} // closed when answer and err are set; nil where nobody waits
-	tokens     chan struct{} // one is given back when it is over; may be nil
+	tokens     chan struct{} // the item takes one out when it is over; may be nil
 	answer     A
 	err        error
 }
 
-// lane is the way to one subject of a journal and back: items leave in batches, one batch at a time, and
-// answers find their items by the batch's number and their place in it.
+// lane publishes items to one subject of a journal and takes their answers. Items leave in batches, one batch at
+// a time. An answer finds its item by the batch's number and the place in the batch.
 type lane[T, A any] struct {
 	laneConfig[T, A]
 	appender *journal.Appender[*item[T, A]]
 	open     atomic.Int64 // items that wait for an answer
-	stuck    atomic.Bool  // settlements of a failed batch are being stored; new items are turned away
+	stuck    atomic.Bool  // settlements of a failed batch are being stored; new items are refused
 
-	// Of the appender's goroutine.
+	// Used by the appender's goroutine only.
 	stopping context.Context // of Run
 	lost     int             // settlements that could not be stored
 
 	mu        sync.Mutex
-	fifo      []*item[T, A] // in the order of their deadlines, those that are over among them
+	fifo      []*item[T, A] // in the order of their deadlines; some may be over
 	flights   map[uint64]*flight[T, A]
 	newest    uint64 // number of the last batch that left
-	confirmed uint64 // number of the last batch that an answer has come to
+	confirmed uint64 // number of the last batch that got an answer
 }
 
 type laneConfig[T, A any] struct {
@@ -55,30 +55,30 @@ type laneConfig[T, A any] struct {
 	kind    string // in metrics and logs
 	subject string
 	timeout time.Duration
-	// gated: the next batch waits for the answers to the last one. The fold keeps the answer to the last
-	// batch of a source only, so the bus could not ask again for one that was lost.
-	// On one machine that costs nothing: the batches get larger.
+	// gated: the next batch waits for the answers to the last one. The fold keeps only the answers to the last
+	// batch of a source, so lost answers to an older one could not be asked for again. On one machine that
+	// costs nothing: the batches get larger.
 	gated bool
-	// queueBytes bounds what waits, in bytes as encoded.
+	// queueBytes bounds the waiting items, in bytes as encoded.
 	queueBytes int
 	encode     func(number uint64, items []*item[T, A]) ([]byte, error)
 	size       func(value T) int
-	// orphan is told of an item that was published and whose caller has gone. The answer is nil if it is not
-	// known. May be nil.
+	// orphan is called for a published item whose caller has gone. answer is nil if it is not known. orphan may
+	// be nil.
 	orphan func(value T, answer *A)
 }
 
 func newLane[T, A any](cfg laneConfig[T, A]) (*lane[T, A], error) {
 	l := &lane[T, A]{laneConfig: cfg, flights: map[uint64]*flight[T, A]{}, stopping: context.Background()}
-	// Items that want an answer are bounded by open, settlements by their own tokens: no settlement
-	// may be turned away here.
+	// open bounds the items that want an answer, and tokens bound the settlements. The appender must not refuse
+	// a settlement.
 	const never = 1 << 30
 	var err error
 	l.appender, err = journal.NewAppender(cfg.bus.nc, journal.Config[*item[T, A]]{
 		Subject:       cfg.subject,
 		MaxQueue:      never,
 		MaxQueueBytes: cfg.queueBytes,
-		// It gives up before the items do, so that they learn it if nothing was published.
+		// The appender gives up before the items expire, so that callers learn that nothing was published.
 		MaxWait:   cfg.timeout / 5 * 4,
 		AckWait:   cfg.bus.cfg.ResendAfter,
 		DrainWait: cfg.bus.cfg.DrainTimeout,
@@ -136,12 +136,12 @@ func (l *lane[T, A]) wait(ctx context.Context, it *item[T, A]) error {
 	case <-it.done:
 	case <-ctx.Done():
 		l.abandon(ctx, it)
-		<-it.done // somebody else may be about to close it
+		<-it.done // another goroutine may be about to close it
 	}
 	return it.err
 }
 
-// abandon gives an item up.
+// abandon gives an item up because ctx has ended.
 func (l *lane[T, A]) abandon(ctx context.Context, it *item[T, A]) {
 	if it.state.CompareAndSwap(queued, over) {
 		l.finish(it, ended(ctx, false))
@@ -150,7 +150,7 @@ func (l *lane[T, A]) abandon(ctx context.Context, it *item[T, A]) {
 	}
 }
 
-// claim reports whether the caller is the one that ends the item; finish must follow.
+// claim reports whether the caller may end the item. If so, it must call finish.
 func (it *item[T, A]) claim() bool { return it.state.Swap(over) != over }
 
 func (l *lane[T, A]) end(it *item[T, A], err error) {
@@ -200,7 +200,7 @@ func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) 
 	return f.data, nil
 }
 
-// recall undoes a depart of the same number that turned out too large for one message.
+// recall undoes an earlier depart with the same number, whose batch was too large for one message.
 func (l *lane[T, A]) recall(number uint64) {
 	l.mu.Lock()
 	f := l.flights[number]

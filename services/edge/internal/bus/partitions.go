@@ -12,22 +12,21 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// partitionsAsk bounds one question about the number of partitions. It is also how often the log says that
-// nobody answers.
+// partitionsAsk bounds one question for the number of partitions. It is also the time between two warnings that
+// no instance answers.
 const partitionsAsk = 5 * time.Second
 
-// errPartitions says that the journals have another number of partitions than this edge, which would look
-// for everything in the wrong place.
+// errPartitions: with another number of partitions than the journals have, the edge would ask the wrong ones.
 var errPartitions = errors.New("another number of partitions than the journals have")
 
 // CheckPartitions asks billing how many partitions there are: an edge has no right to look at the streams
-// itself. It waits until an instance answers, or ctx ends. errPartitions if the number is not the
-// configured one.
+// itself. It waits until an instance answers, or ctx ends. If the number differs from Config.Partitions the
+// error is errPartitions.
 func (b *Bus) CheckPartitions(ctx context.Context) error {
 	err := b.repeat(ctx, wait.Backoff{First: partitionsAsk, Most: partitionsAsk}, func(ctx context.Context) (bool, error) {
 		data, err := rpc.Call(ctx, b.nc, event.InstancesSubject, nil)
 		if err != nil {
-			b.cfg.Logger.Warn("no billing instance says yet how many partitions there are", "cause", err)
+			b.cfg.Logger.Warn("no billing instance has told the number of partitions yet", "cause", err)
 			return false, err
 		}
 		_, err = b.instance(data)
@@ -39,7 +38,7 @@ func (b *Bus) CheckPartitions(ctx context.Context) error {
 	return nil
 }
 
-// instance reads what a billing instance says of itself.
+// instance decodes the answer of a billing instance, and checks its number of partitions.
 func (b *Bus) instance(data []byte) (event.Instance, error) {
 	var i event.Instance
 	if err := json.Unmarshal(data, &i); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Query asks the billing partition of account. NowMs and Account are set here. A query changes
-// nothing, so that all its failures are Unavailable.
+// nothing, so all its failures are Unavailable.
 func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
 	q.Account = uint64(account)
 	q.NowMs = b.Now().UnixMilli()
@@ -31,7 +31,7 @@ func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAn
 	var found atomic.Pointer[event.ExplainAnswer]
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
 		answer := &event.QueryAnswer{}
-		// To explain is long work, so that the first one asked gets all the time.
+		// An explanation takes long, so the first instance asked gets all the time.
 		if err := b.ask(ctx, event.QuerySubject(p), query, answer, b.cfg.QueryTimeout); err != nil {
 			return err
 		}
@@ -63,7 +63,8 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	case *event.UserRequest_Find, *event.UserRequest_CheckSession:
 		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
 	}
-	// All others change something. One whose answer was lost may have been done, and is not asked again.
+	// All other requests change something. A request whose answer is lost may have been carried out, so it is
+	// not repeated.
 	payload, err := event.Encode(r)
 	if err != nil {
 		return nil, unavailable(err)

@@ -58,7 +58,7 @@ func TestQueryAsksThePartitionOfTheAccount(t *testing.T) {
 	}
 }
 
-// TestAQuestionToALostInstanceGoesToAnother: a killed instance answers nothing. The bus asks its twin long before
+// TestAQuestionToALostInstanceGoesToAnother: a killed instance answers nothing. The bus asks another replica long before
 // the client gives up.
 func TestAQuestionToALostInstanceGoesToAnother(t *testing.T) {
 	w := newBareWorld(t, 1)

@@ -75,15 +75,15 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	return &PendingRead{bus: b, reader: reader, read: r, call: reader.Start(r), started: time.Now()}
 }
 
-// Found is what a read has found. Both are nil if there is nothing that the requester may see.
+// Found is the result of a read. Both fields are nil if there is nothing that the requester may see.
 type Found struct {
 	Document *event.Document
 	Outcome  *event.Outcome // of the write with the idempotency id
 }
 
-// Wait returns what was found. It is called at most once, and may be left out if nobody wants the
-// answer any more. A read changes nothing, not even a paste that burns when it is shown. So it is asked
-// again while its partition moves to another instance, and all its failures are Unavailable.
+// Wait returns the result. It is called at most once, and need not be called if the answer is not wanted any
+// more. A read changes nothing: even a paste that burns when it is shown stays. So the read is repeated while its
+// partition moves to another instance, and all its failures are Unavailable.
 func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 	found, err := p.wait(ctx)
 	if err == nil {
@@ -116,7 +116,7 @@ func (p *PendingRead) wait(ctx context.Context) (Found, error) {
 	return Found{Document: answer.Document, Outcome: answer.Outcome}, nil
 }
 
-// defaultListLimit is how many documents a page has where the client does not say.
+// defaultListLimit is the number of documents in a page if the client names none.
 const defaultListLimit = 50
 
 // List asks every partition for one page and merges them in the order of (created, id). NowMs is
@@ -162,8 +162,8 @@ func (p position) compare(o position) int {
 
 func positionOf(d *event.Document) position { return position{d.ListPosition(), d.Id} }
 
-// mergePages makes one page of those of all partitions. A scan may have ended early, and its partition may
-// have more documents after that place. So documents that lie further on are left for the next page.
+// mergePages makes one page of the pages of all partitions. If a partition's scan ended early, it may have more
+// documents after that place. So documents after the first such place are left for the next page.
 func mergePages(pages []*event.ListAnswer, limit int, ascending bool) *event.ListAnswer {
 	direction := -1
 	if ascending {

@@ -11,27 +11,26 @@ import (
 )
 
 const (
-	// maxRefusalTTL bounds how long a change of the account may go unseen if its announcement is lost.
+	// maxRefusalTTL bounds the time for which a refusal outlives a change whose announcement was lost.
 	maxRefusalTTL      = time.Second
-	refusalAccounts    = 65536 // the table is bounded: accounts that are seldom looked up are evicted
+	refusalAccounts    = 65536 // seldom used accounts are evicted beyond that
 	refusalsPerAccount = 32    // by quota key and API key
 )
 
-// refusals remembers what billing would refuse again, so that a client that hammers an exhausted
-// quota does not fill the journal. It remembers nothing of clients that try now and then: another edge may
-// have answered that the account was changed before the announcement of the change is here, and a client
-// that tries again after that, or after a pause, must see the change.
+// refusals remembers refusals that billing would repeat, so that a client that hammers an exhausted quota does
+// not fill the journal. Refusals of a client that tries now and then are not used: another edge may have confirmed
+// a change of the account before its announcement arrives here. The client's next request must see the change.
 type refusals struct {
 	ttl      time.Duration
 	first    int // billing decides this many refusals of a kind before one is remembered
 	accounts *otter.Cache[event.AccountID, refused]
 }
 
-// refused is what is remembered of one account. It is replaced, never changed.
+// refused holds the refusals of one account. It is replaced, never changed.
 type refused struct {
 	final []refusal
-	// oldKey is the refusal that told the highest key version known. Versions only grow, so all older ones
-	// are refused for ever.
+	// oldKey is the refusal with the highest current key version. Versions only grow, so keys of older versions
+	// stay refused for ever.
 	oldKey *Verdict
 }
 
@@ -40,11 +39,12 @@ type refusal struct {
 	anonymous   bool
 	version     uint32
 	fingerprint uint64
-	count       int // how often it was refused, less than the TTL apart
+	count       int // number of refusals so far, each before the last one expired
 	until       time.Time
 	verdict     *Verdict
 }
 
+// answers reports whether the refusal applies to a.
 func (r *refusal) answers(a *Admission) bool {
 	return r.key == a.Key && r.anonymous == a.Anonymous && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
 }
@@ -53,8 +53,8 @@ func newRefusals(ttl time.Duration, first int) *refusals {
 	return &refusals{ttl: ttl, first: first, accounts: otter.Must(&otter.Options[event.AccountID, refused]{MaximumSize: refusalAccounts})}
 }
 
-// find is the verdict that billing would give again, or nil. now is the edge's time: a refusal in another
-// month says nothing.
+// find returns the refusal that billing would repeat for a, or nil. now is the edge's time: in another month the
+// quota is a new one.
 func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	known, ok := r.accounts.GetIfPresent(a.Account)
 	if !ok {
@@ -63,7 +63,7 @@ func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	if v := known.oldKey; v != nil && !a.Anonymous && a.KeyVersion > 0 && a.KeyVersion < v.CurrentKeyVersion {
 		return v
 	}
-	// The write with this idempotency id may have been served already, which is no refusal.
+	// A write with this idempotency id may have been served already. Billing does not refuse its repetition.
 	if len(a.IdempotencyID) > 0 {
 		return nil
 	}
@@ -80,11 +80,11 @@ func sameMonth(now time.Time, ms int64) bool {
 	return a.Year() == b.Year() && a.Month() == b.Month()
 }
 
-// remember keeps what may be kept of a refusal. A final one may: no open hold of the account could free
-// what was asked for.
+// remember keeps a refusal that billing would repeat: one of an old key, or a final one. Final means that no open
+// hold of the account could give enough quota back.
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	old := v.Decision == event.Decision_INVALID_KEY && v.CurrentKeyVersion > a.KeyVersion
-	// The seconds until the counter starts again may have been rounded up.
+	// The seconds until the quota resets may have been rounded up.
 	life := min(r.ttl, time.Duration(v.ResetSeconds)*time.Second-time.Second)
 	if v.ResetSeconds == 0 {
 		life = r.ttl
@@ -93,7 +93,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	if !old && !final {
 		return
 	}
-	kept := *v // v is part of its request, which is not worth keeping
+	kept := *v // v is a field of its request, which must not stay in memory
 	r.accounts.Compute(a.Account, func(known refused, _ bool) (refused, otter.ComputeOp) {
 		switch {
 		case !old:
@@ -108,7 +108,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	})
 }
 
-// with is what is remembered once f, the refusal of a, is too.
+// with returns the final refusals without expired ones and with f, the refusal of a. A full list drops f.
 func (k *refused) with(f refusal, a *Admission) []refusal {
 	live := slices.DeleteFunc(slices.Clone(k.final), func(old refusal) bool {
 		over := !time.Now().Before(old.until)
@@ -124,7 +124,7 @@ func (k *refused) with(f refusal, a *Admission) []refusal {
 	return append(live, f)
 }
 
-// forget drops what may have changed with the account. Old keys stay old.
+// forget drops the refusals that a change of the account may have ended. Old keys stay refused.
 func (r *refusals) forget(account event.AccountID) {
 	r.accounts.ComputeIfPresent(account, func(known refused) (refused, otter.ComputeOp) {
 		if known.oldKey == nil {
@@ -134,7 +134,7 @@ func (r *refusals) forget(account event.AccountID) {
 	})
 }
 
-// clear drops all that a missed announcement could have dropped.
+// clear calls forget for all accounts, since announcements may have been missed.
 func (r *refusals) clear() {
 	for account := range r.accounts.Keys() {
 		r.forget(account)

@@ -10,16 +10,16 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// firstPatience is how long the first instance that is asked has for its answer. After that it is taken for
-// lost, and another one is asked.
+// firstPatience is the time that the first instance has to answer. After that it counts as lost, and another one is
+// asked.
 const firstPatience = time.Second
 
-// retry decides whether a question that changes nothing is asked again. While a partition moves from one
-// instance to another, the first may refuse for a moment. If it was killed, nobody answers until another
-// has noticed, some 5 s later. Neither needs to be a client's failure.
+// retry decides whether a question that changes nothing is asked again. While a partition moves from one instance
+// to another, the first may refuse for a moment. If the first was killed, no instance answers until another one has
+// noticed, some 5 s later. Clients should see neither as a failure.
 type retry struct {
-	refused time.Time // until then after a refusal: an instance that refuses for longer has lost its store
-	silent  time.Time // until then if nobody answers
+	refused time.Time // end of the retries after a refusal: an instance that refuses for longer has lost its store
+	silent  time.Time // end of the retries while no instance answers
 	pause   wait.Backoff
 }
 
@@ -30,7 +30,7 @@ func (b *Bus) newRetry(started, silent time.Time) retry {
 	}
 }
 
-// wait returns true when it is time to ask again after err, and false if there is no point in it.
+// wait waits until the question can be asked again after err. It returns false if it should not be.
 func (r *retry) wait(ctx context.Context, err error) bool {
 	until := r.silent
 	var refused *rpc.Error
@@ -44,9 +44,9 @@ func (r *retry) wait(ctx context.Context, err error) bool {
 	return time.Until(until) >= pause && wait.For(ctx, pause)
 }
 
-// ask asks a service what changes nothing, so that all its failures are Unavailable. An answer may be lost:
-// the first attempt waits for it as long as patience, each further one for twice as long. ctx has the
-// deadline of all attempts.
+// ask asks a service a question that changes nothing, so all its failures are Unavailable. An answer may be lost:
+// the first attempt waits for patience, each further one twice as long as the one before. The deadline of ctx bounds
+// all attempts.
 func (b *Bus) ask(ctx context.Context, subject string, question, answer event.Message, patience time.Duration) error {
 	payload, err := event.Encode(question)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// sweepEvery is how late a time-out may be noticed.
+// sweepEvery is the time between two sweeps. A time-out is noticed at most that late.
 const sweepEvery = 20 * time.Millisecond
 
-// sweep ends what is out of time and sends unanswered batches again. There is one timer for all: at tens of
-// thousands of requests a second a timer each costs more than the requests.
+// sweep ends items whose time is over and sends unanswered batches again. One timer serves all items: at tens of
+// thousands of requests a second, a timer for each would cost more than the requests.
 func (b *Bus) sweep(ctx context.Context) {
 	status := b.nc.StatusChanged(nats.CONNECTED)
 	defer b.nc.RemoveStatusListener(status)
@@ -62,7 +62,7 @@ func (l *lane[T, A]) resend(f *flight[T, A]) {
 	}
 }
 
-// expired takes those whose time is over from the front of the queue.
+// expired removes the items whose time is over from the front of the queue.
 func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,18 +81,17 @@ func (l *lane[T, A]) expired(now time.Duration) (late []*item[T, A]) {
 	return late
 }
 
-// overdue looks through the stored batches. It returns the one to ask for again, and removes those that
-// nobody waits for any more. A fold keeps the answer to a source's last batch only: an older batch would be
-// stored once more for nothing.
+// overdue looks through the stored batches. It returns the one to send again, and removes those that nobody waits for
+// any more. A fold keeps only the answers to a source's last batch, so to send an older batch again is useless.
 func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *flight[T, A], abandoned []*flight[T, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, f := range l.flights {
 		if !f.stored {
-			continue // the appender is at it
+			continue // the appender still sends it
 		}
 		if reconnected {
-			f.asked = math.MinInt64 / 2 // long ago: its answer may have been lost with the connection
+			f.asked = math.MinInt64 / 2 // long ago, since its answer may have been lost with the connection
 		}
 		if f.abandoned() {
 			delete(l.flights, number)
@@ -105,7 +104,7 @@ func (l *lane[T, A]) overdue(now time.Duration, reconnected bool) (unanswered *f
 	return unanswered, abandoned
 }
 
-// abandoned tells whether all items that are not answered were given up.
+// abandoned reports whether all items without an answer were given up.
 func (f *flight[T, A]) abandoned() bool {
 	return !slices.ContainsFunc(f.items, func(it *item[T, A]) bool { return it != nil && it.state.Load() != over })
 }

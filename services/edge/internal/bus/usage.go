@@ -25,7 +25,7 @@ type Verdict struct {
 	TimeMs int64 // fold time of the decision, Unix milliseconds
 }
 
-// Admitted tells whether the request may run.
+// Admitted reports whether the request may run.
 func (v *Verdict) Admitted() bool { return v.Decision == event.Decision_ADMITTED }
 
 // usage is one entry of a usage batch: an admission, or its settlement.
@@ -42,10 +42,10 @@ type usageItem = item[usage, Verdict]
 // usageLane carries the admissions and settlements of one billing partition in the same batches.
 type usageLane struct {
 	*lane[usage, Verdict]
-	tokens chan struct{} // one for each settlement by Served that waits
+	tokens chan struct{} // one for each settlement of Served that is not stored yet
 }
 
-// Sizes in a batch as encoded, rounded up.
+// Bytes of an item in an encoded batch, rounded up.
 const (
 	admissionBytes  = 80
 	settlementBytes = 48
@@ -111,7 +111,7 @@ func (b *Bus) usageOf(a event.AccountID) *usageLane {
 
 // PendingVerdict is an admission under way.
 type PendingVerdict struct {
-	refusal *Verdict // remembered; nil: lane is asked
+	refusal *Verdict // a remembered refusal; nil: the lane was asked
 	lane    *usageLane
 	item    usageItem
 }
@@ -143,7 +143,7 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 }
 
 // giveBack voids an admission that nobody waits for. If its verdict is not known, billing may have
-// refused it, or never seen it; to void such an admission changes nothing.
+// refused it, or never seen it; to void such an admission has no effect.
 func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	if verdict != nil && !verdict.Admitted() {
 		return
@@ -151,14 +151,14 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	u.bus.metrics.orphans.Inc()
 	it := &usageItem{value: usage{Admission: v.Admission, result: event.Result_VOID}, settlement: true}
 	if err := u.appender.Add(it); err != nil {
-		// Only while the bus stops. Billing closes the hold by itself after two minutes.
+		// This happens only while the bus stops. Billing closes the hold by itself after two minutes.
 		u.bus.cfg.Logger.Warn("admission was not given back", "request", v.RequestID.String(), "error", err)
 	}
 }
 
-// Served reports that an admitted read was answered. The partition's next batch takes it along, and it is
+// Served settles an admitted read that was answered. The settlement goes into the partition's next batch, and is
 // kept until the journal has it. Served blocks while too many settlements wait. After Run's context has
-// ended it only logs: billing takes an unsettled read as served in the end.
+// ended it only logs: billing counts an unsettled read as served in the end.
 func (b *Bus) Served(a Admission) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}

@@ -13,12 +13,12 @@ type (
 )
 
 const (
-	// batchOverhead is what an item adds to its batch besides itself, in bytes.
+	// batchOverhead is the number of bytes that a batch needs for an item besides the item itself.
 	batchOverhead = 8
-	// writeQueueBytes bounds what waits: a write holds content of up to 64 KiB, so that their number does not.
+	// writeQueueBytes bounds the waiting writes. Their number is no bound: each holds up to 64 KiB of content.
 	writeQueueBytes = 64 << 20
-	// outcomeMargin is how long before its caller gives up a write may still be folded, so that the outcome
-	// has time to come back. With a short WriteTimeout it is a quarter of that.
+	// outcomeMargin is the time that an outcome has to come back: a write is not folded later than this before its
+	// caller gives up. With a short WriteTimeout it is a quarter of that.
 	outcomeMargin = 500 * time.Millisecond
 )
 
@@ -60,7 +60,7 @@ func values[T, A any](items []*item[T, A]) []T {
 	return out
 }
 
-// Write publishes r to the journal of d and returns what its fold decided. DeadlineMs is set here;
+// Write publishes r to the journal of d and returns the outcome that the fold decided. DeadlineMs is set here;
 // r must not be changed afterwards. After Unavailable, or TooLarge, nothing was done and nothing
 // will be: the caller voids the admission. After OutcomeUnknown the fold settles it.
 func (b *Bus) Write(ctx context.Context, d event.Domain, r *event.Request) (*event.Outcome, error) {
