@@ -1,4 +1,4 @@
-// Package deploy_test checks the configuration of the stores with the servers and the loader that read it.
+// Package deploy_test checks the configuration of the stores with the programs that read it.
 package deploy_test
 
 import (

@@ -73,7 +73,7 @@ func owners(t *testing.T, w *world) map[string]*client {
 	return owner
 }
 
-// TestServicesDoTheirWork: a service may do its work as either of its users.
+// TestServicesDoTheirWork: no service is refused a subject that it needs. The edge is tried as each of its users.
 func TestServicesDoTheirWork(t *testing.T) {
 	w := start(t)
 	owner := owners(t, w)
@@ -337,7 +337,7 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 	if err != nil || len(chunk.Data) == 0 {
 		t.Fatalf("first chunk of the back-up: %v", err)
 	}
-	// The client asks in this way for more of a long one.
+	// With this message a client asks for the next chunk.
 	if err := c.Publish("$JS.SNAPSHOT.ACK.BILLING_0.token", nil); err != nil {
 		t.Fatal(err)
 	}

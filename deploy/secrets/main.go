@@ -1,7 +1,7 @@
 // Command secrets writes the passwords and certificates of a cluster that has its own stores. It is for Compose and the
 // development overlay. In production an operator provides them.
 //
-// It keeps files that exist, so that it can be run before every start.
+// It keeps a complete folder as it is, so that it can be run before every start.
 package main
 
 import (

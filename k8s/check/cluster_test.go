@@ -94,7 +94,7 @@ func (c *cluster) schedule(ctx context.Context) {
 		}
 		for _, pod := range pods.Items {
 			next++
-			// The pod may be gone or bound by now. The next round shows.
+			// The pod may be gone or bound by now. If it is neither, the next round tries again.
 			_ = c.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID},
 				Target:     corev1.ObjectReference{Kind: "Node", Name: nodes.Items[next%len(nodes.Items)].Name},

@@ -81,7 +81,7 @@ func (c *checker) decode(o *Object) {
 	}
 }
 
-// admit runs the steps of a create.
+// admit runs the API server's steps for a new object.
 func admit(strategy rest.RESTCreateStrategy, decoded runtime.Object) error {
 	legacyscheme.Scheme.Default(decoded)
 	internal, err := legacyscheme.Scheme.UnsafeConvertToVersion(decoded, runtime.InternalGroupVersioner)

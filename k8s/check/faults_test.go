@@ -7,7 +7,7 @@ import (
 	"quire.dev/k8s/check"
 )
 
-// planted is a fault that must be found. In an object of the overlay, replacement takes the place of old.
+// planted is a fault that Check must find. It replaces old with replacement in an object of the overlay.
 type planted struct {
 	name             string
 	overlay          string
@@ -50,7 +50,7 @@ func plants() []planted {
 		{"level of the namespace", "production", "Namespace/quire", "enforce: restricted", "enforce: baseline", "enforce"},
 		{"writable image", "production", "Deployment/paste", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "writable root filesystem"},
 		{"token", "production", "StatefulSet/nats", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "token"},
-		// Names of things that do not exist.
+		// Names of things that do not exist, and this project's own rules.
 		{"settings of another name", "production", "Deployment/edge", "name: edge-settings-", "name: edges-settings-", "there is no ConfigMap"},
 		{"secret of another name", "production", "StatefulSet/billing", "name: quire-billing", "name: quire-bills", "there is no Secret"},
 		{"key of another name", "production", "Deployment/paste", "key: QUIRE_MONGO_URL", "key: QUIRE_MONGODB_URL", "has no key"},

@@ -10,7 +10,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// security checks that the namespace's level "restricted" admits the pods.
+// security checks that the namespace enforces the level "restricted", and that this level admits the pods.
 func (c *checker) security() {
 	for _, o := range c.objects {
 		if ns, ok := o.Typed.(*corev1.Namespace); ok && ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
@@ -124,7 +124,7 @@ func hasPort(ports []corev1.ContainerPort, port intstr.IntOrString) bool {
 	})
 }
 
-// pods checks that every name in a pod has its object.
+// pods checks that everything that a pod names exists.
 func (c *checker) pods() {
 	for _, w := range c.work {
 		spec := w.template.Spec

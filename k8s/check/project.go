@@ -36,7 +36,7 @@ func Settings(root string) (map[string]map[string]bool, error) {
 
 var listedMetric = regexp.MustCompile("(?m)^\\| `(quire_\\w+)`")
 
-// Metrics returns the names of the metrics that services show.
+// Metrics returns the names of the metrics that services export.
 func Metrics(root string) (map[string]bool, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
 	if err != nil {

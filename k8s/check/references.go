@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// services checks that Services, Ingresses and PodDisruptionBudgets have their pods.
+// services checks that Services, Ingresses and PodDisruptionBudgets lead to existing pods and ports.
 func (c *checker) services() {
 	for _, s := range typed[*corev1.Service](c) {
 		pods := c.selected(s, &metav1.LabelSelector{MatchLabels: s.T.Spec.Selector})
@@ -316,7 +316,7 @@ func (c *checker) rules(o *Object) {
 	}
 }
 
-// metric checks that a service shows it, or the histogram that the series belongs to.
+// metric checks that a service exports the metric, or the histogram to which the series belongs.
 func (c *checker) metric(o *Object, name string) {
 	for _, suffix := range []string{"", "_bucket", "_count", "_sum"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok && c.options.Metrics[base] {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Dashboard has the fields of a Grafana dashboard that are checked.
+// Dashboard holds the fields of a Grafana dashboard that are checked.
 type Dashboard struct {
 	UID           string   `json:"uid"`
 	Title         string   `json:"title"`
@@ -63,7 +63,7 @@ func builtIn() map[string]string {
 	return map[string]string{"__rate_interval": "5m", "__interval": "1m", "__range": "1h"}
 }
 
-// CheckDashboard returns the faults of a dashboard, and the metrics that it names.
+// CheckDashboard returns the dashboard in text, its faults, and the metrics that it names.
 func (c *Checker) CheckDashboard(text []byte) (d Dashboard, faults, named []string) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return d, []string{err.Error()}, nil
@@ -129,8 +129,8 @@ func (c *Checker) CheckDashboard(text []byte) (d Dashboard, faults, named []stri
 	return d, faults, named
 }
 
-// substitute replaces Grafana's own variables, so that the expression parses. Other variables only stand in texts, and
-// stay.
+// substitute replaces Grafana's own variables, so that the expression parses. The dashboard's variables stay, since they
+// stand in strings. unknown are all others.
 func (c *Checker) substitute(expression string, known map[string]bool) (plain string, unknown []string) {
 	plain = variable.ReplaceAllStringFunc(expression, func(found string) string {
 		name := variable.FindStringSubmatch(found)[1]
@@ -145,7 +145,7 @@ func (c *Checker) substitute(expression string, known map[string]bool) (plain st
 	return plain, unknown
 }
 
-// faults of the panel's own form. before are the panels above it.
+// faults returns the faults of the panel's form. before are the panels before it, which it must not overlap.
 func (p Panel) faults(before []Panel) []string {
 	var faults []string
 	g := p.GridPos

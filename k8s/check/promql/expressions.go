@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Checker holds expressions to the metrics that exist.
+// Checker checks expressions against the metrics that exist.
 type Checker struct {
 	known  Metrics
 	parser parser.Parser
 }
 
-// NewChecker returns a Checker of expressions that may name the metrics of all sets.
+// NewChecker returns a Checker for expressions that may name the metrics of all sets. A name in two sets is an error.
 func NewChecker(sets ...Metrics) (*Checker, error) {
 	known := Metrics{}
 	for _, set := range sets {
@@ -137,7 +137,7 @@ func (w *walk) aggregate(e *parser.AggregateExpr) []string {
 	return e.Grouping
 }
 
-// have records a fault for each label that is used but not there.
+// have records a fault for each used label that does not exist.
 func (w *walk) have(use string, used, there []string) {
 	for _, label := range used {
 		if !slices.Contains(there, label) {

@@ -11,7 +11,7 @@ func targetLabels() []string {
 	return []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint"}
 }
 
-// Kubernetes returns the foreign metrics that expressions may use: Prometheus' own, those of kube-state-metrics
+// Kubernetes returns the metrics of other programs that expressions may use: Prometheus' own, those of kube-state-metrics
 // (docs/metrics of that project) and those of the kubelet (its /metrics and /metrics/cadvisor).
 func Kubernetes() Metrics {
 	pod := []string{"namespace", "pod", "container"}
@@ -39,7 +39,7 @@ func Kubernetes() Metrics {
 	}
 }
 
-// Runtime returns the metrics of the Go runtime and the process, which pkg/telemetry shows for every process.
+// Runtime returns the metrics of the Go runtime and the process, which pkg/telemetry exports for every process.
 func Runtime() (Metrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -1,5 +1,5 @@
 // Package promql finds faults in the expressions of alerts, scalers and dashboards: those that Prometheus' own parser
-// finds, and metrics, labels and values that no service shows.
+// finds, and metrics, labels and values that no service exports.
 package promql
 
 import (
@@ -17,7 +17,7 @@ const (
 	Histogram = "histogram"
 )
 
-// Metric describes a metric.
+// Metric is the kind of a metric and the labels of its series.
 type Metric struct {
 	Kind   string
 	Labels []string
@@ -35,7 +35,7 @@ var (
 )
 
 // Listed returns the metrics of docs/metrics.md, the page that a scenario test writes from a running Quire. A row that
-// can't be read is an error: no dashboard could be held to its metric.
+// can't be read is an error: if it were skipped, nothing would check that a dashboard shows its metric.
 func Listed(page string) (Metrics, error) {
 	found := Metrics{}
 	for line := range strings.Lines(page) {
@@ -72,7 +72,7 @@ func Listed(page string) (Metrics, error) {
 	return found, nil
 }
 
-// series returns the metric that the series of a name belong to, and their labels.
+// series returns the metric to which the series called name belong, and their labels.
 func (m Metrics) series(name string) (metric Metric, labels []string, ok bool) {
 	if metric, ok = m[name]; ok {
 		if metric.Kind == Histogram {

@@ -1,5 +1,5 @@
-// Package promql_test holds the expressions of alerts, scalers and dashboards to Prometheus' own parser and to the
-// metrics of the services.
+// Package promql_test checks the expressions of alerts, scalers and dashboards with Prometheus' own parser and against
+// the metrics of the services.
 package promql_test
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const root = "../../.."
 
-// expression of an alert or a scaler, and the summary that may name its labels.
+// expression is that of an alert or a scaler. The summary of an alert may name labels of the result.
 type expression struct{ expr, summary string }
 
 func expressions(t *testing.T) map[string]expression {
@@ -92,9 +92,9 @@ func dashboards(t *testing.T) map[string][]byte {
 	return found
 }
 
-// checker returns a Checker that knows the metrics of docs/metrics.md, of the runtime and of Kubernetes. It returns the
-// first of these, too.
-func checker(t *testing.T) (*promql.Checker, promql.Metrics) {
+// checker returns a Checker for the metrics of docs/metrics.md, the runtime and Kubernetes. own are those of
+// docs/metrics.md alone.
+func checker(t *testing.T) (c *promql.Checker, own promql.Metrics) {
 	t.Helper()
 	own, err := promql.Listed(string(read(t, "docs/metrics.md")))
 	if err != nil {
@@ -104,8 +104,7 @@ func checker(t *testing.T) (*promql.Checker, promql.Metrics) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := promql.NewChecker(own, runtime, promql.Kubernetes())
-	if err != nil {
+	if c, err = promql.NewChecker(own, runtime, promql.Kubernetes()); err != nil {
 		t.Fatal(err)
 	}
 	return c, own
@@ -214,8 +213,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestMetricsThatCanNotBeReadAreFaults: no dashboard could be held to a metric that is passed over.
-func TestMetricsThatCanNotBeReadAreFaults(t *testing.T) {
+// TestUnreadableMetricsAreErrors: if a row were skipped, nothing would check that a dashboard shows its metric.
+func TestUnreadableMetricsAreErrors(t *testing.T) {
 	const ok = "| `quire_a_total` | counter | `kind`: `usage`, `paste`; `partition` | Help. |\n"
 	for name, c := range map[string]struct {
 		page string
