@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/hmac"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -149,7 +150,8 @@ func (s *Server) checkToken(w *writing) error {
 	if w.gone {
 		return notFound()
 	}
-	if s.secret.ManageToken(w.item) == w.call.who.token {
+	// hmac.Equal takes the same time however much of the token is right.
+	if hmac.Equal([]byte(s.secret.ManageToken(w.item)), []byte(w.call.who.token)) {
 		return nil
 	}
 	if _, err := s.readDocument(s.bus.StartRead(w.domain, &event.Read{Item: w.item, WithoutContent: true})); err != nil {
