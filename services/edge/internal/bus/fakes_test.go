@@ -240,6 +240,7 @@ type fakeDomain struct {
 	mu      sync.Mutex
 	lose    int
 	silent  bool
+	onApply func() // may be nil
 	applied map[event.RequestID]int
 	kept    map[event.RequestID]*event.Outcome
 }
@@ -268,6 +269,9 @@ func (f *fakeDomain) fold(t testing.TB, d event.Domain, m journal.Message) (answ
 		}
 		if f.kept[id] == nil {
 			f.applied[id]++
+			if f.onApply != nil {
+				f.onApply()
+			}
 			f.kept[id] = &event.Outcome{Index: uint32(i), Status: event.OutcomeStatus_OK, Item: r.Item, RequestId: r.RequestId}
 		}
 		data, err := event.Encode(&event.OutcomeBatch{

@@ -83,20 +83,9 @@ func TestWriteFailsAsUnavailableOrUnknown(t *testing.T) {
 		{"the caller goes after it was stored", func(t *testing.T, w *world, _ *running) context.Context {
 			ctx, cancel := context.WithCancel(t.Context())
 			f := newFakeDomain(t, w.nc, event.Paste, 1)
-			f.silent = true
-			go func() {
-				tick := time.NewTicker(time.Millisecond)
-				defer tick.Stop()
-				for range tick.C {
-					f.mu.Lock()
-					n := len(f.applied)
-					f.mu.Unlock()
-					if n > 0 || t.Context().Err() != nil {
-						cancel()
-						return
-					}
-				}
-			}()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.silent, f.onApply = true, cancel
 			return ctx
 		}, fault.OutcomeUnknown},
 	} {
