@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
@@ -49,16 +51,18 @@ func TestFollowNoticesAGapAmongTheMessages(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), "PASTE_0"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := js.CreateStream(t.Context(), streamThatDeletes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var s jetstream.Stream
+	// The server refuses while it still removes the old files.
+	eventually.NoError(t, "the stream is made again", func() (err error) {
+		s, err = js.CreateStream(t.Context(), streamThatDeletes())
+		return err
+	})
 	publish(t, nc, "paste.0.request", "a", "b", "c")
 	if err := s.DeleteMsg(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	var seen []uint64
-	err = journal.Open(nc, "PASTE_0").Follow(t.Context(), 0, func(_ context.Context, m journal.Message) error {
+	err := journal.Open(nc, "PASTE_0").Follow(t.Context(), 0, func(_ context.Context, m journal.Message) error {
 		seen = append(seen, m.Sequence)
 		return nil
 	}, journal.FollowOptions{})
