@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"quire.dev/pkg/blob/s3"
 )
 
 // natsUsers are the names of the secrets that are passwords of the users in deploy/nats/users.conf.
@@ -125,7 +127,12 @@ func (c *Cluster) addStores(ctx context.Context) error {
 			return Environment("MINIO_ROOT_USER=quire", "MINIO_ROOT_PASSWORD="+c.state.Secrets["minio"], "MINIO_BROWSER=off",
 				"MINIO_UPDATE=off", "CI=true") // CI lets it share a disk
 		},
-		ready: answers("http://" + address + "/minio/health/ready"), url: "http://" + address,
+		// MinIO's own readiness comes too early: the bucket's calls may still get a 503 then.
+		ready: func(ctx context.Context) error {
+			_, err := s3.Open(ctx, s3.Config{URL: c.S3URL()})
+			return err
+		},
+		url: "http://" + address,
 	})
 	return nil
 }
