@@ -220,21 +220,26 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
 }
 
+// TestAdmissionThatNeverLeftIsUnavailable has one admission in each lane: a second batch of a lane begins its attempts
+// when the first has failed, and its callers may give up before.
 func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
-	w := newWorld(t, 1)
-	newFakeBilling(t, w.nc, 1)
+	const partitions = 8
+	w := newWorld(t, partitions)
+	newFakeBilling(t, w.nc, partitions)
 	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 5 * time.Second })
 	w.server.Stop()
 	eventually.True(t, "connection lost", func() bool { return !b.nc.IsConnected() })
-	var pending []*PendingVerdict
-	for range 10 {
-		pending = append(pending, b.StartAdmit(admission(1)))
+	pending := map[int]*PendingVerdict{}
+	for account := event.AccountID(1); len(pending) < partitions; account++ {
+		if p := event.AccountPartition(account, partitions); pending[p] == nil {
+			pending[p] = b.StartAdmit(admission(account))
+		}
 	}
-	for i, p := range pending {
+	for partition, p := range pending {
 		_, err := p.Wait(t.Context())
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.RetryAfter != 1 {
-			t.Fatalf("admission %d: %v, want unavailable with a time to retry", i, err)
+			t.Fatalf("admission to partition %d: %v, want unavailable with a time to retry", partition, err)
 		}
 	}
 }
