@@ -40,9 +40,9 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 }
 
-// store tries until the settlements of a failed batch are stored, or the bus stops. If the batch may have been stored, the same bytes are published again, since a settlement in
-// another batch would count twice. If it certainly was not, its number is free for a batch without the
-// admissions, which have failed.
+// store tries until the settlements of a failed batch are stored, or the bus stops. If the batch may have been stored, the
+// same bytes are published again, since a settlement in another batch would count twice. If it certainly was not, its
+// number is free for a batch without the admissions, which have failed.
 func (l *lane[T, A]) store(settlements []*item[T, A], number uint64, f *flight[T, A], unknown bool, cause error) {
 	if f == nil || errors.Is(cause, journal.ErrClosed) || l.stopping.Err() != nil {
 		l.lose(settlements, cause)
