@@ -7,7 +7,7 @@ BINARY  := bin/quire
 
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
 # Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy k8s/check" for some of them.
-WORKSPACE := pkg $(wildcard services/*) cluster bench
+WORKSPACE := pkg docs $(wildcard services/*) cluster bench
 ALONE     := deploy cluster/tools/ferretdb k8s/check k8s/check/promql
 MODULES   := $(WORKSPACE) $(ALONE)
 
@@ -154,7 +154,6 @@ generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the ge
 	@sh pkg/event/generate.sh
 	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
 	@$(GO) test ./services/standalone/scenario -run TestEveryMetricIsListed -update
-	@cp docs/openapi.yaml services/edge/internal/pages/openapi.yaml
 
 .PHONY: tidy
 tidy: ## tidy every module

@@ -7,6 +7,7 @@ replace quire.dev/pkg => ../pkg
 
 require (
 	github.com/compose-spec/compose-go/v2 v2.16.2
+	github.com/moby/patternmatcher v0.6.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	golang.org/x/crypto v0.58.0

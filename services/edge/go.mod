@@ -13,6 +13,7 @@ require (
 	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
+	quire.dev/docs v0.0.0
 	quire.dev/pkg v0.0.0
 )
 
@@ -75,3 +76,5 @@ require (
 )
 
 replace quire.dev/pkg => ../../pkg
+
+replace quire.dev/docs => ../../docs

@@ -78,11 +78,14 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
+	quire.dev/docs v0.0.0 // indirect
 )
 
 replace quire.dev/pkg => ../../pkg
 
 replace quire.dev/cluster => ../../cluster
+
+replace quire.dev/docs => ../../docs
 
 replace quire.dev/services/edge => ../edge
 

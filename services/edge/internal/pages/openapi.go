@@ -1,9 +1,7 @@
 package pages
 
 import (
-	"bytes"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"fmt"
 
@@ -11,15 +9,6 @@ import (
 
 	"quire.dev/services/edge/internal/httpin"
 )
-
-// openapi is docs/openapi.yaml as `make generate` copied it here: a module can't embed a file from outside. A test
-// holds the two equal.
-//
-//go:embed openapi.yaml
-var openapi []byte
-
-// Description is the description of the API, in YAML.
-func Description() []byte { return bytes.Clone(openapi) }
 
 func tagOf(data []byte) string {
 	sum := sha256.Sum256(data)
@@ -48,6 +37,6 @@ func (p *Pages) OpenAPI(c *fiber.Ctx) error {
 	httpin.SetETag(c, p.openapiTag)
 	c.Set(fiber.HeaderContentType, "application/yaml; charset=utf-8")
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Response().SetBodyRaw(openapi)
+	c.Response().SetBodyRaw(p.openapi)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/docs"
 	"quire.dev/pkg/event"
 )
 
@@ -32,6 +33,7 @@ type Pages struct {
 	policy    string
 	reference func() (*reference, error)
 
+	openapi    []byte
 	openapiTag string
 }
 
@@ -48,9 +50,10 @@ func New() *Pages {
 		style:     template.CSS(style),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-		openapiTag: tagOf(openapi),
+		openapi: docs.API(),
 	}
-	p.reference = sync.OnceValues(func() (*reference, error) { return newReference(openapi) })
+	p.openapiTag = tagOf(p.openapi)
+	p.reference = sync.OnceValues(func() (*reference, error) { return newReference(p.openapi) })
 	return p
 }
 

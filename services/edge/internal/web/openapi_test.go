@@ -6,15 +6,15 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"quire.dev/docs"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/pages"
 )
 
 func loadSpec(t *testing.T) *openapi3.T {
 	t.Helper()
-	spec, err := openapi3.NewLoader().LoadFromData(pages.Description())
+	spec, err := openapi3.NewLoader().LoadFromData(docs.API())
 	if err != nil {
 		t.Fatal(err)
 	}

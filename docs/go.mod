@@ -1,0 +1,3 @@
+module quire.dev/docs
+
+go 1.26.0
