@@ -89,6 +89,22 @@ vet: ## compile everything and vet it
 test: ## run all tests
 	$(GO) test -timeout 10m work
 
+# The npm tools of the browser's and the documents' tests, at the versions of the lock file.
+e2e/node_modules: e2e/package-lock.json
+	$(call need,npm,nodejs npm)
+	@echo "installing e2e's npm packages"
+	@cd e2e && npm ci --loglevel=error >/dev/null && touch node_modules
+
+.PHONY: e2e
+e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='*xss*' for some files)
+	$(call need,chromium,chromium fonts-dejavu-core)
+	@cd e2e && node --test --test-reporter=spec browser/$(or $(ONLY),*).test.mjs
+
+.PHONY: test-docs
+test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
+	@e2e/node_modules/.bin/openapi-typescript docs/openapi.yaml -o bin/openapi.ts >/dev/null
+	@e2e/node_modules/.bin/tsc --strict --noEmit bin/openapi.ts
+
 .PHONY: test-cluster
 test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
 	$(GO) test -count=1 -timeout 20m ./cluster -args -processes

@@ -1,0 +1,354 @@
+// A quire of its own for each test file, and pages in Debian's chromium that fail their test when something happens that
+// no page of ours may do: an error on the console, a violation of the page's policy, a dialog, a request to another host.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { chromium } from 'playwright-core'
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** Longest wait for anything, in milliseconds. It is only reached by a test that fails. */
+const patience = 15_000
+
+const adminToken = 'admin-token-of-the-tests'
+
+// sources counts the addresses that requests come from: each browser context and each API client has its own, so that
+// the limits of a source never join tests.
+let sources = 0
+function nextSource() {
+  sources++
+  return `10.${process.pid % 250}.${sources >> 8}.${sources & 255}`
+}
+
+/** One process of quire with a data folder of its own. */
+export class Quire {
+  /** Starts quire and waits until it listens. */
+  static async start(settings = {}) {
+    const quire = new Quire()
+    quire.data = await mkdtemp(join(tmpdir(), 'quire-e2e-'))
+    quire.output = ''
+    quire.process = spawn(join(root, 'bin/quire'), {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        QUIRE_LISTEN: '127.0.0.1:0',
+        QUIRE_DATA: quire.data,
+        QUIRE_ADMIN_TOKEN: adminToken,
+        QUIRE_TRUSTED_PROXIES: '127.0.0.1/32',
+        ...settings,
+      },
+    })
+    quire.ended = new Promise((resolve, reject) => {
+      quire.process.once('error', reject)
+      quire.process.once('close', (code, signal) => resolve(signal ?? code))
+    })
+    const listens = new Promise((resolve) => {
+      const read = (chunk) => {
+        quire.output += chunk
+        const line = quire.output.match(/listens on (http:\/\/\S+)/)
+        if (line) resolve(line[1])
+      }
+      quire.process.stdout.setEncoding('utf8').on('data', read)
+      quire.process.stderr.setEncoding('utf8').on('data', read)
+    })
+    const early = quire.ended.then((how) => {
+      throw new Error(`quire ended with ${how} before it listened:\n${quire.output}`)
+    })
+    early.catch(() => {})
+    quire.url = await within(Promise.race([listens, early]), 'quire listens')
+    return quire
+  }
+
+  /** Stops quire as an operator would. It must end with status 0 and must not have logged an error. */
+  async stop() {
+    this.process.kill('SIGTERM')
+    const how = await within(this.ended, 'quire stops')
+    await rm(this.data, { recursive: true, force: true })
+    assert.equal(how, 0, `quire's exit status. Its output:\n${this.output}`)
+    assert.doesNotMatch(this.output, /level=ERROR|^panic:/m, 'quire logged an error')
+  }
+
+  /** A client of the API. It has no key unless one is given. */
+  api(key) {
+    return new Api(this.url, key)
+  }
+}
+
+/** A client of the API. Each has a source address of its own. */
+export class Api {
+  constructor(url, key) {
+    this.url = url
+    this.key = key
+    this.source = nextSource()
+  }
+
+  /** Sends a request and returns the response, whatever its status. */
+  send(method, path, { json, body, headers = {} } = {}) {
+    const all = { 'x-forwarded-for': this.source, ...headers }
+    if (this.key) all['x-api-key'] = this.key
+    if (json !== undefined) {
+      all['content-type'] = 'application/json'
+      body = JSON.stringify(json)
+    }
+    return fetch(this.url + path, { method, headers: all, body, redirect: 'manual' })
+  }
+
+  /** Sends a request that must succeed, and returns the answer's JSON. */
+  async call(method, path, options) {
+    const response = await this.send(method, path, options)
+    const text = await response.text()
+    assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`)
+    return JSON.parse(text)
+  }
+
+  admin(method, path, json) {
+    return this.call(method, path, { json, headers: { authorization: `Bearer ${adminToken}` } })
+  }
+
+  /** A new account: its id, email and key, and a client with that key. */
+  async account(tier = 'pro', email = `${crypto.randomUUID()}@example.com`) {
+    const { account, apiKey } = await this.admin('POST', '/api/admin/accounts', { email, tier })
+    return { ...account, apiKey, api: new Api(this.url, apiKey) }
+  }
+
+  paste(fields) {
+    return this.call('POST', '/api/dev/pastes/create', { json: fields })
+  }
+
+  update(id, fields) {
+    return this.call('PUT', `/api/dev/pastes/update/${id}`, { json: fields })
+  }
+
+  quickPaste(fields) {
+    return this.call('POST', '/api/dev/paste-lite/create', { json: fields })
+  }
+
+  /** Uploads bytes as a file with this name and content type. */
+  file(name, contentType, bytes, fields = {}) {
+    const form = new FormData()
+    for (const [field, value] of Object.entries(fields)) form.set(field, value)
+    form.set('file', new Blob([bytes], { type: contentType }), name)
+    return this.call('POST', '/api/dev/files/upload', { body: form })
+  }
+}
+
+/** Widths and heights of the screens that pages are tried on, in CSS pixels. */
+export const screens = {
+  phone: { width: 390, height: 844 },
+  desktop: { width: 1280, height: 800 },
+}
+
+/** Each scheme on each screen. */
+export const looks = ['light', 'dark'].flatMap((scheme) =>
+  Object.keys(screens).map((screen) => ({ scheme, screen })))
+
+/**
+ * The browser and the quire of a test file. Call it once at the top of the file:
+ *
+ *   const site = suite()
+ *   site.test('what holds', { scheme: 'dark' }, async ({ page, open }) => { … })
+ */
+export function suite(settings = {}) {
+  const site = new Site()
+  before(async () => {
+    const started = await Promise.allSettled([Quire.start(settings), launch()])
+    site.quire = started[0].value
+    site.browser = started[1].value
+    for (const { reason } of started) if (reason) throw reason
+  })
+  after(async () => {
+    await site.browser?.close()
+    await site.quire?.stop()
+  })
+  return site
+}
+
+function launch() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: [
+      '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update',
+      '--disable-sync', '--no-first-run', '--no-proxy-server',
+      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+    ],
+  })
+}
+
+class Site {
+  get url() {
+    return this.quire.url
+  }
+
+  api(key) {
+    return this.quire.api(key)
+  }
+
+  /**
+   * Registers a test with a page of its own.
+   *
+   * options: scheme ('light' or 'dark'), screen (a name in screens), script (false turns scripts off), timezone,
+   * allow (patterns of faults that the test expects: each must happen), and Playwright's own for a context in `context`.
+   */
+  test(name, options, body) {
+    if (typeof options === 'function') [options, body] = [{}, options]
+    test(name, { timeout: 4 * patience }, async () => {
+      const visit = await Visit.start(this, options)
+      let failure
+      try {
+        await body(visit)
+        await visit.settled()
+      } catch (error) {
+        failure = error
+      }
+      await visit.end(name, failure)
+    })
+  }
+
+  /** Registers a test for each scheme on each screen. */
+  testLooks(name, options, body) {
+    if (typeof options === 'function') [options, body] = [{}, options]
+    for (const look of looks) this.test(`${name} (${look.scheme}, ${look.screen})`, { ...options, ...look }, body)
+  }
+}
+
+/** One visitor: a browser context with a page, and all that went wrong in it. */
+class Visit {
+  static async start(site, options) {
+    const visit = new Visit()
+    visit.site = site
+    visit.options = options
+    visit.faults = []
+    visit.requests = []
+    visit.context = await site.browser.newContext({
+      viewport: screens[options.screen ?? 'desktop'],
+      colorScheme: options.scheme ?? 'light',
+      javaScriptEnabled: options.script !== false,
+      timezoneId: options.timezone ?? 'Europe/Berlin',
+      locale: 'en-GB',
+      reducedMotion: 'reduce',
+      hasTouch: options.screen === 'phone',
+      extraHTTPHeaders: { 'x-forwarded-for': nextSource() },
+      ...options.context,
+    })
+    visit.context.setDefaultTimeout(patience)
+    await visit.watch()
+    visit.page = await visit.context.newPage()
+    visit.open = visit.open.bind(visit)
+    return visit
+  }
+
+  async watch() {
+    const { context } = this
+    await context.exposeBinding('reportViolation', (_, violation) => this.fault(`policy violation: ${violation}`))
+    await context.addInitScript(() => {
+      const report = globalThis.reportViolation
+      delete globalThis.reportViolation
+      addEventListener('securitypolicyviolation', (e) =>
+        report?.(`${e.effectiveDirective} blocks ${e.blockedURI} on ${e.documentURI} (${e.sourceFile ?? ''}:${e.lineNumber})`))
+    })
+    context.on('console', (message) => {
+      if (message.type() !== 'error' && message.type() !== 'warning') return
+      const where = message.location().url
+      // The page that a test opens may be an error page. Tests look at its status themselves.
+      if (this.opened.has(where) && /the server responded with a status of/.test(message.text())) return
+      this.fault(`console ${message.type()}: ${message.text()} (${where})`)
+    })
+    context.on('weberror', (e) => this.fault(`uncaught: ${e.error().stack ?? e.error()}`))
+    context.on('dialog', (dialog) => {
+      this.fault(`dialog ${dialog.type()}: ${dialog.message()}`)
+      dialog.dismiss().catch(() => {})
+    })
+    context.on('request', (request) => {
+      this.requests.push(request)
+      const url = new URL(request.url())
+      const ours = url.origin === this.site.url || ['data:', 'blob:', 'about:'].includes(url.protocol)
+      if (!ours) this.fault(`request to another host: ${request.url()}`)
+    })
+    context.on('page', (page) => {
+      page.on('websocket', (socket) => this.fault(`websocket to ${socket.url()}`))
+      page.on('crash', () => this.fault('the page crashed'))
+    })
+  }
+
+  opened = new Set()
+
+  fault(text) {
+    this.faults.push(text)
+  }
+
+  /** Opens a path of quire, or an address of its. The answer's status must be 200 unless another is given. */
+  async open(path, { status = 200, page = this.page } = {}) {
+    const url = new URL(path, this.site.url).href
+    this.opened.add(url.replace(/#.*/, ''))
+    const response = await page.goto(url)
+    if (response) assert.equal(response.status(), status, `status of ${path}`) // null where only the fragment changes
+    return response
+  }
+
+  /** Forgives the error that the browser logs when a form leads to an error page at this path. */
+  expectErrorPage(path) {
+    this.opened.add(new URL(path, this.site.url).href)
+  }
+
+  /** Waits until the page has told all it has to tell. */
+  async settled() {
+    for (const page of this.context.pages()) {
+      if (page.isClosed()) continue
+      await page.waitForLoadState('load')
+      // Two frames: what the page's scripts started has reached us by then.
+      if (this.options.script !== false) {
+        await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+      }
+    }
+  }
+
+  async end(name, failure) {
+    const allow = this.options.allow ?? []
+    const unexpected = this.faults.filter((fault) => !allow.some((pattern) => pattern.test(fault)))
+    const missing = allow.filter((pattern) => !this.faults.some((fault) => pattern.test(fault)))
+    const problems = [
+      ...unexpected.map((fault) => `- ${fault}`),
+      ...(failure ? [] : missing.map((pattern) => `- did not happen, but should: ${pattern}`)),
+    ]
+    if (failure || problems.length) {
+      const shot = await this.screenshot(name)
+      const text = [
+        `on ${this.page.url()}${shot ? `, see ${shot}` : ''}`,
+        ...(problems.length ? ['The page did what it must not:', ...problems] : []),
+      ].join('\n')
+      await this.context.close()
+      if (!failure) assert.fail(text)
+      failure.message += `\n${text}`
+      throw failure
+    }
+    await this.context.close()
+  }
+
+  async screenshot(name) {
+    const folder = process.env.E2E_SCREENSHOTS ?? join(tmpdir(), 'quire-e2e-failures')
+    const path = join(folder, `${name.replace(/[^\w.-]+/g, '-').slice(0, 120)}.png`)
+    try {
+      await mkdir(folder, { recursive: true })
+      await this.page.screenshot({ path, fullPage: true, timeout: 5_000 })
+      return path
+    } catch {
+      return undefined // the page is gone; the failure itself says more
+    }
+  }
+}
+
+/** Rejects with an error that names what was waited for if promise takes longer than the patience of all tests. */
+async function within(promise, what) {
+  let timer
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`waited ${patience} ms in vain until ${what}`)), patience)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
