@@ -3684,6 +3684,7 @@ type Query struct {
 	//	*Query_Statement
 	//	*Query_Explain
 	//	*Query_Audit
+	//	*Query_Allowance
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3785,6 +3786,15 @@ func (x *Query) GetAudit() *AuditQuery {
 	return nil
 }
 
+func (x *Query) GetAllowance() *AllowanceQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Allowance); ok {
+			return x.Allowance
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -3809,6 +3819,10 @@ type Query_Audit struct {
 	Audit *AuditQuery `protobuf:"bytes,14,opt,name=audit,proto3,oneof"`
 }
 
+type Query_Allowance struct {
+	Allowance *AllowanceQuery `protobuf:"bytes,15,opt,name=allowance,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -3818,6 +3832,8 @@ func (*Query_Statement) isQuery_Query() {}
 func (*Query_Explain) isQuery_Query() {}
 
 func (*Query_Audit) isQuery_Query() {}
+
+func (*Query_Allowance) isQuery_Query() {}
 
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -4063,6 +4079,43 @@ func (*AuditQuery) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
+// AllowanceQuery asks what Query.account, a keyless network, may still create. It admits nothing.
+type AllowanceQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowanceQuery) Reset() {
+	*x = AllowanceQuery{}
+	mi := &file_event_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowanceQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowanceQuery) ProtoMessage() {}
+
+func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
+func (*AllowanceQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{46}
+}
+
 type QueryAnswer struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Status QueryStatus            `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.QueryStatus" json:"status,omitempty"`
@@ -4073,6 +4126,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Statement
 	//	*QueryAnswer_Explain
 	//	*QueryAnswer_Audit
+	//	*QueryAnswer_Allowance
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4080,7 +4134,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +4146,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4105,7 +4159,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -4167,6 +4221,15 @@ func (x *QueryAnswer) GetAudit() *AuditAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetAllowance() *AllowanceAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Allowance); ok {
+			return x.Allowance
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -4191,6 +4254,10 @@ type QueryAnswer_Audit struct {
 	Audit *AuditAnswer `protobuf:"bytes,14,opt,name=audit,proto3,oneof"`
 }
 
+type QueryAnswer_Allowance struct {
+	Allowance *AllowanceAnswer `protobuf:"bytes,15,opt,name=allowance,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -4200,6 +4267,8 @@ func (*QueryAnswer_Statement) isQueryAnswer_Answer() {}
 func (*QueryAnswer_Explain) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Audit) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Allowance) isQueryAnswer_Answer() {}
 
 type UsageAnswer struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -4224,7 +4293,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4305,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4318,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -4372,7 +4441,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4453,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4466,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -4466,7 +4535,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4547,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4560,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -4567,7 +4636,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4648,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4661,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -4626,7 +4695,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4638,7 +4707,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4651,7 +4720,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -4741,7 +4810,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4753,7 +4822,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4766,7 +4835,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -4885,7 +4954,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4897,7 +4966,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4910,7 +4979,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -4949,7 +5018,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4961,7 +5030,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4974,7 +5043,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -5026,6 +5095,74 @@ func (x *AuditAnswer) GetMatch() bool {
 	return false
 }
 
+type AllowanceAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Remaining     uint32                 `protobuf:"varint,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	ResetSeconds  uint32                 `protobuf:"varint,3,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"` // until there is one more; 0: all are there, or waiting does not help
+	WindowMs      int64                  `protobuf:"varint,4,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`             // length of the rolling window
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowanceAnswer) Reset() {
+	*x = AllowanceAnswer{}
+	mi := &file_event_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowanceAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowanceAnswer) ProtoMessage() {}
+
+func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
+func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *AllowanceAnswer) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *AllowanceAnswer) GetRemaining() uint32 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *AllowanceAnswer) GetResetSeconds() uint32 {
+	if x != nil {
+		return x.ResetSeconds
+	}
+	return 0
+}
+
+func (x *AllowanceAnswer) GetWindowMs() int64 {
+	if x != nil {
+		return x.WindowMs
+	}
+	return 0
+}
+
 // UserRequest is a request on billing.users, answered with a UserAnswer.
 type UserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5044,7 +5181,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5193,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5206,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -5176,7 +5313,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5188,7 +5325,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5201,7 +5338,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -5235,7 +5372,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5247,7 +5384,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5260,7 +5397,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -5288,7 +5425,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5300,7 +5437,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5313,7 +5450,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -5346,7 +5483,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5358,7 +5495,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5371,7 +5508,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -5390,7 +5527,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5402,7 +5539,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5415,7 +5552,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -5435,7 +5572,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5447,7 +5584,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5460,7 +5597,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -5489,7 +5626,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5501,7 +5638,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5514,7 +5651,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -5565,7 +5702,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5577,7 +5714,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5590,7 +5727,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -5680,7 +5817,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5692,7 +5829,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5705,7 +5842,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -5737,7 +5874,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5749,7 +5886,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5762,7 +5899,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SourceState) GetSource() string {
@@ -5838,7 +5975,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5850,7 +5987,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5863,7 +6000,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -5992,7 +6129,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6004,7 +6141,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6017,7 +6154,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -6076,7 +6213,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6088,7 +6225,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6101,7 +6238,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -6168,7 +6305,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6180,7 +6317,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6193,7 +6330,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6307,7 +6444,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6319,7 +6456,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6332,7 +6469,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6382,7 +6519,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6394,7 +6531,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6407,7 +6544,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -6740,7 +6877,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xda\x02\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x9a\x03\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -6749,7 +6886,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06ledger\x18\v \x01(\v2\x1b.quire.event.v1.LedgerQueryH\x00R\x06ledger\x12>\n" +
 	"\tstatement\x18\f \x01(\v2\x1e.quire.event.v1.StatementQueryH\x00R\tstatement\x128\n" +
 	"\aexplain\x18\r \x01(\v2\x1c.quire.event.v1.ExplainQueryH\x00R\aexplain\x122\n" +
-	"\x05audit\x18\x0e \x01(\v2\x1a.quire.event.v1.AuditQueryH\x00R\x05auditB\a\n" +
+	"\x05audit\x18\x0e \x01(\v2\x1a.quire.event.v1.AuditQueryH\x00R\x05audit\x12>\n" +
+	"\tallowance\x18\x0f \x01(\v2\x1e.quire.event.v1.AllowanceQueryH\x00R\tallowanceB\a\n" +
 	"\x05query\"s\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -6768,7 +6906,8 @@ const file_event_proto_rawDesc = "" +
 	"\vany_account\x18\x02 \x01(\bR\n" +
 	"anyAccount\"\f\n" +
 	"\n" +
-	"AuditQuery\"\xea\x02\n" +
+	"AuditQuery\"\x10\n" +
+	"\x0eAllowanceQuery\"\xab\x03\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -6776,7 +6915,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06ledger\x18\v \x01(\v2\x1c.quire.event.v1.LedgerAnswerH\x00R\x06ledger\x12?\n" +
 	"\tstatement\x18\f \x01(\v2\x1f.quire.event.v1.StatementAnswerH\x00R\tstatement\x129\n" +
 	"\aexplain\x18\r \x01(\v2\x1d.quire.event.v1.ExplainAnswerH\x00R\aexplain\x123\n" +
-	"\x05audit\x18\x0e \x01(\v2\x1b.quire.event.v1.AuditAnswerH\x00R\x05auditB\b\n" +
+	"\x05audit\x18\x0e \x01(\v2\x1b.quire.event.v1.AuditAnswerH\x00R\x05audit\x12?\n" +
+	"\tallowance\x18\x0f \x01(\v2\x1f.quire.event.v1.AllowanceAnswerH\x00R\tallowanceB\b\n" +
 	"\x06answer\"\xca\x04\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
@@ -6865,7 +7005,12 @@ const file_event_proto_rawDesc = "" +
 	"\tlive_hash\x18\x05 \x01(\fR\bliveHash\x12\x1f\n" +
 	"\vreplay_hash\x18\x06 \x01(\fR\n" +
 	"replayHash\x12\x14\n" +
-	"\x05match\x18\a \x01(\bR\x05match\"\xe6\x02\n" +
+	"\x05match\x18\a \x01(\bR\x05match\"\x87\x01\n" +
+	"\x0fAllowanceAnswer\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
+	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
+	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xe6\x02\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -7072,7 +7217,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -7128,32 +7273,34 @@ var file_event_proto_goTypes = []any{
 	(*StatementQuery)(nil),      // 51: quire.event.v1.StatementQuery
 	(*ExplainQuery)(nil),        // 52: quire.event.v1.ExplainQuery
 	(*AuditQuery)(nil),          // 53: quire.event.v1.AuditQuery
-	(*QueryAnswer)(nil),         // 54: quire.event.v1.QueryAnswer
-	(*UsageAnswer)(nil),         // 55: quire.event.v1.UsageAnswer
-	(*KeyUsage)(nil),            // 56: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 57: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 58: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 59: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 60: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 61: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 62: quire.event.v1.AuditAnswer
-	(*UserRequest)(nil),         // 63: quire.event.v1.UserRequest
-	(*RegisterUser)(nil),        // 64: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 65: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 66: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 67: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 68: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 69: quire.event.v1.UserAnswer
-	(*User)(nil),                // 70: quire.event.v1.User
-	(*BillingState)(nil),        // 71: quire.event.v1.BillingState
-	(*BookState)(nil),           // 72: quire.event.v1.BookState
-	(*SourceState)(nil),         // 73: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 74: quire.event.v1.AccountState
-	(*MonthState)(nil),          // 75: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 76: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 77: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 78: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 79: quire.event.v1.CommandKept
+	(*AllowanceQuery)(nil),      // 54: quire.event.v1.AllowanceQuery
+	(*QueryAnswer)(nil),         // 55: quire.event.v1.QueryAnswer
+	(*UsageAnswer)(nil),         // 56: quire.event.v1.UsageAnswer
+	(*KeyUsage)(nil),            // 57: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 58: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 59: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 60: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 61: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 62: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 63: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 64: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 65: quire.event.v1.UserRequest
+	(*RegisterUser)(nil),        // 66: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 67: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 68: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 69: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 70: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 71: quire.event.v1.UserAnswer
+	(*User)(nil),                // 72: quire.event.v1.User
+	(*BillingState)(nil),        // 73: quire.event.v1.BillingState
+	(*BookState)(nil),           // 74: quire.event.v1.BookState
+	(*SourceState)(nil),         // 75: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 76: quire.event.v1.AccountState
+	(*MonthState)(nil),          // 77: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 78: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 79: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 80: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 81: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -7199,48 +7346,50 @@ var file_event_proto_depIdxs = []int32{
 	51, // 40: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
 	52, // 41: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
 	53, // 42: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	5,  // 43: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	55, // 44: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	58, // 45: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	59, // 46: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	60, // 47: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	62, // 48: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	56, // 49: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 50: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	57, // 51: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	56, // 52: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 53: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	61, // 54: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	64, // 55: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	65, // 56: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	66, // 57: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	67, // 58: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	68, // 59: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 60: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	70, // 61: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 62: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	73, // 63: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	74, // 64: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	78, // 65: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	79, // 66: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	72, // 67: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 68: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	75, // 69: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	76, // 70: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	77, // 71: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	77, // 72: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	56, // 73: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 74: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	61, // 75: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 76: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	77, // 77: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	77, // 78: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 79: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	80, // [80:80] is the sub-list for method output_type
-	80, // [80:80] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	54, // 43: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	5,  // 44: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	56, // 45: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	59, // 46: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	60, // 47: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	61, // 48: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	63, // 49: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	64, // 50: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	57, // 51: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	6,  // 52: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	58, // 53: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	57, // 54: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12, // 55: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	62, // 56: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	66, // 57: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	67, // 58: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	68, // 59: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	69, // 60: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	70, // 61: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 62: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	72, // 63: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 64: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	75, // 65: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	76, // 66: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	80, // 67: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	81, // 68: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	74, // 69: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 70: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	77, // 71: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	78, // 72: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	79, // 73: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	79, // 74: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	57, // 75: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	2,  // 76: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	62, // 77: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 78: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	79, // 79: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	79, // 80: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 81: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	82, // [82:82] is the sub-list for method output_type
+	82, // [82:82] is the sub-list for method input_type
+	82, // [82:82] is the sub-list for extension type_name
+	82, // [82:82] is the sub-list for extension extendee
+	0,  // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -7269,15 +7418,17 @@ func file_event_proto_init() {
 		(*Query_Statement)(nil),
 		(*Query_Explain)(nil),
 		(*Query_Audit)(nil),
+		(*Query_Allowance)(nil),
 	}
-	file_event_proto_msgTypes[46].OneofWrappers = []any{
+	file_event_proto_msgTypes[47].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
 		(*QueryAnswer_Explain)(nil),
 		(*QueryAnswer_Audit)(nil),
+		(*QueryAnswer_Allowance)(nil),
 	}
-	file_event_proto_msgTypes[55].OneofWrappers = []any{
+	file_event_proto_msgTypes[57].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -7290,7 +7441,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   72,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

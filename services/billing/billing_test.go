@@ -323,6 +323,7 @@ func TestQueriesThatFindNothing(t *testing.T) {
 		{"bad cursor", &event.Query{Account: alice, Query: &event.Query_Ledger{Ledger: &event.LedgerQuery{Cursor: []byte("rubbish")}}}, event.QueryStatus_QUERY_INVALID_CURSOR},
 		{"this month", &event.Query{Account: alice, Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: month}}}, event.QueryStatus_QUERY_OK},
 		{"before the account", &event.Query{Account: alice, Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: "2020-01"}}}, event.QueryStatus_QUERY_NOT_FOUND},
+		{"allowance of a network that is not known", &event.Query{Account: bob, Query: &event.Query_Allowance{Allowance: &event.AllowanceQuery{}}}, event.QueryStatus_QUERY_OK},
 		{"no month", &event.Query{Account: alice, Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: "x"}}}, event.QueryStatus_QUERY_NOT_FOUND},
 	} {
 		if a := s.query(c.q); a.Status != c.want {

@@ -1,6 +1,10 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"slices"
+
+	"quire.dev/pkg/event"
+)
 
 // Exists tells whether there is such an account.
 func (f *Fold) Exists(id event.AccountID) bool { return f.accounts[uint64(id)] != nil }
@@ -47,6 +51,38 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
 		KeyPrefix: a.keyPrefix, KeyVersion: a.keyVersion, KeyCreatedMs: a.keyCreated, CreatedMs: a.created,
 	}
+}
+
+// AllowanceAt is what a keyless network may still create as of now, or as of the fold's time if that is later. It is nil
+// before the first price book.
+func (f *Fold) AllowanceAt(network event.AccountID, now int64) *event.AllowanceAnswer {
+	if f.book == nil {
+		return nil
+	}
+	at, limit, window := max(now, f.time), f.book.AnonymousLimit, f.book.AnonymousWindowMillis
+	var admitted []int64
+	if n := f.networks[uint64(network)]; n != nil {
+		admitted = n.admittedAt(at, window)
+	}
+	out := &event.AllowanceAnswer{Limit: uint32(limit), Remaining: uint32(max(0, limit-len(admitted))), WindowMs: window}
+	if len(admitted) > 0 && limit > 0 {
+		// After the limit was lowered more than one has to leave the window.
+		out.ResetSeconds = secondsUntil(admitted[max(0, len(admitted)-limit)]+window, at)
+	}
+	return out
+}
+
+// admittedAt is the log of admissions as it will be at a later time if nothing happens until then: without those that
+// have left the window, and those of writes that have timed out.
+func (n *network) admittedAt(at, window int64) []int64 {
+	out := slices.Clone(n.admitted)
+	for h := n.open.head; h != nil && h.time+HoldMillis <= at; h = h.after() {
+		if i, found := slices.BinarySearch(out, h.time); found && h.write {
+			out = slices.Delete(out, i, i+1)
+		}
+	}
+	first, _ := slices.BinarySearch(out, at-window+1)
+	return out[first:]
 }
 
 // StatementAt is a month's statement as of now. If the month has left the state, held is false and the statement is in

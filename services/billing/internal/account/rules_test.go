@@ -168,6 +168,62 @@ func TestAnonymousWindowIsExact(t *testing.T) {
 	}
 }
 
+// TestTheAllowanceIsWhatWillBeAdmitted asks before each admission, which shows that asking takes nothing.
+func TestTheAllowanceIsWhatWillBeAdmitted(t *testing.T) {
+	h := historyOf(t)
+	day := (24 * time.Hour).Milliseconds()
+	start := h.now
+	want := func(remaining, resetSeconds int) {
+		t.Helper()
+		for range 2 {
+			a := h.fold.AllowanceAt(event.AccountID(net1), h.now)
+			if a.Limit != 10 || int(a.Remaining) != remaining || int(a.ResetSeconds) != resetSeconds || a.WindowMs != day {
+				t.Fatalf("%v, want %d, more in %d s", a, remaining, resetSeconds)
+			}
+		}
+	}
+	want(10, 0)
+	if len(h.fold.networks) != 0 {
+		t.Fatal("a network that has only asked is remembered")
+	}
+	var last *event.Admission
+	for i := range 10 {
+		h.now = start + int64(i)*1000
+		last = h.anonymous()
+		h.want(last, admitted)
+		want(9-i, 24*3600-i)
+		if i < 8 {
+			h.domain(uint64(i+1), settlementOf(last, event.Result_SERVED))
+		}
+	}
+	h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
+	want(0, 24*3600-9)
+	h.voided(last)
+	want(1, 24*3600-9)
+	// No event comes from here on: a write that nobody settled times out, and the window moves on.
+	h.now = start + 8000 + HoldMillis - 1
+	want(1, 24*3600-127)
+	h.now++
+	want(2, 24*3600-128)
+	h.now = start + day - 1
+	want(2, 1)
+	h.now = start + day
+	want(3, 1)
+	for range 3 {
+		h.want(h.anonymous(), admitted)
+	}
+	h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
+
+	h.prices(plan.Published(3))
+	a, refusal := h.fold.AllowanceAt(event.AccountID(net1), h.now), h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
+	if a.Limit != 3 || a.Remaining != 0 || a.ResetSeconds != 24*3600 || a.ResetSeconds != refusal.RetryAfterSeconds {
+		t.Fatalf("after the limit was lowered: %v, %v", a, refusal)
+	}
+	if a := newHistory(t, nil).fold.AllowanceAt(event.AccountID(net1), h.now); a != nil {
+		t.Fatalf("without prices: %v", a)
+	}
+}
+
 func TestTooManyFailuresRefuse(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Max)

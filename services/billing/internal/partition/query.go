@@ -65,6 +65,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.explain(ctx, id, query.Explain, last)
 	case *event.Query_Audit:
 		return p.audit(ctx)
+	case *event.Query_Allowance:
+		return p.allowance(id, now), nil
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }
@@ -83,6 +85,19 @@ func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *e
 	}
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Usage{Usage: usage}
+	return answer
+}
+
+// allowance answers for a keyless network. Without a price book nobody may create anything yet, and none is known.
+func (p *Partition) allowance(network event.AccountID, now int64) *event.QueryAnswer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	allowance := p.fold.AllowanceAt(network, now)
+	if allowance == nil {
+		return status(event.QueryStatus_QUERY_NOT_FOUND)
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Allowance{Allowance: allowance}
 	return answer
 }
 
