@@ -3,6 +3,7 @@ module quire.dev/services/edge
 go 1.26.0
 
 require (
+	github.com/andybalholm/brotli v1.1.0
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gofiber/fiber/v2 v2.52.15
 	github.com/maypok86/otter/v2 v2.4.0
@@ -18,7 +19,6 @@ require (
 )
 
 require (
-	github.com/andybalholm/brotli v1.1.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -21,7 +21,7 @@ func (p *Pages) Reference(c *fiber.Ctx) error {
 	if err != nil {
 		return fmt.Errorf("read the API's description: %w", err)
 	}
-	return p.render(c, fiber.StatusOK, "reference", reference.Title, reference)
+	return p.Render(c, &Page{Template: "reference", Title: reference.Title, Index: true, Section: "/docs", Data: reference})
 }
 
 // OpenAPI answers with the description itself.

@@ -1,12 +1,15 @@
 // Package pages renders the pages for people, with the policies that protect them, and serves the description of the
 // API. A handler decides whether a document may be shown; nothing here asks another part of the system.
+//
+// A page is a template of the folder templates, which Render puts into the layout that all pages share. Its style sheets
+// are files of the folder styles; they stand in the page itself. Its scripts are files of the folder assets. Each page
+// names those that it needs beside the base sheet, and works without its scripts.
 package pages
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
+	"cmp"
+	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"html/template"
@@ -17,64 +20,129 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"quire.dev/docs"
 	"quire.dev/pkg/event"
 )
 
-//go:embed templates
-var files embed.FS
-
 // Pages renders pages. Anybody may have written the text that they show: html/template escapes it, and the
-// Content-Security-Policy allows one style sheet, no script, and nothing from elsewhere.
+// Content-Security-Policy allows the page's own style sheets and scripts, and nothing else that runs.
 type Pages struct {
 	templates *template.Template
-	style     template.CSS
-	policy    string
+	sheets    map[string]sheet
+	assets    *assets
 	reference func() (*reference, error)
 
 	openapi    []byte
 	openapiTag string
 }
 
-// New reads the templates.
+// New reads the templates, the style sheets and the assets.
 func New() *Pages {
-	style, err := files.ReadFile("templates/style.css")
-	if err != nil {
-		panic(err) // it is embedded in the program
-	}
-	sum := sha256.Sum256(style)
-	functions := template.FuncMap{"size": sizeText, "date": dateText, "hex": hex.EncodeToString}
-	p := &Pages{
-		templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html")),
-		style:     template.CSS(style),
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-		openapi: docs.API(),
-	}
+	p := &Pages{openapi: docs.API()}
 	p.openapiTag = tagOf(p.openapi)
+	var err error
+	if p.assets, err = loadAssets(); err == nil {
+		p.sheets, err = loadSheets()
+	}
+	if err != nil {
+		panic(err) // they are embedded in the program
+	}
+	functions := template.FuncMap{"size": sizeText, "date": dateText, "hex": hex.EncodeToString, "asset": p.assets.address}
+	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 	p.reference = sync.OnceValues(func() (*reference, error) { return newReference(p.openapi) })
 	return p
 }
 
-// page is the data of a template.
-type page struct {
-	Heading string
-	Style   template.CSS
-	Shown   any
+// Page is a page to render. Template and Title must be set; the zero value of the rest is a page for itself, which search
+// engines leave out.
+type Page struct {
+	// Template is the name of a template in the folder templates. It renders what stands inside of <main>, <h1> included,
+	// from Data.
+	Template string
+	Title    string // of the window
+	Data     any
+
+	Status      int      // fiber.StatusOK where 0
+	Description string   // for search engines; "" is none
+	Index       bool     // search engines may keep the page
+	Social      *Social  // for sites that show a card in place of a link; nil is none
+	Styles      []string // sheets of the folder styles beside "base", without their extension: "code"
+	Scripts     []string // files of the folder assets, which are run once the page is there: "paste.js"
+	Embeds      []string // CSP sources of frames and images that are not ours; 'self' for frames of our own
+	Wide        bool     // for code and tables
+	Section     string   // path of the header's link that the page belongs to
+	Secret      bool     // shows what was made for one reader: it is not compressed together with what they sent
 }
 
-// render answers with a page. No cache keeps it: the document may be deleted.
-func (p *Pages) render(c *fiber.Ctx, status int, name, heading string, shown any) error {
-	var out bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&out, name, page{Heading: heading, Style: p.style, Shown: shown}); err != nil {
-		return fmt.Errorf("render page %s: %w", name, err)
+// Social is a page as other sites show it. It must have nothing that a reader of the page could not see.
+type Social struct {
+	Title, Description string
+	URL                string // absolute
+}
+
+// link is a link of the header.
+type link struct {
+	Name, Path string
+	Current    bool
+}
+
+// links are in the header of each page.
+func links(section string) []link {
+	out := []link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Account", Path: "/console"}}
+	for i := range out {
+		out[i].Current = out[i].Path == section
 	}
-	protect(c, p.policy)
+	return out
+}
+
+// layout is the data of the template that all pages have in common.
+type layout struct {
+	*Page
+	Sheets []template.CSS
+	Nonce  string
+	Links  []link
+	Main   template.HTML
+}
+
+// minCompressBytes is the size from which a page is compressed. A smaller one fits the first packets as it is.
+const minCompressBytes = 1400
+
+// Render answers with a page. No cache keeps it: a document may be deleted, and the nonce of its scripts is for one answer.
+func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
+	sheets := []sheet{p.sheets["base"]}
+	for _, name := range page.Styles {
+		s, ok := p.sheets[name]
+		if !ok {
+			return fmt.Errorf("render page %s: there is no style sheet %q", page.Template, name)
+		}
+		sheets = append(sheets, s)
+	}
+	data := layout{Page: page, Nonce: rand.Text(), Links: links(page.Section)}
+	for _, s := range sheets {
+		data.Sheets = append(data.Sheets, s.text)
+	}
+	var out bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&out, page.Template, page.Data); err != nil {
+		return fmt.Errorf("render page %s: %w", page.Template, err)
+	}
+	data.Main = template.HTML(out.String()) //nolint:gosec // a template made it
+	out.Reset()
+	if err := p.templates.ExecuteTemplate(&out, "layout", &data); err != nil {
+		return fmt.Errorf("render page %s: %w", page.Template, err)
+	}
+	protectPage(c, page.policy(sheets, data.Nonce))
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
-	c.Status(status)
-	c.Response().SetBodyRaw(out.Bytes())
+	c.Vary(fiber.HeaderAcceptEncoding)
+	c.Status(cmp.Or(page.Status, fiber.StatusOK))
+	body := out.Bytes()
+	if !page.Secret && len(body) >= minCompressBytes && accepts(c.Get(fiber.HeaderAcceptEncoding), "gzip") {
+		body = fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestSpeed)
+		c.Set(fiber.HeaderContentEncoding, "gzip")
+	}
+	c.Response().SetBodyRaw(body)
 	return nil
 }
 
@@ -89,12 +157,15 @@ type Failure struct {
 	Reason, Code, RequestID string
 }
 
+// Title says in a few words which kind of failure it is.
+func (f Failure) Title() string { return http.StatusText(f.Status) }
+
 // Failure answers with a page that says why there is no other.
 func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	if f.Status == fiber.StatusNotFound {
 		f.Reason = "There is nothing here. It may have expired, been deleted or been read for its last time."
 	}
-	return p.render(c, f.Status, "failure", http.StatusText(f.Status), f)
+	return p.Render(c, &Page{Template: "failure", Title: http.StatusText(f.Status), Status: f.Status, Data: f})
 }
 
 // Ask is a page that asks for the password of a document, or for the click that makes this its last read. A program that
@@ -115,7 +186,10 @@ func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
 		status = fiber.StatusForbidden
 	}
 	SetRobots(c, a.Document)
-	return p.render(c, status, "ask", heading, a)
+	return p.Render(c, &Page{Template: "ask", Title: heading, Status: status, Data: struct {
+		Ask
+		Heading string
+	}{a, heading}})
 }
 
 // Text is a page that shows a text.
@@ -134,16 +208,19 @@ func (p *Pages) Text(c *fiber.Ctx, t Text) error {
 		heading = "Untitled"
 	}
 	SetRobots(c, t.Document)
-	return p.render(c, fiber.StatusOK, "text", heading, t)
+	return p.Render(c, &Page{Template: "text", Title: heading, Wide: true, Data: struct {
+		Text
+		Heading string
+	}{t, heading}})
 }
 
 // File shows the facts about a file. raw is the path of its bytes.
 func (p *Pages) File(c *fiber.Ctx, doc *event.Document, raw string) error {
 	SetRobots(c, doc)
-	return p.render(c, fiber.StatusOK, "file", doc.Title, struct {
+	return p.Render(c, &Page{Template: "file", Title: doc.Title, Data: struct {
 		Document *event.Document
 		Raw      string
-	}{doc, raw})
+	}{doc, raw}})
 }
 
 // sizeText is a size as people read it.

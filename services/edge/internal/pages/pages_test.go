@@ -67,7 +67,7 @@ func TestWhatSomebodyWroteIsNeverMarkup(t *testing.T) {
 	} {
 		res := answerOf(t, h)
 		body := bodyOf(t, res)
-		for _, markup := range []string{"<script", "<img", "alert(\"x\")", `'">`} {
+		for _, markup := range []string{"<script>", "<img", "alert(\"x\")", `'">`} {
 			if strings.Contains(body, markup) {
 				t.Errorf("%s: %q is in\n%s", name, markup, body)
 			}
@@ -79,26 +79,51 @@ func TestWhatSomebodyWroteIsNeverMarkup(t *testing.T) {
 	}
 }
 
-// checkProtected holds a page to its headers: one style sheet, by its hash, and nothing else.
+// checkProtected holds a page to its headers: the policy allows the page's own style sheets by hash, its scripts by a nonce,
+// and nothing else that runs or comes from elsewhere.
 func checkProtected(t *testing.T, name string, header http.Header, body string) {
 	t.Helper()
-	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(body)
-	if style == nil {
-		t.Fatalf("%s: no style in %s", name, body)
-	}
-	sum := sha256.Sum256([]byte(style[1]))
 	policy := header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("%s: %s is not in the policy %s", name, want, policy)
+	directives := make(map[string]string)
+	for directive := range strings.SplitSeq(policy, ";") {
+		key, value, _ := strings.Cut(strings.TrimSpace(directive), " ")
+		directives[key] = value
+	}
+	for key, want := range map[string]string{
+		"default-src": "'none'", "base-uri": "'none'", "form-action": "'self'", "frame-ancestors": "'none'", "img-src": "'self'",
+	} {
+		if directives[key] != want {
+			t.Errorf("%s: %s is %q in the policy, want %q", name, key, directives[key], want)
 		}
 	}
-	if strings.Contains(body, "style=") || strings.Contains(body, "<script") {
-		t.Errorf("%s has what its policy forbids", name)
+	styles := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindAllStringSubmatch(body, -1)
+	if len(styles) == 0 || len(styles) != len(strings.Fields(directives["style-src"])) {
+		t.Errorf("%s: %d style sheets, allowed are %s", name, len(styles), directives["style-src"])
+	}
+	for _, style := range styles {
+		sum := sha256.Sum256([]byte(style[1]))
+		if !strings.Contains(directives["style-src"], "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+			t.Errorf("%s: a style sheet is not allowed by %s", name, policy)
+		}
+	}
+	scripts := regexp.MustCompile(`<script[^>]*>`).FindAllString(body, -1)
+	own := regexp.MustCompile(`^<script src="/assets/[a-z]+\.[0-9a-f]{16}\.js" nonce="([A-Z2-7]{26})" defer>$`)
+	for _, script := range scripts {
+		if m := own.FindStringSubmatch(script); m == nil || directives["script-src"] != "'nonce-"+m[1]+"'" {
+			t.Errorf("%s: %s with the policy %s", name, script, policy)
+		}
+	}
+	if _, has := directives["script-src"]; has != (len(scripts) > 0) {
+		t.Errorf("%s: %d scripts with the policy %s", name, len(scripts), policy)
+	}
+	if handler := regexp.MustCompile(`<[a-z][^>]*\s(on[a-z]+|style)=`).FindString(body); handler != "" {
+		t.Errorf("%s has what its policy forbids: %s", name, handler)
 	}
 	for field, want := range map[string]string{
-		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
-		"Cache-Control": "no-store", "Content-Type": "text/html; charset=utf-8",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		"Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+		"Cache-Control":      "no-store", "Content-Type": "text/html; charset=utf-8",
 	} {
 		if got := header.Get(field); got != want {
 			t.Errorf("%s: %s is %q, want %q", name, field, got, want)

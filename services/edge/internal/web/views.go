@@ -208,6 +208,15 @@ func (s *Server) rawFile(c *call) error {
 	return s.sendFile(c, doc, noneOf)
 }
 
+// asset answers with a file that pages load.
+func (s *Server) asset(c *call) error {
+	found, err := s.pages.Asset(c.Ctx, c.Params("name"))
+	if err == nil && !found {
+		err = notFound()
+	}
+	return err
+}
+
 func (s *Server) reference(c *call) error { return s.pages.Reference(c.Ctx) }
 
 func (s *Server) openapi(c *call) error { return s.pages.OpenAPI(c.Ctx) }

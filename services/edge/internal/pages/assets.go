@@ -1,0 +1,173 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/httpin"
+)
+
+//go:embed assets styles templates
+var files embed.FS
+
+// AssetsPath is the folder of the assets' addresses.
+const AssetsPath = "/assets/"
+
+// asset is a file that pages load. Its address has the hash of its bytes, so that a browser may keep it for ever.
+type asset struct {
+	hash, contentType string
+	plain             []byte
+	gzip, brotli      func() []byte // made when first asked for
+}
+
+// assets are the files of the folder assets by their names in addresses, <name>.<hash>.<extension>.
+type assets struct {
+	byAddress map[string]*asset
+	addresses map[string]string // by name of the file
+}
+
+func loadAssets() (*assets, error) {
+	out := &assets{byAddress: make(map[string]*asset), addresses: make(map[string]string)}
+	err := eachFile("assets", func(name string, data []byte) error {
+		ext := path.Ext(name)
+		contentType, ok := assetTypes()[ext]
+		if !ok {
+			return fmt.Errorf("asset %s has no known type", name)
+		}
+		sum := sha256.Sum256(data)
+		a := &asset{
+			hash: hex.EncodeToString(sum[:8]), contentType: contentType, plain: data,
+			gzip: sync.OnceValue(func() []byte {
+				return fasthttp.AppendGzipBytesLevel(nil, data, fasthttp.CompressBestCompression)
+			}),
+			brotli: sync.OnceValue(func() []byte {
+				return fasthttp.AppendBrotliBytesLevel(nil, data, fasthttp.CompressBrotliBestCompression)
+			}),
+		}
+		address := strings.TrimSuffix(name, ext) + "." + a.hash + ext
+		out.byAddress[address], out.addresses[name] = a, AssetsPath+address
+		return nil
+	})
+	return out, err
+}
+
+// assetTypes are the types that the folder may have, by extension.
+func assetTypes() map[string]string {
+	return map[string]string{".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".css": "text/css; charset=utf-8"}
+}
+
+func eachFile(folder string, do func(name string, data []byte) error) error {
+	entries, err := files.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		data, err := fs.ReadFile(files, path.Join(folder, e.Name()))
+		if err != nil {
+			return err
+		}
+		if err := do(e.Name(), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// address is where the file is served. A name that is not embedded is a mistake in a template.
+func (a *assets) address(name string) (string, error) {
+	address, ok := a.addresses[name]
+	if !ok {
+		return "", fmt.Errorf("there is no asset %q", name)
+	}
+	return address, nil
+}
+
+// Asset answers with the asset of that name in addresses. It returns false where there is none.
+func (p *Pages) Asset(c *fiber.Ctx, name string) (bool, error) {
+	a, ok := p.assets.byAddress[name]
+	if !ok {
+		return false, nil
+	}
+	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
+	if err != nil {
+		return true, err
+	}
+	body, tag, encoding := a.plain, a.hash, ""
+	switch accepted := c.Get(fiber.HeaderAcceptEncoding); {
+	case accepts(accepted, "br"):
+		body, encoding = a.brotli(), "br"
+	case accepts(accepted, "gzip"):
+		body, encoding = a.gzip(), "gzip"
+	}
+	if encoding != "" {
+		tag += "-" + encoding
+	}
+	protect(c, "default-src 'none'; frame-ancestors 'none'")
+	c.Set(headerResourcePolicy, "same-origin")
+	c.Set(fiber.HeaderCacheControl, "public, max-age=31536000, immutable")
+	c.Set(fiber.HeaderVary, fiber.HeaderAcceptEncoding)
+	if noneOf.Matches(tag) {
+		return true, httpin.NotModified(c, tag)
+	}
+	httpin.SetETag(c, tag)
+	c.Set(fiber.HeaderContentType, a.contentType)
+	if encoding != "" {
+		c.Set(fiber.HeaderContentEncoding, encoding)
+	}
+	c.Response().SetBodyRaw(body)
+	return true, nil
+}
+
+// accepts tells whether an Accept-Encoding header allows the coding (RFC 9110, 12.5.3). The coding must be named.
+func accepts(header, coding string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, weight, weighted := strings.Cut(part, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), coding) {
+			continue
+		}
+		if !weighted {
+			return true
+		}
+		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+		return err == nil && q > 0
+	}
+	return false
+}
+
+// sheet is a style sheet that stands in the page itself, and the source by which a policy allows it. A page that is its
+// own style sheet needs one round trip until it is painted; most visits are of one page.
+type sheet struct {
+	text   template.CSS
+	source string
+}
+
+// newSheet drops comments and line breaks, which browsers do not need.
+func newSheet(text string) sheet {
+	text = regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(text, "")
+	text = strings.TrimSpace(regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(text, "\n"))
+	sum := sha256.Sum256([]byte(text))
+	return sheet{text: template.CSS(text), source: "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
+}
+
+// loadSheets reads the folder styles, by name without the extension.
+func loadSheets() (map[string]sheet, error) {
+	out := make(map[string]sheet)
+	err := eachFile("styles", func(name string, data []byte) error {
+		out[strings.TrimSuffix(name, ".css")] = newSheet(string(data))
+		return nil
+	})
+	return out, err
+}
