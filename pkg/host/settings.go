@@ -39,6 +39,7 @@ func (p Program) String() string {
 type Settings struct {
 	Listen         string
 	PublicURL      string // empty: http://<listener>
+	UpgradeURL     string // empty: <PublicURL>/console
 	OpsListen      string // empty: operators are served on Listen
 	Data           string
 	Secret         config.Secret
@@ -99,6 +100,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_PUBLIC_URL", value: config.URL(&s.PublicURL, "http", "https"), readers: Edge | Quire,
 			meaning: "Beginning of all links in answers. Without it links begin with `http://` and the address of the API.",
+		},
+		{
+			name: "QUIRE_UPGRADE_URL", value: config.URL(&s.UpgradeURL, "http", "https"), readers: Edge | Quire,
+			meaning: "Address where a user gets a plan with higher limits. Refusals for a quota name it as `upgradeUrl`. Without it they name `/console` under the public URL.",
 		},
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",

@@ -28,6 +28,7 @@ import (
 type Config struct {
 	Listen         string         // host:port; port 0 is any free one
 	PublicURL      string         // empty: http://<listener>
+	UpgradeURL     string         // where clients get a plan with more; empty: <PublicURL>/console
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
 	AdminToken     string         // empty: the admin paths do not exist
 	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
@@ -110,7 +111,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ops = fasthttpadaptor.NewFastHTTPHandler(deps.Ops)
 	}
 	s.web = web.New(web.Config{
-		PublicURL: cfg.PublicURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions, AdmissionAge: cfg.AdmissionAge,
+		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions,
+		AdmissionAge: cfg.AdmissionAge,
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
 		},

@@ -142,7 +142,8 @@ func (p *process) addEdge(blobs blob.Store) error {
 		return err
 	}
 	p.edge, err = edge.New(edge.Config{
-		Listen: p.cfg.Listen, PublicURL: p.cfg.PublicURL, Secret: p.folder.Secret, AdminToken: p.folder.AdminToken,
+		Listen: p.cfg.Listen, PublicURL: p.cfg.PublicURL, UpgradeURL: p.cfg.UpgradeURL,
+		Secret: p.folder.Secret, AdminToken: p.folder.AdminToken,
 		TrustedProxies: p.cfg.TrustedProxies, Partitions: p.cfg.Partitions, ClockOffset: p.cfg.ClockOffset,
 	}, edge.Deps{
 		NC: nc, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),

@@ -137,8 +137,11 @@ func (a answer) fails(t testing.TB, status int, code, reason string) {
 	if text, _ := body["reason"].(string); text == "" {
 		t.Errorf("%s: no reason in %s", a.what, a.body)
 	}
-	if len(body) != 3 {
-		t.Errorf("%s: an error has success, reason and code, not %s", a.what, a.body)
+	if body["requestId"] != a.header.Get("X-Request-Id") {
+		t.Errorf("%s: X-Request-Id is %q in %s", a.what, a.header.Get("X-Request-Id"), a.body)
+	}
+	if docs, _ := body["docs"].(string); !strings.HasSuffix(docs, "/docs/errors#"+code) {
+		t.Errorf("%s: docs is %q", a.what, docs)
 	}
 }
 

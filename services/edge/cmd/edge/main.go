@@ -33,7 +33,8 @@ const storing = 30 * time.Second
 
 func configure(s host.Settings) edge.Config {
 	return edge.Config{
-		Listen: s.Listen, PublicURL: s.PublicURL, Secret: []byte(s.Secret.Reveal()), AdminToken: s.AdminToken.Reveal(),
+		Listen: s.Listen, PublicURL: s.PublicURL, UpgradeURL: s.UpgradeURL,
+		Secret: []byte(s.Secret.Reveal()), AdminToken: s.AdminToken.Reveal(),
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
 		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, StopGrace: s.StopGrace,
 	}

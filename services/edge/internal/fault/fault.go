@@ -94,6 +94,16 @@ type Error struct {
 	Message    string // for the client
 	RetryAfter int    // seconds after which the same call may succeed; 0: waiting does not help
 	Cause      error  // for the log; clients never see it
+	Details
+}
+
+// Details say more to the client's developer. The answer leaves out those that are zero.
+type Details struct {
+	Field      string // of the body, parameter or header that is at fault
+	Suggestion string // of what was meant: "did you mean `content`?"
+	QuotaKey   string
+	Limit      *int64 // that was reached or passed; it may be 0
+	ResetMs    int64  // Unix milliseconds from which on the same call may succeed
 }
 
 // New makes an error of a kind with the message for the client.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http/httputil"
@@ -192,7 +193,9 @@ func (b *Body) fail(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		b.err = &Error{
-			Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Message: "The request body did not arrive in time.", Cause: err,
+			Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Cause: err,
+			Message: fmt.Sprintf("The request body did not arrive in time: it has %v, and a second for each %d KiB.",
+				b.c.owner.cfg.BodyTimeout, minBodyRate>>10),
 		}
 	case errors.Is(err, errAmbiguous):
 		b.err = Malformed("The request is ambiguous: %s.", errAmbiguous)
@@ -242,7 +245,9 @@ func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	if err := RequireIdentity(c); err != nil {
 		return nil, err
 	}
-	tooLarge := func() error { return TooLarge("The request body is larger than %s.", limit.Name) }
+	tooLarge := func() error {
+		return TooLarge(limit.Bytes, "The request body must be at most %s (%d bytes).", limit.Name, limit.Bytes)
+	}
 	if b.length > limit.Bytes {
 		return nil, tooLarge()
 	}

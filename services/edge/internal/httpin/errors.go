@@ -3,6 +3,7 @@ package httpin
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -12,6 +13,9 @@ type Error struct {
 	Status     int
 	Code       string // for programs
 	Message    string // for people
+	Field      string // of the body, parameter or header that is at fault; empty: none
+	Suggestion string // of what was meant, for people; empty: none
+	Limit      int64  // that was passed; 0: none
 	RetryAfter int    // seconds after which the same request may succeed; 0: waiting does not help
 	Cause      error  // for the log; clients never see it
 }
@@ -59,17 +63,44 @@ func Malformed(format string, args ...any) *Error {
 
 // InvalidField is the 400 for a field whose value is refused; why ends the sentence "<name> …".
 func InvalidField(name, why string) *Error {
-	return &Error{Status: fiber.StatusBadRequest, Code: CodeInvalidField, Message: name + " " + why + "."}
+	name = shorten(name)
+	return &Error{Status: fiber.StatusBadRequest, Code: CodeInvalidField, Field: name, Message: name + " " + why + "."}
 }
 
-// UnknownField is the 400 for a field or query parameter that does not exist.
-func UnknownField(name string) *Error {
-	return &Error{Status: fiber.StatusBadRequest, Code: CodeUnknownField, Message: fmt.Sprintf("Unknown field %q.", shorten(name))}
+// OverLimit is InvalidField for a value that passes a limit, which why names.
+func OverLimit(name string, limit int64, why string) *Error {
+	e := InvalidField(name, why)
+	e.Limit = limit
+	return e
 }
 
-// TooLarge is the 413 for a body or a part of it.
-func TooLarge(format string, args ...any) *Error {
-	return &Error{Status: fiber.StatusRequestEntityTooLarge, Code: CodeTooLarge, Message: fmt.Sprintf(format, args...)}
+// NotAnOption is InvalidField for a value that is none of those that the field takes.
+func NotAnOption(name, value string, options ...string) *Error {
+	last := len(options) - 1
+	e := InvalidField(name, "must be "+strings.Join(options[:last], ", ")+" or "+options[last])
+	e.Suggestion = suggest(value, options)
+	return e
+}
+
+// UnknownField is the 400 for a field that does not exist. known are those that do.
+func UnknownField(name string, known ...string) *Error { return unknown("field", name, known) }
+
+// UnknownParameter is UnknownField for a query parameter.
+func UnknownParameter(name string, known ...string) *Error {
+	return unknown("query parameter", name, known)
+}
+
+func unknown(what, name string, known []string) *Error {
+	short := shorten(name)
+	return &Error{
+		Status: fiber.StatusBadRequest, Code: CodeUnknownField, Message: fmt.Sprintf("Unknown %s %q.", what, short),
+		Field: short, Suggestion: suggest(name, known),
+	}
+}
+
+// TooLarge is the 413 for a body or a part of it. limit is in bytes; 0: it is not known.
+func TooLarge(limit int64, format string, args ...any) *Error {
+	return &Error{Status: fiber.StatusRequestEntityTooLarge, Code: CodeTooLarge, Limit: limit, Message: fmt.Sprintf(format, args...)}
 }
 
 // UnsupportedMediaType is the 415 for a body in another form than the endpoint takes.
@@ -86,7 +117,7 @@ func internal(cause error) *Error {
 }
 
 // fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp.
-func fromFramework(err error) error {
+func (s *Server) fromFramework(err error) error {
 	e, ok := errors.AsType[*fiber.Error](err)
 	if !ok {
 		return err
@@ -95,13 +126,19 @@ func fromFramework(err error) error {
 	case fiber.StatusNotFound:
 		return &Error{Status: e.Code, Code: CodeNotFound, Message: "There is nothing at this path."}
 	case fiber.StatusMethodNotAllowed:
-		return &Error{Status: e.Code, Code: CodeMethodNotAllowed, Message: "The method is not allowed here."}
+		return &Error{Status: e.Code, Code: CodeMethodNotAllowed, Message: "This path does not take the method."}
 	case fiber.StatusRequestTimeout:
-		return &Error{Status: e.Code, Code: CodeRequestTimeout, Message: "The request did not arrive in time."}
+		return &Error{
+			Status: e.Code, Code: CodeRequestTimeout,
+			Message: fmt.Sprintf("The request header did not arrive within %v.", s.cfg.HeaderTimeout),
+		}
 	case fiber.StatusRequestEntityTooLarge:
-		return TooLarge("The request is too large.")
+		return TooLarge(0, "The request is too large.")
 	case fiber.StatusRequestHeaderFieldsTooLarge:
-		return &Error{Status: e.Code, Code: CodeHeadersTooLarge, Message: "The request header is too large."}
+		return &Error{
+			Status: e.Code, Code: CodeHeadersTooLarge, Limit: int64(s.cfg.HeaderBytes),
+			Message: fmt.Sprintf("The request line and headers must be at most %d bytes together.", s.cfg.HeaderBytes),
+		}
 	case fiber.StatusBadRequest, fiber.StatusBadGateway:
 		malformed := Malformed("The request is not valid HTTP.")
 		malformed.Cause = e

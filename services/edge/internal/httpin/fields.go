@@ -2,6 +2,7 @@ package httpin
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"mime"
 	"slices"
@@ -61,7 +62,7 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 		case slices.Contains(seen, name) && !slices.Contains(repeatable, name):
 			err = InvalidField(name, "must be given once")
 		case len(seen) >= maxJSONFields:
-			err = Malformed("There are too many query parameters.")
+			err = Malformed("There are more than %d query parameters.", maxJSONFields)
 		default:
 			seen = append(seen, name)
 			err = field(name, Value{Kind: Query, Text: bytes.Clone(v)})
@@ -87,7 +88,11 @@ func (f Fields) Set(name string, v Value) error {
 	if set, ok := f[name]; ok {
 		return set(name, v)
 	}
-	return UnknownField(name)
+	known := slices.Sorted(maps.Keys(f))
+	if v.Kind == Query {
+		return UnknownParameter(name, known...)
+	}
+	return UnknownField(name, known...)
 }
 
 // To is a field that is read by read and kept in to.
@@ -118,7 +123,7 @@ func LineField(name string, v Value, most int) (string, error) {
 	case err != nil:
 		return "", err
 	case utf8.RuneCountInString(s) > most:
-		return "", InvalidField(name, "must have at most "+strconv.Itoa(most)+" characters")
+		return "", OverLimit(name, int64(most), "must have at most "+strconv.Itoa(most)+" characters")
 	case HasControl(s):
 		return "", InvalidField(name, "must not contain control characters")
 	}
@@ -153,7 +158,7 @@ func CountField(most uint64) func(string, Value) (uint64, error) {
 		case most == math.MaxInt64:
 			return 0, InvalidField(name, "must be a whole number from 1")
 		}
-		return 0, InvalidField(name, "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
+		return 0, OverLimit(name, int64(most), "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
 	}
 }
 

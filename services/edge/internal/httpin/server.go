@@ -209,13 +209,14 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 	if len(ctx.Response.Header.Peek(fiber.HeaderXRequestID)) == 0 { // fasthttp could not read the header
 		ctx.Response.Header.Set(fiber.HeaderXRequestID, s.cfg.NewRequestID())
 	}
-	err = fromFramework(err)
+	err = s.fromFramework(err)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMethodNotAllowed {
 		c.Append(fiber.HeaderAllow, fiber.MethodOptions)
 		if c.Method() == fiber.MethodOptions {
 			c.Status(fiber.StatusNoContent)
 			return nil
 		}
+		e.Message = "Method not allowed: this path takes " + string(c.Response().Header.Peek(fiber.HeaderAllow)) + "."
 	}
 	s.cfg.Fail(ctx, c.Route().Path, err)
 	return nil

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ func emailField(name string, v httpin.Value) (string, error) {
 		return "", err
 	}
 	if len(email) > event.MaxEmailBytes {
-		return "", httpin.InvalidField(name, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
+		return "", httpin.OverLimit(name, event.MaxEmailBytes, "must have at most "+strconv.Itoa(event.MaxEmailBytes)+" bytes")
 	}
 	if !validEmail(email) {
 		return "", httpin.InvalidField(name, "must be an email address")
@@ -104,7 +105,7 @@ func accountPasswordField(shortest int) func(string, httpin.Value) (string, erro
 	return func(name string, v httpin.Value) (string, error) {
 		password, err := httpin.StringField(name, v)
 		if n := utf8.RuneCountInString(password); err == nil && (n < shortest || n > accountPasswordMax) {
-			err = httpin.InvalidField(name, "must have between 8 and 128 characters")
+			err = httpin.OverLimit(name, accountPasswordMax, fmt.Sprintf("must have %d to %d characters", accountPasswordMin, accountPasswordMax))
 		}
 		return password, err
 	}

@@ -66,7 +66,7 @@ func tierField(name string, v httpin.Value) (plan.Tier, error) {
 	}
 	tier, ok := plan.ParseTier(text)
 	if !ok {
-		return 0, httpin.InvalidField(name, "must be one of free, pro, max, admin")
+		return 0, httpin.NotAnOption(name, text, "free", "pro", "max", "admin")
 	}
 	return tier, nil
 }

@@ -29,6 +29,9 @@ type call struct {
 func (s *Server) serve(r *route) fiber.Handler {
 	return func(ctx *fiber.Ctx) error {
 		c := &call{Ctx: ctx, route: r}
+		if r.rules.has(terminal) {
+			ctx.Context().SetUserValue(failsAsText{}, true)
+		}
 		err := s.check(c)
 		if err == nil {
 			err = r.handle(c)
@@ -125,12 +128,13 @@ func (s *Server) readBody(c *call) (err error) {
 		if err := httpin.RequireJSON(c.Ctx); err != nil {
 			return err
 		}
-		limit := b.limit()
-		if b != fields {
-			limit = jsonLimit(limit)
+		if b == fields {
+			c.json, err = s.http.ReadBody(c.Ctx, b.limit())
+		} else {
+			c.json, err = s.readContent(c, jsonBytes(b.limit()), b.limit())
 		}
-		c.json, err = s.http.ReadBody(c.Ctx, limit)
 		c.hash = bodyHash(c.Ctx, c.json)
+		c.json = orObject(c.json)
 		return err
 	case form:
 		if c.form, err = s.http.ReadBody(c.Ctx, b.limit()); err != nil || len(c.form) == 0 {
@@ -141,6 +145,14 @@ func (s *Server) readBody(c *call) (err error) {
 		}
 	}
 	return nil
+}
+
+// orObject is the body, or an object without members where there is none: the answer then names the field that is missing.
+func orObject(body []byte) []byte {
+	if len(body) == 0 {
+		return []byte("{}")
+	}
+	return body
 }
 
 // id is the id of the request.

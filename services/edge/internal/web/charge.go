@@ -202,13 +202,26 @@ func (m *metered) refused(v *bus.Verdict) error {
 		e = fault.New(fault.AnonymousLimit, "Anonymous limit of %d quick pastes per 24 hours reached. Use an API key to continue.", v.Limit)
 	case event.Decision_TOO_MANY_FAILURES:
 		m.setRefused(v)
-		return tooManyFailures(max(int(v.RetryAfterSeconds), 1))
+		return tooManyFailures(max(int(v.RetryAfterSeconds), 1), m.s.now())
 	default: // billing has no price book yet
 		return unavailable(errUnknownDecision)
 	}
 	m.setRefused(v)
 	e.RetryAfter = int(v.RetryAfterSeconds)
+	e.QuotaKey, e.Limit = key.String(), &v.Limit
+	if v.RetryAfterSeconds > 0 {
+		e.ResetMs = resetMs(v)
+	}
 	return e
+}
+
+// resetMs is when waiting ends a refusal. A month ends with a second, to which billing rounded up.
+func resetMs(v *bus.Verdict) int64 {
+	at := v.TimeMs + 1000*int64(v.RetryAfterSeconds)
+	if v.Decision == event.Decision_QUOTA_EXHAUSTED {
+		at -= at % 1000
+	}
+	return at
 }
 
 // setRefused writes the headers of a request that was not admitted.

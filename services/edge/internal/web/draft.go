@@ -3,6 +3,8 @@ package web
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -92,7 +95,15 @@ func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 	case "tags":
 		return d.setTags(name, v)
 	}
-	return httpin.UnknownField(name)
+	if v.Kind == httpin.Query {
+		return httpin.UnknownParameter(name, draftFields()[1:]...) // the content is the body
+	}
+	return httpin.UnknownField(name, draftFields()...)
+}
+
+// draftFields are the names of the fields, the content first.
+func draftFields() []string {
+	return []string{"content", "title", "language", "visibility", "expiresIn", "expiresAt", "burnAfterRead", "password", "tags"}
 }
 
 // check checks the fields against each other, once all are set.
@@ -102,7 +113,7 @@ func (d *draft) check(r *draftRules) error {
 	}
 	if r.update {
 		if !d.any {
-			return httpin.Malformed("The body must have at least one field.")
+			return httpin.Malformed("The body must be a JSON object with at least one field to change: %s.", strings.Join(draftFields(), ", "))
 		}
 		return nil
 	}
@@ -134,7 +145,9 @@ func checkContent(text []byte, limit httpin.Limit) error {
 }
 
 func contentTooLarge(limit httpin.Limit) error {
-	return httpin.TooLarge("content must be at most %s (%d bytes) of UTF-8.", limit.Name, limit.Bytes)
+	e := httpin.TooLarge(limit.Bytes, "content must be at most %s (%d bytes) of UTF-8.", limit.Name, limit.Bytes)
+	e.Field = "content"
+	return e
 }
 
 // setText takes a line; null is reset.
@@ -190,7 +203,7 @@ func visibilityField(name string, v httpin.Value, keyless bool) (event.Visibilit
 	}
 	to, ok := event.ParseVisibility(text)
 	if !ok {
-		return 0, httpin.InvalidField(name, "must be public, unlisted or private")
+		return 0, httpin.NotAnOption(name, text, "public", "unlisted", "private")
 	}
 	if keyless && to == event.Private {
 		return 0, httpin.InvalidField(name, "must not be private without an API key")
@@ -234,7 +247,7 @@ func (d *draft) setPassword(name string, v httpin.Value) error {
 		return err
 	}
 	if n := utf8.RuneCountInString(text); n < 1 || n > passwordChars {
-		return httpin.InvalidField(name, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
+		return httpin.OverLimit(name, passwordChars, "must have 1 to "+strconv.Itoa(passwordChars)+" characters")
 	}
 	d.password = &text
 	return nil
@@ -273,22 +286,29 @@ func (d *draft) addTag(name string, v httpin.Value) error {
 	}
 	tag := string(v.Text)
 	if n := utf8.RuneCountInString(tag); n < 1 || n > tagChars || httpin.HasControl(tag) {
-		return httpin.InvalidField(name, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
+		return httpin.OverLimit(name, tagChars, "must each have 1 to "+strconv.Itoa(tagChars)+" characters and no control characters")
 	}
 	if slices.Contains(d.Tags.Values, tag) {
 		return nil
 	}
 	if len(d.Tags.Values) == maxTags {
-		return httpin.InvalidField(name, "must be at most "+strconv.Itoa(maxTags))
+		return httpin.OverLimit(name, maxTags, "must be at most "+strconv.Itoa(maxTags)+" different tags")
 	}
 	d.Tags.Values = append(d.Tags.Values, tag)
 	return nil
 }
 
-// jsonLimit is the limit of a JSON body with content of that limit: each byte of the content may be written as
-// \u00xx, and there are the other fields.
-func jsonLimit(content httpin.Limit) httpin.Limit {
-	return httpin.Limit{Bytes: 6*content.Bytes + 64<<10, Name: "its content may be (" + content.Name + ")"}
+// jsonBytes is how long a JSON body with content of that limit may be: each byte of the content may be written as \u00xx,
+// and there are the other fields.
+func jsonBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
+
+// readContent reads a body of at most so many bytes. A longer one says what its content may have.
+func (s *Server) readContent(c *call, bytes int64, content httpin.Limit) ([]byte, error) {
+	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes, Name: content.Name})
+	if fault.KindOf(err) == fault.TooLarge {
+		err = contentTooLarge(content)
+	}
+	return body, err
 }
 
 // readCreate reads a new paste: JSON, or plain text with the other fields in the query. curl --data-binary declares its
@@ -299,15 +319,15 @@ func (s *Server) readCreate(c *call, r *draftRules) (*draft, uint64, error) {
 	switch {
 	case !httpin.UTF8(charset):
 	case media == "" || media == "application/json":
-		if err := httpin.NoQuery(c.Ctx); err != nil {
+		if err := noQueryBesideJSON(c); err != nil {
 			return nil, 0, err
 		}
-		data, err := s.http.ReadBody(c.Ctx, jsonLimit(r.content))
+		data, err := s.readContent(c, jsonBytes(r.content), r.content)
 		if err != nil {
 			return nil, 0, err
 		}
 		hash := bodyHash(c.Ctx, data)
-		return d, hash, d.parse(r, data)
+		return d, hash, d.parse(r, orObject(data))
 	case media == "text/plain" || media == "application/x-www-form-urlencoded":
 		hash, err := s.readText(c, r, d)
 		return d, hash, err
@@ -315,17 +335,28 @@ func (s *Server) readCreate(c *call, r *draftRules) (*draft, uint64, error) {
 	return nil, 0, httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }
 
+// noQueryBesideJSON refuses every query parameter. One that is a field belongs into the JSON.
+func noQueryBesideJSON(c *call) error {
+	err := httpin.NoQuery(c.Ctx)
+	if e, ok := errors.AsType[*httpin.Error](err); ok && slices.Contains(draftFields(), e.Field) {
+		e.Message = fmt.Sprintf("%s must be a field of the JSON body: query parameters are for text/plain bodies.", e.Field)
+	}
+	return err
+}
+
 func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
 	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
 		if name == "content" {
-			return httpin.UnknownField(name)
+			e := httpin.UnknownParameter(name)
+			e.Message = "content must be the body: it is no query parameter."
+			return e
 		}
 		return d.set(r, name, v)
 	}, "tags")
 	if err != nil {
 		return 0, err
 	}
-	data, err := s.http.ReadBody(c.Ctx, r.content)
+	data, err := s.readContent(c, r.content.Bytes, r.content)
 	if err != nil {
 		return 0, err
 	}
@@ -333,9 +364,8 @@ func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
 	if !utf8.Valid(data) {
 		return 0, httpin.InvalidField("content", "must be valid UTF-8")
 	}
-	d.text = data
-	if err := checkContent(data, r.content); err != nil {
-		return 0, err
+	if len(data) > 0 {
+		d.text = data
 	}
 	return hash, d.check(r)
 }

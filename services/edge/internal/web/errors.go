@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -24,7 +25,12 @@ func asFault(err error) *fault.Error {
 		return e
 	}
 	if in, ok := errors.AsType[*httpin.Error](err); ok {
-		return &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, RetryAfter: in.RetryAfter, Cause: in.Cause}
+		out := &fault.Error{Kind: fault.Kind(in.Code), Message: in.Message, RetryAfter: in.RetryAfter, Cause: in.Cause}
+		out.Field, out.Suggestion = in.Field, in.Suggestion
+		if in.Limit != 0 {
+			out.Limit = &in.Limit
+		}
+		return out
 	}
 	return fault.New(fault.Internal, httpin.InternalMessage).Because(err)
 }
@@ -52,7 +58,41 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	}
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(status)
-	h.SetContentType(contentTypeJSON)
 	h.Set(fiber.HeaderCacheControl, "no-store")
-	ctx.SetBody(object(`{"success":false`).str("reason", e.Message).str("code", string(e.Kind)).end())
+	if ctx.UserValue(failsAsText{}) != nil && !httpin.Prefers(ctx, fiber.MIMEApplicationJSON, fiber.MIMETextPlain) {
+		h.SetContentType(fiber.MIMETextPlainCharsetUTF8)
+		ctx.SetBodyString("error: " + e.Message + "\n")
+		return
+	}
+	h.SetContentType(contentTypeJSON)
+	ctx.SetBody(s.failureBody(e, string(h.Peek(fiber.HeaderXRequestID))))
 }
+
+// failsAsText marks a request whose failures are text for a terminal, unless it asks for JSON. The mark is on the request,
+// so that it holds for a panic too.
+type failsAsText struct{}
+
+// failureBody is a failure in JSON: docs/api.md, Shape of every answer.
+func (s *Server) failureBody(e *fault.Error, requestID string) []byte {
+	o := object(`{"success":false`).str("reason", e.Message).str("code", string(e.Kind)).str("requestId", requestID)
+	for _, member := range [...]struct{ name, value string }{
+		{"field", e.Field}, {"suggestion", e.Suggestion}, {"quotaKey", e.QuotaKey},
+	} {
+		if member.value != "" {
+			o = o.str(member.name, member.value)
+		}
+	}
+	if e.Limit != nil {
+		o = o.int("limit", *e.Limit)
+	}
+	if e.ResetMs != 0 {
+		o = o.time("resetAt", e.ResetMs)
+	}
+	if e.Kind == fault.QuotaExhausted || e.Kind == fault.PlanUpgradeRequired {
+		o = o.str("upgradeUrl", s.upgradeURL())
+	}
+	return o.str("docs", s.url("/docs/errors#"+string(e.Kind))).end()
+}
+
+// upgradeURL is where a client gets a plan with more.
+func (s *Server) upgradeURL() string { return cmp.Or(s.cfg.UpgradeURL, s.url("/console")) }

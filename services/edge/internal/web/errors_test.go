@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -30,18 +32,22 @@ func TestFailuresAreAnsweredInTheAPIsShape(t *testing.T) {
 		{errors.New("a secret"), 500, "internal", false, true},
 	} {
 		var log bytes.Buffer
-		s := &Server{log: slog.New(slog.NewTextHandler(&log, nil))}
+		s := serverFor(Config{}, &log)
 		var ctx fasthttp.RequestCtx
+		ctx.Response.Header.Set("X-Request-Id", "the id")
 		s.fail(&ctx, "/x/:id", tc.err)
 		var body struct {
-			Success      *bool
-			Reason, Code string
+			Success                       *bool
+			Reason, Code, RequestID, Docs string
 		}
 		if err := json.Unmarshal(ctx.Response.Body(), &body); err != nil {
 			t.Fatalf("%s: %v", ctx.Response.Body(), err)
 		}
 		if ctx.Response.StatusCode() != tc.status || body.Code != tc.code || body.Reason == "" || body.Success == nil || *body.Success {
 			t.Errorf("%v: %d %s", tc.err, ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+		if body.RequestID != "the id" || body.Docs != "http://quire.example/docs/errors#"+tc.code {
+			t.Errorf("%v: %s", tc.err, ctx.Response.Body())
 		}
 		if strings.Contains(body.Reason, "secret") || strings.Contains(body.Reason, "disk") {
 			t.Errorf("%v shows its cause: %s", tc.err, body.Reason)
@@ -51,6 +57,71 @@ func TestFailuresAreAnsweredInTheAPIsShape(t *testing.T) {
 		}
 		if logged := log.Len() > 0; logged != tc.logged {
 			t.Errorf("%v: logged %q", tc.err, log.String())
+		}
+	}
+}
+
+// serverFor is a server that answers failures, and does nothing else.
+func serverFor(cfg Config, log io.Writer) *Server {
+	s := &Server{cfg: cfg, log: slog.New(slog.NewTextHandler(log, nil))}
+	s.publicURL.Store(new("http://quire.example"))
+	return s
+}
+
+func TestFailuresSayMoreWhereItApplies(t *testing.T) {
+	limited := func(kind fault.Kind, limit int64) *fault.Error {
+		e := fault.New(kind, "no")
+		e.QuotaKey, e.Limit = "pastes.get", &limit
+		return e
+	}
+	reset := limited(fault.QuotaExhausted, 3000)
+	reset.ResetMs = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	for _, tc := range []struct {
+		err        error
+		upgradeURL string // of the configuration
+		want       string // the members between requestId and docs
+	}{
+		{notFound(), "", ``},
+		{httpin.UnknownField("titel", "tags", "title"), "", `"field":"titel","suggestion":"did you mean ` + "`title`" + `?",`},
+		{httpin.InvalidField("title", "is wrong"), "", `"field":"title",`},
+		{contentTooLarge(quickText.limit()), "", `"field":"content","limit":262144,`},
+		{limited(fault.PlanUpgradeRequired, 0), "", `"quotaKey":"pastes.get","limit":0,"upgradeUrl":"http://quire.example/console",`},
+		{reset, "https://shop.example/plans", `"quotaKey":"pastes.get","limit":3000,"resetAt":"2026-12-01T00:00:00.000Z","upgradeUrl":"https://shop.example/plans",`},
+		{limited(fault.AnonymousLimit, 10), "https://shop.example/plans", `"quotaKey":"pastes.get","limit":10,`},
+	} {
+		var ctx fasthttp.RequestCtx
+		ctx.Response.Header.Set("X-Request-Id", "the id")
+		serverFor(Config{UpgradeURL: tc.upgradeURL}, io.Discard).fail(&ctx, "", tc.err)
+		_, got, _ := strings.Cut(string(ctx.Response.Body()), `"requestId":"the id",`)
+		got, docs, _ := strings.Cut(got, `"docs":`)
+		if got != tc.want || docs == "" {
+			t.Errorf("%v: %s, want %s", tc.err, ctx.Response.Body(), tc.want)
+		}
+	}
+}
+
+// TestFailuresForATerminalAreText: the mark of the route outlives its handler, since a panic is answered without it.
+func TestFailuresForATerminalAreText(t *testing.T) {
+	for _, tc := range []struct {
+		accept string
+		json   bool
+	}{
+		{"", false},
+		{"*/*", false},
+		{"text/plain, application/json;q=0.5", false},
+		{"application/json", true},
+		{"application/json; charset=utf-8, text/plain;q=0.9", true},
+	} {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.Header.Set("Accept", tc.accept)
+		ctx.SetUserValue(failsAsText{}, true)
+		serverFor(Config{}, io.Discard).fail(&ctx, "", notFound())
+		isJSON := bytes.HasPrefix(ctx.Response.Body(), []byte(`{"success":false`))
+		if isJSON != tc.json || !isJSON && string(ctx.Response.Body()) != "error: Not found.\n" {
+			t.Errorf("Accept %q: %q", tc.accept, ctx.Response.Body())
+		}
+		if typed := string(ctx.Response.Header.ContentType()); strings.HasPrefix(typed, "application/json") != tc.json {
+			t.Errorf("Accept %q: %s", tc.accept, typed)
 		}
 	}
 }

@@ -57,13 +57,18 @@ func (f *failureLog) refused(source netip.Addr, now time.Time) error {
 		return nil
 	}
 	wait := entry.times[len(entry.times)-1-failureLimit] + failureWindow.Milliseconds() - now.UnixMilli()
-	return tooManyFailures(int(wait/1000) + 1)
+	return tooManyFailures(int(wait/1000)+1, now)
 }
 
-func tooManyFailures(retryAfter int) error {
-	return &fault.Error{
-		Kind: fault.TooManyFailures, Message: "Too many failed calls in the last minute. Try again later.", RetryAfter: retryAfter,
-	}
+func tooManyFailures(retryAfter int, now time.Time) error {
+	return waitFor(fault.New(fault.TooManyFailures, "More than %d calls failed in the last minute. Try again later.", failureLimit),
+		failureLimit, retryAfter, now)
+}
+
+// waitFor is e with the limit that was reached and the seconds after which the same call may succeed.
+func waitFor(e *fault.Error, limit int64, seconds int, now time.Time) error {
+	e.Limit, e.RetryAfter, e.ResetMs = &limit, seconds, now.Add(time.Duration(seconds)*time.Second).UnixMilli()
+	return e
 }
 
 // add records a failure.
@@ -123,7 +128,5 @@ func (l *viewLimit) admit(source netip.Addr, now time.Time) error {
 	if limiter.AllowN(now, 1) {
 		return nil
 	}
-	return &fault.Error{
-		Kind: fault.RateLimited, Message: "Too many pages in the last minute. Try again later.", RetryAfter: 1,
-	}
+	return waitFor(fault.New(fault.RateLimited, "More than %d pages in the last minute. Try again later.", viewsPerMinute), viewsPerMinute, 1, now)
 }

@@ -89,7 +89,7 @@ func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
 		"order": func(name string, v httpin.Value) error {
 			q.Ascending = string(v.Text) == "asc"
 			if !q.Ascending && string(v.Text) != "desc" {
-				return httpin.InvalidField(name, "must be desc or asc")
+				return httpin.NotAnOption(name, string(v.Text), "desc", "asc")
 			}
 			return nil
 		},

@@ -127,6 +127,7 @@ const (
 	anyQuery                     // query parameters are ignored
 	limited                      // a source may call so often a minute
 	html                         // failures are pages where a browser asks
+	terminal                     // failures are text unless JSON is asked for
 
 	views = limited | anyQuery
 	page  = views | html

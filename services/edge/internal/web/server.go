@@ -27,6 +27,7 @@ import (
 // Config says how the edge speaks HTTP. New fills in defaults.
 type Config struct {
 	PublicURL      string        // "http://<listener>" where empty
+	UpgradeURL     string        // where a client gets a plan with more; <PublicURL>/console where empty
 	AdminToken     string        // empty: the admin paths do not exist
 	Partitions     int           // of every journal
 	PasswordHashes int           // that may run at a time, 19 MiB each; 2

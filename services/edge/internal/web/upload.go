@@ -35,7 +35,9 @@ const (
 )
 
 func fileTooLarge() error {
-	return httpin.TooLarge("A file must be at most 50 MB (%d bytes).", maxFileBytes)
+	e := httpin.TooLarge(maxFileBytes, "A file must be at most 50 MB (%d bytes).", maxFileBytes)
+	e.Field = "file"
+	return e
 }
 
 // upload is a file on its way from the request to the blob store. Nothing of it is kept in memory.
@@ -159,7 +161,7 @@ func (u *upload) nextFile() error {
 			return err
 		}
 	}
-	return httpin.Malformed("The multipart body has too many parts.")
+	return httpin.Malformed("The multipart body has more than %d parts.", maxParts)
 }
 
 func (u *upload) field(name string, part *multipart.Part) error {
@@ -172,7 +174,7 @@ func (u *upload) field(name string, part *multipart.Part) error {
 		return formFailure(err)
 	}
 	if len(text) > partFieldBytes || !utf8.Valid(text) {
-		return httpin.InvalidField(name, "must be short text in UTF-8")
+		return httpin.OverLimit(name, partFieldBytes, "must be text of at most 4 KiB in UTF-8")
 	}
 	return u.set(name, httpin.Value{Kind: httpin.Query, Text: text})
 }
@@ -197,12 +199,15 @@ func (u *upload) set(name string, v httpin.Value) (err error) {
 		u.lifetime, err = lifetimeField(name, v, maxLifetime)
 		return err
 	}
-	return httpin.UnknownField(name)
+	if u.form == nil {
+		return httpin.UnknownParameter(name, "name", "visibility", "expiresIn")
+	}
+	return httpin.UnknownField(name, "file", "name", "visibility", "expiresIn")
 }
 
 func (u *upload) setName(name string) error {
 	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." || !utf8.ValidString(name) {
-		return httpin.InvalidField("name", "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be . or ..")
+		return httpin.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be . or ..")
 	}
 	if httpin.HasControl(name) || strings.ContainsAny(name, `/\`) {
 		return httpin.InvalidField("name", "must not contain / or \\ or control characters")

@@ -98,7 +98,7 @@ func parseReveal(body []byte) (password string, err error) {
 	for name, values := range form {
 		switch {
 		case name != "password":
-			return "", httpin.UnknownField(name)
+			return "", httpin.UnknownField(name, "password")
 		case len(values) != 1:
 			return "", httpin.InvalidField(name, "must be given once")
 		}
