@@ -3685,6 +3685,7 @@ type Query struct {
 	//	*Query_Explain
 	//	*Query_Audit
 	//	*Query_Allowance
+	//	*Query_Prices
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3795,6 +3796,15 @@ func (x *Query) GetAllowance() *AllowanceQuery {
 	return nil
 }
 
+func (x *Query) GetPrices() *PricesQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Prices); ok {
+			return x.Prices
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -3823,6 +3833,10 @@ type Query_Allowance struct {
 	Allowance *AllowanceQuery `protobuf:"bytes,15,opt,name=allowance,proto3,oneof"`
 }
 
+type Query_Prices struct {
+	Prices *PricesQuery `protobuf:"bytes,16,opt,name=prices,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -3834,6 +3848,8 @@ func (*Query_Explain) isQuery_Query() {}
 func (*Query_Audit) isQuery_Query() {}
 
 func (*Query_Allowance) isQuery_Query() {}
+
+func (*Query_Prices) isQuery_Query() {}
 
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -4116,6 +4132,43 @@ func (*AllowanceQuery) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
+// PricesQuery asks for the price book in force. Query.account does not matter.
+type PricesQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PricesQuery) Reset() {
+	*x = PricesQuery{}
+	mi := &file_event_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PricesQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PricesQuery) ProtoMessage() {}
+
+func (x *PricesQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
+func (*PricesQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{47}
+}
+
 type QueryAnswer struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Status QueryStatus            `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.QueryStatus" json:"status,omitempty"`
@@ -4127,6 +4180,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Explain
 	//	*QueryAnswer_Audit
 	//	*QueryAnswer_Allowance
+	//	*QueryAnswer_Prices
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4134,7 +4188,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4200,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4213,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -4230,6 +4284,15 @@ func (x *QueryAnswer) GetAllowance() *AllowanceAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetPrices() *PriceBook {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Prices); ok {
+			return x.Prices
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -4258,6 +4321,10 @@ type QueryAnswer_Allowance struct {
 	Allowance *AllowanceAnswer `protobuf:"bytes,15,opt,name=allowance,proto3,oneof"`
 }
 
+type QueryAnswer_Prices struct {
+	Prices *PriceBook `protobuf:"bytes,16,opt,name=prices,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -4269,6 +4336,8 @@ func (*QueryAnswer_Explain) isQueryAnswer_Answer() {}
 func (*QueryAnswer_Audit) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Allowance) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Prices) isQueryAnswer_Answer() {}
 
 type UsageAnswer struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -4293,7 +4362,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4374,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4387,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -4441,7 +4510,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4522,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4535,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -4535,7 +4604,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4547,7 +4616,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4560,7 +4629,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -4636,7 +4705,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4648,7 +4717,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4661,7 +4730,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -4695,7 +4764,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +4776,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +4789,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -4810,7 +4879,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4891,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4904,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -4954,7 +5023,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4966,7 +5035,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4979,7 +5048,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -5018,7 +5087,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +5099,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +5112,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -5107,7 +5176,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5119,7 +5188,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5132,7 +5201,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -5181,7 +5250,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5193,7 +5262,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5206,7 +5275,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -5313,7 +5382,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5325,7 +5394,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5338,7 +5407,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -5372,7 +5441,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5384,7 +5453,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5397,7 +5466,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -5425,7 +5494,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5437,7 +5506,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5450,7 +5519,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -5483,7 +5552,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5495,7 +5564,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5508,7 +5577,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -5527,7 +5596,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5539,7 +5608,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5552,7 +5621,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -5572,7 +5641,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5584,7 +5653,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5597,7 +5666,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -5626,7 +5695,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5707,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5720,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -5702,7 +5771,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +5783,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,7 +5796,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -5817,7 +5886,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5829,7 +5898,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5842,7 +5911,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -5874,7 +5943,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5886,7 +5955,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5899,7 +5968,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SourceState) GetSource() string {
@@ -5975,7 +6044,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5987,7 +6056,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6000,7 +6069,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -6129,7 +6198,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6141,7 +6210,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6154,7 +6223,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -6213,7 +6282,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6225,7 +6294,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6238,7 +6307,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -6305,7 +6374,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6317,7 +6386,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6330,7 +6399,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6444,7 +6513,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6456,7 +6525,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6469,7 +6538,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6519,7 +6588,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6531,7 +6600,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6544,7 +6613,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -6877,7 +6946,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x9a\x03\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xd1\x03\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -6887,7 +6956,8 @@ const file_event_proto_rawDesc = "" +
 	"\tstatement\x18\f \x01(\v2\x1e.quire.event.v1.StatementQueryH\x00R\tstatement\x128\n" +
 	"\aexplain\x18\r \x01(\v2\x1c.quire.event.v1.ExplainQueryH\x00R\aexplain\x122\n" +
 	"\x05audit\x18\x0e \x01(\v2\x1a.quire.event.v1.AuditQueryH\x00R\x05audit\x12>\n" +
-	"\tallowance\x18\x0f \x01(\v2\x1e.quire.event.v1.AllowanceQueryH\x00R\tallowanceB\a\n" +
+	"\tallowance\x18\x0f \x01(\v2\x1e.quire.event.v1.AllowanceQueryH\x00R\tallowance\x125\n" +
+	"\x06prices\x18\x10 \x01(\v2\x1b.quire.event.v1.PricesQueryH\x00R\x06pricesB\a\n" +
 	"\x05query\"s\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -6907,7 +6977,8 @@ const file_event_proto_rawDesc = "" +
 	"anyAccount\"\f\n" +
 	"\n" +
 	"AuditQuery\"\x10\n" +
-	"\x0eAllowanceQuery\"\xab\x03\n" +
+	"\x0eAllowanceQuery\"\r\n" +
+	"\vPricesQuery\"\xe0\x03\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -6916,7 +6987,8 @@ const file_event_proto_rawDesc = "" +
 	"\tstatement\x18\f \x01(\v2\x1f.quire.event.v1.StatementAnswerH\x00R\tstatement\x129\n" +
 	"\aexplain\x18\r \x01(\v2\x1d.quire.event.v1.ExplainAnswerH\x00R\aexplain\x123\n" +
 	"\x05audit\x18\x0e \x01(\v2\x1b.quire.event.v1.AuditAnswerH\x00R\x05audit\x12?\n" +
-	"\tallowance\x18\x0f \x01(\v2\x1f.quire.event.v1.AllowanceAnswerH\x00R\tallowanceB\b\n" +
+	"\tallowance\x18\x0f \x01(\v2\x1f.quire.event.v1.AllowanceAnswerH\x00R\tallowance\x123\n" +
+	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06pricesB\b\n" +
 	"\x06answer\"\xca\x04\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
@@ -7217,7 +7289,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -7274,33 +7346,34 @@ var file_event_proto_goTypes = []any{
 	(*ExplainQuery)(nil),        // 52: quire.event.v1.ExplainQuery
 	(*AuditQuery)(nil),          // 53: quire.event.v1.AuditQuery
 	(*AllowanceQuery)(nil),      // 54: quire.event.v1.AllowanceQuery
-	(*QueryAnswer)(nil),         // 55: quire.event.v1.QueryAnswer
-	(*UsageAnswer)(nil),         // 56: quire.event.v1.UsageAnswer
-	(*KeyUsage)(nil),            // 57: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 58: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 59: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 60: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 61: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 62: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 63: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 64: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 65: quire.event.v1.UserRequest
-	(*RegisterUser)(nil),        // 66: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 67: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 68: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 69: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 70: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 71: quire.event.v1.UserAnswer
-	(*User)(nil),                // 72: quire.event.v1.User
-	(*BillingState)(nil),        // 73: quire.event.v1.BillingState
-	(*BookState)(nil),           // 74: quire.event.v1.BookState
-	(*SourceState)(nil),         // 75: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 76: quire.event.v1.AccountState
-	(*MonthState)(nil),          // 77: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 78: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 79: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 80: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 81: quire.event.v1.CommandKept
+	(*PricesQuery)(nil),         // 55: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 56: quire.event.v1.QueryAnswer
+	(*UsageAnswer)(nil),         // 57: quire.event.v1.UsageAnswer
+	(*KeyUsage)(nil),            // 58: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 59: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 60: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 61: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 62: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 63: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 64: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 65: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 66: quire.event.v1.UserRequest
+	(*RegisterUser)(nil),        // 67: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 68: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 69: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 70: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 71: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 72: quire.event.v1.UserAnswer
+	(*User)(nil),                // 73: quire.event.v1.User
+	(*BillingState)(nil),        // 74: quire.event.v1.BillingState
+	(*BookState)(nil),           // 75: quire.event.v1.BookState
+	(*SourceState)(nil),         // 76: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 77: quire.event.v1.AccountState
+	(*MonthState)(nil),          // 78: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 79: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 80: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 81: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 82: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -7347,49 +7420,51 @@ var file_event_proto_depIdxs = []int32{
 	52, // 41: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
 	53, // 42: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
 	54, // 43: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	5,  // 44: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	56, // 45: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	59, // 46: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	60, // 47: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	61, // 48: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	63, // 49: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	64, // 50: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	57, // 51: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 52: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	58, // 53: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	57, // 54: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 55: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	62, // 56: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	66, // 57: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	67, // 58: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	68, // 59: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	69, // 60: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	70, // 61: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 62: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	72, // 63: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 64: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	75, // 65: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	76, // 66: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	80, // 67: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	81, // 68: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	74, // 69: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 70: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	77, // 71: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	78, // 72: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	79, // 73: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	79, // 74: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	57, // 75: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 76: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	62, // 77: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 78: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	79, // 79: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	79, // 80: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 81: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	82, // [82:82] is the sub-list for method output_type
-	82, // [82:82] is the sub-list for method input_type
-	82, // [82:82] is the sub-list for extension type_name
-	82, // [82:82] is the sub-list for extension extendee
-	0,  // [0:82] is the sub-list for field type_name
+	55, // 44: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	5,  // 45: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	57, // 46: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	60, // 47: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	61, // 48: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	62, // 49: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	64, // 50: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	65, // 51: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	21, // 52: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	58, // 53: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	6,  // 54: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	59, // 55: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	58, // 56: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12, // 57: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	63, // 58: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	67, // 59: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	68, // 60: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	69, // 61: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	70, // 62: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	71, // 63: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 64: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	73, // 65: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 66: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	76, // 67: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	77, // 68: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	81, // 69: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	82, // 70: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	75, // 71: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 72: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	78, // 73: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	79, // 74: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	80, // 75: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	80, // 76: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	58, // 77: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	2,  // 78: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	63, // 79: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 80: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	80, // 81: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	80, // 82: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 83: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -7419,16 +7494,18 @@ func file_event_proto_init() {
 		(*Query_Explain)(nil),
 		(*Query_Audit)(nil),
 		(*Query_Allowance)(nil),
+		(*Query_Prices)(nil),
 	}
-	file_event_proto_msgTypes[47].OneofWrappers = []any{
+	file_event_proto_msgTypes[48].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
 		(*QueryAnswer_Explain)(nil),
 		(*QueryAnswer_Audit)(nil),
 		(*QueryAnswer_Allowance)(nil),
+		(*QueryAnswer_Prices)(nil),
 	}
-	file_event_proto_msgTypes[57].OneofWrappers = []any{
+	file_event_proto_msgTypes[58].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -7441,7 +7518,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing"
+	"quire.dev/services/billing/internal/account"
 )
 
 func TestARestartGoesOnWhereItStopped(t *testing.T) {
@@ -296,6 +297,10 @@ func TestANewPriceBookCountsFromTheNextStart(t *testing.T) {
 	s.serve(alice, plan.PastesGet, 1)
 	if v := s.usage([]*event.Admission{admission(alice, plan.PastesGet)}, nil).Verdicts[0]; v.Decision != event.Decision_QUOTA_EXHAUSTED {
 		t.Fatalf("verdict %v", v)
+	}
+	prices := s.query(&event.Query{Query: &event.Query_Prices{Prices: &event.PricesQuery{}}}).GetPrices()
+	if got := account.BookOf(prices); got.Terms[plan.Pro][plan.PastesGet] != book.Terms[plan.Pro][plan.PastesGet] || got.AnonymousLimit != 10 {
+		t.Fatalf("prices %v", prices)
 	}
 	r.stop()
 	before := s.last()

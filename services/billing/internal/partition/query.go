@@ -67,6 +67,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.audit(ctx)
 	case *event.Query_Allowance:
 		return p.allowance(id, now), nil
+	case *event.Query_Prices:
+		return p.prices(), nil
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }
@@ -98,6 +100,19 @@ func (p *Partition) allowance(network event.AccountID, now int64) *event.QueryAn
 	}
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Allowance{Allowance: allowance}
+	return answer
+}
+
+// prices answers with the last price book.
+func (p *Partition) prices() *event.QueryAnswer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	book := p.fold.Prices()
+	if book == nil {
+		return status(event.QueryStatus_QUERY_NOT_FOUND)
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Prices{Prices: book}
 	return answer
 }
 

@@ -21,6 +21,18 @@ func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query
 	return answer, b.ask(ctx, event.QuerySubject(partition), q, answer, firstPatience)
 }
 
+// Prices asks for the price book in force. Every partition of billing has it.
+func (b *Bus) Prices(ctx context.Context) (*event.PriceBook, error) {
+	answer, err := b.Query(ctx, 0, &event.Query{Query: &event.Query_Prices{Prices: &event.PricesQuery{}}})
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Status != event.QueryStatus_QUERY_OK || answer.GetPrices() == nil:
+		return nil, unavailable(errAnswer)
+	}
+	return answer.GetPrices(), nil
+}
+
 // Explain asks every billing partition how a request of any account was decided. fault.NotFound says that
 // all have answered and none knows the request.
 func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAnswer, error) {

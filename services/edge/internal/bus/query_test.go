@@ -36,6 +36,10 @@ func answering(t *testing.T, known event.RequestID, without int) (*world, *runni
 				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Explain{
 					Explain: &event.ExplainAnswer{RequestId: known[:], Sequence: 77},
 				}}, nil
+			case q.GetPrices() != nil:
+				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Prices{
+					Prices: &event.PriceBook{AnonymousLimit: 12},
+				}}, nil
 			case event.AccountPartition(event.AccountID(q.Account), queried) != p || q.NowMs == 0:
 				return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}, nil
 			}
@@ -45,6 +49,17 @@ func answering(t *testing.T, known event.RequestID, without int) (*world, *runni
 		})
 	}
 	return w, w.bus(t, func(c *Config) { c.QueryTimeout = 300 * time.Millisecond })
+}
+
+func TestPricesAreThoseOfBilling(t *testing.T) {
+	_, b := answering(t, event.NewRequestID(), -1)
+	if book, err := b.Prices(t.Context()); err != nil || book.AnonymousLimit != 12 {
+		t.Errorf("%v, %v", book, err)
+	}
+	_, b = answering(t, event.NewRequestID(), event.AccountPartition(0, queried))
+	if book, err := b.Prices(t.Context()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("without billing: %v, %v", book, err)
+	}
 }
 
 func TestQueryAsksThePartitionOfTheAccount(t *testing.T) {
