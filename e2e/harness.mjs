@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { chromium } from 'playwright-core'
 
@@ -41,6 +41,7 @@ export class Quire {
         ...settings,
       },
     })
+    process.once('exit', () => quire.process.kill('SIGKILL')) // where a test file ends before its after hook
     quire.ended = new Promise((resolve, reject) => {
       quire.process.once('error', reject)
       quire.process.once('close', (code, signal) => resolve(signal ?? code))
@@ -148,21 +149,19 @@ export const looks = ['light', 'dark'].flatMap((scheme) =>
 /**
  * The browser and the quire of a test file. Call it once at the top of the file:
  *
- *   const site = suite()
+ *   const site = await suite()
  *   site.test('what holds', { scheme: 'dark' }, async ({ page, open }) => { … })
  */
-export function suite(settings = {}) {
+export async function suite(settings = {}) {
   const site = new Site()
-  before(async () => {
-    const started = await Promise.allSettled([Quire.start(settings), launch()])
-    site.quire = started[0].value
-    site.browser = started[1].value
-    for (const { reason } of started) if (reason) throw reason
-  })
   after(async () => {
     await site.browser?.close()
     await site.quire?.stop()
   })
+  const started = await Promise.allSettled([Quire.start(settings), launch()])
+  site.quire = started[0].value
+  site.browser = started[1].value
+  for (const { reason } of started) if (reason) throw reason
   return site
 }
 
@@ -236,7 +235,7 @@ class Visit {
     visit.context.setDefaultTimeout(patience)
     await visit.watch()
     visit.page = await visit.context.newPage()
-    visit.open = visit.open.bind(visit)
+    for (const method of ['open', 'each', 'expectErrorPage']) visit[method] = visit[method].bind(visit)
     return visit
   }
 
@@ -283,9 +282,31 @@ class Visit {
   async open(path, { status = 200, page = this.page } = {}) {
     const url = new URL(path, this.site.url).href
     this.opened.add(url.replace(/#.*/, ''))
+    if (this.opened.size % 100 === 0) { // a source may open 300 pages a minute
+      await this.context.setExtraHTTPHeaders({ 'x-forwarded-for': nextSource() })
+    }
     const response = await page.goto(url)
     if (response) assert.equal(response.status(), status, `status of ${path}`) // null where only the fragment changes
     return response
+  }
+
+  /** Calls visit(item, page) for each of the items, in four pages at a time. */
+  async each(items, visit) {
+    const rest = [...items]
+    const work = async () => {
+      const page = await this.context.newPage()
+      while (rest.length) {
+        const item = rest.shift()
+        try {
+          await visit(item, page)
+        } catch (error) {
+          error.message = `${JSON.stringify(item)}: ${error.message}`
+          throw error
+        }
+      }
+      await page.close()
+    }
+    await Promise.all(Array.from({ length: 4 }, work))
   }
 
   /** Forgives the error that the browser logs when a form leads to an error page at this path. */
@@ -321,8 +342,9 @@ class Visit {
       ].join('\n')
       await this.context.close()
       if (!failure) assert.fail(text)
-      failure.message += `\n${text}`
-      throw failure
+      const told = new Error(`${failure.message}\n${text}`)
+      told.stack = `${told.message}\n${failure.stack.replace(/^[^]*?(?=\n *at )/, '')}`
+      throw told
     }
     await this.context.close()
   }

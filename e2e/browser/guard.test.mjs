@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { suite } from '../harness.mjs'
 
-const site = suite()
+const site = await suite()
 
 site.test('an error on the console is a fault', { allow: [/^console error: on purpose/] }, async ({ page, open }) => {
   await open('/docs')
