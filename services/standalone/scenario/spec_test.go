@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -76,13 +75,12 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	}
 	contentType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	isJSON := contentType == "application/json"
-	if res.StatusCode >= 400 && !isJSON && r.Method != http.MethodHead && !strings.HasPrefix(contentType, "text/html") {
-		return fmt.Errorf("an error of type %q", contentType)
-	}
 	route, params, err := s.router.FindRoute(r)
 	if err != nil {
 		// The path or the method is not documented. Only errors that say so, pages, OPTIONS and HEAD may be answered.
 		switch {
+		case res.StatusCode >= 400 && !isJSON && r.Method != http.MethodHead && contentType != "text/html":
+			return fmt.Errorf("an error of type %q", contentType)
 		case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusMethodNotAllowed, !isJSON,
 			r.Method == http.MethodOptions, r.Method == http.MethodHead:
 			return nil

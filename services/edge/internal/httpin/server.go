@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -116,6 +117,25 @@ func (s *Server) Handle(method, path string, h fiber.Handler) {
 		return
 	}
 	s.app.Add(method, path, h)
+}
+
+// HandleName adds a handler for paths of one segment, such as /main.go, that no other route has in any method. It is
+// called after all other routes are added.
+func (s *Server) HandleName(method string, h fiber.Handler) {
+	s.app.Use(func(c *fiber.Ctx) error {
+		err := c.Next() // no other route has this path in this method: 404, or 405 where one has it in another
+		unknown, ok := errors.AsType[*fiber.Error](err)
+		if !ok || unknown.Code != fiber.StatusNotFound || c.Method() != method || !oneSegment(c.Path()) {
+			return err
+		}
+		return h(c)
+	})
+}
+
+// oneSegment tells whether a path is a slash and a name. Clients take /. and /.. for folders.
+func oneSegment(path string) bool {
+	name, ok := strings.CutPrefix(path, "/")
+	return ok && name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
 // Context is for the calls that handlers make. It ends when Serve returns: requests that run when a stop begins still

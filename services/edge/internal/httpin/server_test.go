@@ -370,6 +370,39 @@ func TestOptionsAndHead(t *testing.T) {
 	}
 }
 
+func TestANameIsAPathThatNoRouteHas(t *testing.T) {
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("GET", "/there", echo(s, Limit{10, "10 bytes"}))
+		s.Handle("GET", "/folder/:name", echo(s, Limit{10, "10 bytes"}))
+		s.HandleName("PUT", func(c *fiber.Ctx) error { return c.SendString("named " + c.Path()) })
+	})
+	for _, test := range []struct {
+		request string
+		status  int
+		body    string
+	}{
+		{"PUT /main.go", 200, "named /main.go"},
+		{"PUT /a%2Fb", 200, "named /a%2Fb"},
+		{"PUT /.profile", 200, "named /.profile"},
+		{"PUT /there", 405, ""},
+		{"PUT /folder/main.go", 405, ""},
+		{"PUT /", 404, ""},
+		{"PUT /.", 404, ""},
+		{"PUT /..", 404, ""},
+		{"PUT /a/", 404, ""},
+		{"PUT //a", 404, ""},
+		{"PUT /other/main.go", 404, ""},
+		{"GET /main.go", 404, ""},
+		{"POST /main.go", 404, ""},
+		{"OPTIONS /main.go", 404, ""},
+	} {
+		a := exchange(t, addr, test.request+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+		if a.status != test.status || test.body != "" && a.body != test.body {
+			t.Errorf("%s: %d %s, want %d", test.request, a.status, a.body, test.status)
+		}
+	}
+}
+
 func TestSlowClientsAreNotWaitedFor(t *testing.T) {
 	addr := startServer(t, Config{IdleTimeout: 300 * time.Millisecond, HeaderTimeout: 100 * time.Millisecond, BodyTimeout: 100 * time.Millisecond},
 		func(s *Server) { s.Handle("POST", "/echo", echo(s, Limit{1 << 20, "1 MiB"})) })

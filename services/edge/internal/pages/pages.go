@@ -168,6 +168,11 @@ func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	return p.Render(c, &Page{Template: "failure", Title: http.StatusText(f.Status), Status: f.Status, Data: f})
 }
 
+// Landing is the first page of the site.
+func (p *Pages) Landing(c *fiber.Ctx) error {
+	return p.Render(c, &Page{Template: "landing", Index: true, Section: "/"})
+}
+
 // Ask is a page that asks for the password of a document, or for the click that makes this its last read. A program that
 // follows links does not click.
 type Ask struct {

@@ -90,6 +90,10 @@ func (s *Server) authenticate(c *call) error {
 func (s *Server) authenticateWithoutKey(c *call) error {
 	switch c.route.who {
 	case keyOrKeyless:
+		// A page that a visitor happens to see must not use up the visitor's allowance.
+		if err := s.sameOrigin(c); err != nil {
+			return err
+		}
 		c.who = caller{network: s.network(c.Ctx), anonymous: true}
 		return nil
 	case keyOrToken:

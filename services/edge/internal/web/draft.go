@@ -165,15 +165,23 @@ func (d *draft) setLanguage(name string, v httpin.Value) error {
 	if err := setText(&d.Language, name, v, fold.DefaultLanguage, languageChars); err != nil {
 		return err
 	}
-	for i := range len(*d.Language) {
-		if !languageByte((*d.Language)[i]) {
-			return httpin.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
-		}
-	}
-	if *d.Language == "" {
+	switch {
+	case *d.Language == "":
 		return httpin.InvalidField(name, "must not be empty")
+	case !validLanguage(*d.Language):
+		return httpin.InvalidField(name, "must be made of A-Z a-z 0-9 + # . _ -")
 	}
 	return nil
+}
+
+// validLanguage tells whether s is made of what a language may have. Its length is not looked at.
+func validLanguage(s string) bool {
+	for i := range len(s) {
+		if !languageByte(s[i]) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func languageByte(c byte) bool {
@@ -344,8 +352,9 @@ func noQueryBesideJSON(c *call) error {
 	return err
 }
 
-func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
-	err := httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
+// setQuery takes the fields of a draft whose content is the body.
+func (d *draft) setQuery(c *call, r *draftRules) error {
+	return httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
 		if name == "content" {
 			e := httpin.UnknownParameter(name)
 			e.Message = "content must be the body: it is no query parameter."
@@ -353,7 +362,10 @@ func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
 		}
 		return d.set(r, name, v)
 	}, "tags")
-	if err != nil {
+}
+
+func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
+	if err := d.setQuery(c, r); err != nil {
 		return 0, err
 	}
 	data, err := s.readContent(c, r.content.Bytes, r.content)

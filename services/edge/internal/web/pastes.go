@@ -35,6 +35,16 @@ func (s *Server) createText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
+	done, err := s.create(c, k, d, hash)
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderLocation, s.url(k.api+"/get/"+done.outcome.Item))
+	return send(c.Ctx, fiber.StatusCreated, s.createdText(k, &c.who, done))
+}
+
+// create makes a document of the draft. hash is that of the request, see bodyHash.
+func (s *Server) create(c *call, k *textKind, d *draft, hash uint64) (*written, error) {
 	doc := &event.Document{Id: s.newItemID(c.idem), Owner: uint64(c.who.account)}
 	if c.who.anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
@@ -49,12 +59,7 @@ func (s *Server) createText(c *call, k *textKind) error {
 		return nil
 	}
 	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
-	done, err := s.write(w)
-	if err != nil {
-		return err
-	}
-	c.Set(fiber.HeaderLocation, s.url(k.api+"/get/"+done.outcome.Item))
-	return send(c.Ctx, fiber.StatusCreated, s.createdText(k, &c.who, done))
+	return s.write(w)
 }
 
 // newItemID draws an id. It shares the partition of the idempotency id, so that the outcome is found again by that alone.

@@ -67,6 +67,11 @@ func (s *Server) routes() []route {
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.reference},
 		{"GET", "/docs/openapi.yaml", anybody, unmetered, noBody, anyQuery, s.openapi},
 
+		{"GET", "/", anybody, unmetered, noBody, page | terminal, s.home},
+		{"POST", "/", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal, s.createFromTerminal},
+		{"PUT", "/", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal, s.createFromTerminal},
+		{"PUT", "/:name", keyOrKeyless, plan.LiteCreate, quickBytes, idempotent | ownQuery | terminal | otherwise, s.createFromTerminal},
+
 		{"GET", "/livez", operators, unmetered, noBody, anyQuery, s.operate},
 		{"GET", "/readyz", operators, unmetered, noBody, anyQuery, s.operate},
 		{"GET", "/metrics", operators, unmetered, noBody, anyQuery, s.operate},
@@ -95,22 +100,23 @@ const unmetered = plan.KeyUnspecified
 type body uint8
 
 const (
-	noBody    body = iota // not looked at
-	empty                 // nothing, or an empty JSON object
-	fields                // a JSON object: call.json
-	form                  // a form, or nothing: call.form
-	pasteJSON             // a JSON object with the content of a paste: call.json
-	quickJSON             // likewise, of a quick paste
-	pasteText             // JSON or plain text, which the handler reads
-	quickText             // likewise
-	file                  // bytes, which the handler reads
+	noBody     body = iota // not looked at
+	empty                  // nothing, or an empty JSON object
+	fields                 // a JSON object: call.json
+	form                   // a form, or nothing: call.form
+	pasteJSON              // a JSON object with the content of a paste: call.json
+	quickJSON              // likewise, of a quick paste
+	pasteText              // JSON or plain text, which the handler reads
+	quickText              // likewise
+	quickBytes             // the content of a quick paste, or a form with it, which the handler reads
+	file                   // bytes, which the handler reads
 )
 
 func (b body) limit() httpin.Limit {
 	switch b {
 	case pasteJSON, pasteText:
 		return httpin.Limit{Bytes: 4 << 20, Name: "4 MiB"}
-	case quickJSON, quickText:
+	case quickJSON, quickText, quickBytes:
 		return httpin.Limit{Bytes: 256 << 10, Name: "256 KiB"}
 	case file:
 		return httpin.Limit{Bytes: maxFileBytes, Name: "50 MB"}
@@ -119,7 +125,7 @@ func (b body) limit() httpin.Limit {
 }
 
 // rules are for the other checks.
-type rules uint8
+type rules uint16
 
 const (
 	idempotent rules = 1 << iota // takes an Idempotency-Key: call.idem
@@ -128,6 +134,7 @@ const (
 	limited                      // a source may call so often a minute
 	html                         // failures are pages where a browser asks
 	terminal                     // failures are text unless JSON is asked for
+	otherwise                    // the path is of one segment, and no other row has it in any method
 
 	views = limited | anyQuery
 	page  = views | html
@@ -142,10 +149,18 @@ func with[T any](v T, h func(*call, T) error) func(*call) error {
 
 // register adds the routes that exist with this configuration.
 func (s *Server) register() {
+	var last []route
 	for _, r := range s.routes() {
 		if r.who == admin && s.cfg.AdminToken == "" || r.who == operators && s.ops == nil {
 			continue
 		}
+		if r.rules.has(otherwise) {
+			last = append(last, r)
+			continue
+		}
 		s.http.Handle(r.method, r.path, s.serve(&r))
+	}
+	for _, r := range last {
+		s.http.HandleName(r.method, s.serve(&r))
 	}
 }

@@ -123,7 +123,7 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer(":", "").Replace(r.path)
-		a := exchange(t, addr, r.method+" "+path+"?nonsense=1 HTTP/1.1\r\nHost: a\r\n"+header+"Content-Length: 0\r\n\r\n", 1)[0]
+		a := exchange(t, addr, r.method+" "+path+"?nonsense=1 HTTP/1.1\r\nHost: a\r\n"+header+"Accept: application/json\r\nContent-Length: 0\r\n\r\n", 1)[0]
 		if a.status != want.Status() || !strings.Contains(a.body, `"`+string(want)+`"`) {
 			t.Errorf("%s %s: %d %s, want %s", r.method, r.path, a.status, a.body, want)
 		}

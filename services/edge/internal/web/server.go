@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,7 @@ type Server struct {
 	failures  *failureLog
 	views     *viewLimit
 	pages     *pages.Pages
+	languages func() *languages // made at the first use
 	publicURL atomic.Pointer[string]
 }
 
@@ -73,10 +75,11 @@ func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops,
-		hashing:  semaphore.NewWeighted(int64(cfg.PasswordHashes)),
-		failures: newFailureLog(),
-		views:    newViewLimit(),
-		pages:    pages.New(),
+		hashing:   semaphore.NewWeighted(int64(cfg.PasswordHashes)),
+		failures:  newFailureLog(),
+		views:     newViewLimit(),
+		pages:     pages.New(),
+		languages: sync.OnceValue(newLanguages),
 	}
 	s.publicURL.Store(&s.cfg.PublicURL)
 	in := cfg.In

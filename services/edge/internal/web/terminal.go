@@ -1,0 +1,253 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// createFromTerminal makes a quick paste of what curl sends, and answers with the address of its page:
+// docs/api.md, From a terminal.
+func (s *Server) createFromTerminal(c *call) error {
+	k := quickKind()
+	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
+	d, hash, err := s.readFromTerminal(c, rules)
+	if err != nil {
+		return err
+	}
+	done, err := s.create(c, k, d, hash)
+	if err != nil {
+		return err
+	}
+	address := s.url(k.page + done.outcome.Item)
+	c.Set(fiber.HeaderLocation, address)
+	c.Set(headerQuotaRemaining, fmt.Sprint(done.remaining))
+	if c.who.anonymous {
+		c.Set(headerManageToken, s.secret.ManageToken(done.outcome.Item))
+	}
+	return sendLines(c.Ctx, fiber.StatusCreated, address+"\n")
+}
+
+// sendLines answers with text for a terminal.
+func sendLines(c *fiber.Ctx, status int, text string) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Status(status)
+	c.Response().SetBodyString(text)
+	return nil
+}
+
+// readFromTerminal reads a new quick paste: the bytes of the body, or of a part of the form that curl -F sends. The query
+// has the fields. Without a title or a language the name of the file gives them.
+func (s *Server) readFromTerminal(c *call, r *draftRules) (d *draft, hash uint64, err error) {
+	d = &draft{}
+	if err := d.setQuery(c, r); err != nil {
+		return nil, 0, err
+	}
+	name := ""
+	media, charset, params := httpin.MediaType(c.Ctx)
+	switch {
+	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
+		name, hash, err = s.readTerminalForm(c, r, d, params["boundary"])
+	case !httpin.UTF8(charset):
+		err = s.notText()
+	default:
+		if name, err = nameOfPath(c.Path()); err == nil {
+			d.text, err = s.readContent(c, r.content.Bytes, r.content)
+			hash = bodyHash(c.Ctx, d.text)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case !utf8.Valid(d.text):
+		return nil, 0, s.notText()
+	case len(d.text) == 0:
+		d.text = nil // which check refuses
+	default:
+		if err := checkContent(d.text, r.content); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := s.nameDraft(d, name); err != nil {
+		return nil, 0, err
+	}
+	return d, hash, d.check(r)
+}
+
+// notText is the answer to content that is no text. Files may be of any kind.
+func (s *Server) notText() error {
+	return httpin.UnsupportedMediaType("The content is not UTF-8 text. Files of any kind are taken, with an API key, by " +
+		s.url("/api/dev/files/upload") + ".")
+}
+
+// nameOfPath is the name that a path of one segment stands for.
+func nameOfPath(path string) (string, error) {
+	name, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
+	if err != nil || !utf8.ValidString(name) {
+		return "", httpin.InvalidField("name", "must be UTF-8, with % as %25")
+	}
+	return name, nil
+}
+
+// nameDraft gives the draft the title and language of a file's name, where the client gave none. curl calls what it reads
+// from a pipe "-".
+func (s *Server) nameDraft(d *draft, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if d.Title == nil {
+		title, err := httpin.LineField("name", httpin.Value{Kind: httpin.Query, Text: []byte(name)}, titleChars)
+		if err != nil {
+			return err
+		}
+		d.Title = &title
+	}
+	if d.Language == nil {
+		d.Language = new(s.languages().of(name[strings.LastIndexByte(name, '/')+1:]))
+	}
+	return nil
+}
+
+// readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
+// where they have the name of one, and are ignored otherwise. The hash does not depend on how the form is written: curl
+// draws the text between the parts anew each time.
+func (s *Server) readTerminalForm(c *call, r *draftRules, d *draft, boundary string) (name string, hash uint64, err error) {
+	if boundary == "" || len(boundary) > 70 {
+		return "", 0, httpin.Malformed("The multipart body has no valid boundary.")
+	}
+	body, err := s.readContent(c, r.content.Bytes+multipartOverhead, r.content)
+	if err != nil {
+		return "", 0, err
+	}
+	form := multipart.NewReader(bytes.NewReader(body), boundary)
+	said := [][]byte{nil, nil, bytes.Clone(c.Context().QueryArgs().QueryString())} // content, name, query, fields
+	found := false
+	for range maxParts {
+		part, err := form.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			if !found {
+				return "", 0, httpin.Malformed("No part of the form is a file or is named f: send curl -F 'f=<-' or curl -F f=@name.")
+			}
+			said[0], said[1] = d.text, []byte(name)
+			return name, event.BodyHash(said...), nil
+		}
+		if err != nil {
+			return "", 0, formFailure(err)
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return "", 0, formFailure(err)
+		}
+		file := part.FileName()
+		switch {
+		case !found && (file != "" || part.FormName() == "f"):
+			found, d.text, name = true, text, file[strings.LastIndexByte(file, '\\')+1:]
+		case file == "":
+			taken, err := d.setPart(c, r, part.FormName(), text)
+			if err != nil {
+				return "", 0, err
+			}
+			if taken {
+				said = append(said, []byte(part.FormName()), text)
+			}
+		}
+	}
+	return "", 0, httpin.Malformed("The multipart body has too many parts.")
+}
+
+// setPart takes a field that is a part of a form. It is false for a part that is no field.
+func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken bool, err error) {
+	if !slices.Contains(draftFields()[1:], name) { // the content is another part
+		return false, nil
+	}
+	if c.Context().QueryArgs().Has(name) {
+		return true, httpin.InvalidField(name, "must be given once")
+	}
+	if len(text) > partFieldBytes || !utf8.Valid(text) {
+		return true, httpin.InvalidField(name, "must be short text in UTF-8")
+	}
+	return true, d.set(r, name, httpin.Value{Kind: httpin.Query, Text: text})
+}
+
+// home is the landing page, and for a terminal what it can do here.
+func (s *Server) home(c *call) error {
+	c.Vary(fiber.HeaderAccept)
+	if pages.WantsHTML(c.Ctx) {
+		return s.pages.Landing(c.Ctx)
+	}
+	return sendLines(c.Ctx, fiber.StatusOK, usageText(s.url(""), s.allowance(c)))
+}
+
+// allowance is what the caller may still create without a key, nil where billing can't be asked: the usage text is of
+// use without it.
+func (s *Server) allowance(c *call) *event.AllowanceAnswer {
+	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
+	defer cancel()
+	query := &event.Query{Query: &event.Query_Allowance{Allowance: &event.AllowanceQuery{}}}
+	answer, err := s.bus.Query(ctx, s.network(c.Ctx), query)
+	if err != nil {
+		return nil
+	}
+	return answer.GetAllowance()
+}
+
+// usageText has at most 24 lines, the height of a terminal.
+func usageText(address string, a *event.AllowanceAnswer) string {
+	allowance := "  How many pastes you may make without an API key is not known at the moment.\n"
+	switch {
+	case a == nil:
+	case a.Limit == 0:
+		allowance = "  Pastes are made with an API key only.\n"
+	default:
+		allowance = fmt.Sprintf("  Without an API key: %d in any %s, each kept for 30 days at most.\n  You have %d left.",
+			a.Limit, plainDuration(time.Duration(a.WindowMs)*time.Millisecond), a.Remaining)
+		if a.ResetSeconds > 0 {
+			allowance += fmt.Sprintf(" There is one more in %s.", plainDuration(time.Duration(a.ResetSeconds)*time.Second))
+		}
+		allowance += "\n"
+	}
+	return "Quire keeps text and gives you the address of a page that shows it.\n\n" +
+		"  ls | curl -F 'f=<-' " + address + "\n" +
+		"  curl -F f=@notes.txt " + address + "\n" +
+		"  curl -T main.go " + address + "\n" +
+		"  curl --data-binary @notes.txt " + address + "\n\n" +
+		"The answer is the address; /raw behind it is the text alone. A file's name gives\n" +
+		"its title and language. Other fields of a paste are in the query:\n\n" +
+		"  ls | curl -F 'f=<-' '" + address + "?expiresIn=1h&burnAfterRead=true'\n\n" +
+		"Limits:\n" +
+		"  256 KiB of UTF-8 text in each paste.\n" +
+		allowance +
+		"  With one (curl -H 'x-api-key: <key>') it is what your plan has.\n\n" +
+		"curl -i shows X-Manage-Token: it changes or deletes a paste made without a key.\n" +
+		"Reference: " + address + "/docs\n" +
+		"Accounts and API keys: " + address + "/console\n"
+}
+
+// plainDuration is a time as people say it, rounded up to minutes.
+func plainDuration(d time.Duration) string {
+	minutes := int((d + time.Minute - 1) / time.Minute)
+	hours, minutes := minutes/60, minutes%60
+	switch {
+	case hours == 0:
+		return fmt.Sprintf("%d min", minutes)
+	case minutes == 0:
+		return fmt.Sprintf("%d hours", hours)
+	}
+	return fmt.Sprintf("%d h %d min", hours, minutes)
+}
