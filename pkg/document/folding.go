@@ -52,8 +52,13 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 		return err
 	}
 	groups := f.decide(folded, known, batch, now, m.Time.UnixMilli()+batch.OffsetMs)
-	for _, w := range folded.writes {
-		f.memory.publish(w.id, w.entry)
+	// Earlier versions go first: a reader that sees a document finds all of its versions.
+	for _, first := range [...]bool{true, false} {
+		for _, w := range folded.writes {
+			if isVersionID(w.id) == first {
+				f.memory.publish(w.id, w.entry)
+			}
+		}
 	}
 	for _, k := range folded.outcomes {
 		f.memory.publishOutcome(k.id, k.outcome)

@@ -126,6 +126,9 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 		answers.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 		return true
 	}
+	if read.ListVersions > 0 {
+		return false
+	}
 	current, _ := r.memory.get(read.Item)
 	if current == nil {
 		return false
@@ -186,8 +189,8 @@ func (r *reader) do(ctx context.Context, job *readJob) {
 	}
 }
 
-// load answers a job with one query each for documents, earlier versions and outcomes, as far as they are asked for. It
-// answers all reads, or none and returns an error.
+// load answers a job with one query each for documents, earlier versions, lists of versions and outcomes, as far as they
+// are asked for. It answers all reads, or none and returns an error.
 func (r *reader) load(ctx context.Context, job *readJob) error {
 	if err := r.position.Until(ctx, job.batch.AfterSequence); err != nil {
 		return fmt.Errorf("wait for message %d: %w", job.batch.AfterSequence, err)
@@ -197,6 +200,10 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 		return err
 	}
 	versions, err := r.loadVersions(ctx, job, documents)
+	if err != nil {
+		return err
+	}
+	heads, err := r.loadListed(ctx, job, documents)
 	if err != nil {
 		return err
 	}
@@ -215,11 +222,14 @@ func (r *reader) load(ctx context.Context, job *readJob) error {
 		if current == nil {
 			current = &entry{}
 		}
-		if earlier(current.doc, read, job.batch.NowMs) {
+		switch {
+		case read.ListVersions > 0:
+			answers.versions(uint32(i), current.doc, heads, read, job.batch.NowMs)
+		case earlier(current.doc, read, job.batch.NowMs):
 			answers.version(uint32(i), current.doc, versions[versionID(read.Item, read.Version)], read)
-			continue
+		default:
+			answers.document(uint32(i), current, read, job.batch.NowMs)
 		}
-		answers.document(uint32(i), current, read, job.batch.NowMs)
 	}
 	r.metrics.fromView.Add(float64(len(job.indexes)))
 	answers.flush()

@@ -3252,6 +3252,8 @@ type Read struct {
 	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`                                 // 0: current. Earlier ones are for the owner only
 	IdempotencyId  []byte                 `protobuf:"bytes,4,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // set: asks for the outcome that is kept under it; item and version are ignored
 	WithoutContent bool                   `protobuf:"varint,5,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
+	ListVersions   uint32                 `protobuf:"varint,6,opt,name=list_versions,json=listVersions,proto3" json:"list_versions,omitempty"` // set: asks for so many versions in place of the document, the newest first. For its owner only
+	BelowVersion   uint64                 `protobuf:"varint,7,opt,name=below_version,json=belowVersion,proto3" json:"below_version,omitempty"` // of list_versions: only lower numbers; 0: all
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3321,6 +3323,20 @@ func (x *Read) GetWithoutContent() bool {
 	return false
 }
 
+func (x *Read) GetListVersions() uint32 {
+	if x != nil {
+		return x.ListVersions
+	}
+	return 0
+}
+
+func (x *Read) GetBelowVersion() uint64 {
+	if x != nil {
+		return x.BelowVersion
+	}
+	return 0
+}
+
 type ReadAnswerBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*ReadAnswer          `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
@@ -3368,10 +3384,12 @@ func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
 type ReadAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	Status        OutcomeStatus          `protobuf:"varint,2,opt,name=status,proto3,enum=quire.event.v1.OutcomeStatus" json:"status,omitempty"` // OK or NOT_FOUND
+	Status        OutcomeStatus          `protobuf:"varint,2,opt,name=status,proto3,enum=quire.event.v1.OutcomeStatus" json:"status,omitempty"` // OK or NOT_FOUND; for a list of versions NOT_OWNER too
 	Document      *Document              `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
 	Outcome       *Outcome               `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Unavailable   bool                   `protobuf:"varint,5,opt,name=unavailable,proto3" json:"unavailable,omitempty"` // the read model did not answer, so that it is not known whether the document exists
+	Unavailable   bool                   `protobuf:"varint,5,opt,name=unavailable,proto3" json:"unavailable,omitempty"`                       // the read model did not answer, so that it is not known whether the document exists
+	Versions      []*Document            `protobuf:"bytes,6,rep,name=versions,proto3" json:"versions,omitempty"`                              // with version, title, language, size and updated_ms alone
+	MoreVersions  bool                   `protobuf:"varint,7,opt,name=more_versions,json=moreVersions,proto3" json:"more_versions,omitempty"` // there are lower numbers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3437,6 +3455,20 @@ func (x *ReadAnswer) GetOutcome() *Outcome {
 func (x *ReadAnswer) GetUnavailable() bool {
 	if x != nil {
 		return x.Unavailable
+	}
+	return false
+}
+
+func (x *ReadAnswer) GetVersions() []*Document {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+func (x *ReadAnswer) GetMoreVersions() bool {
+	if x != nil {
+		return x.MoreVersions
 	}
 	return false
 }
@@ -6907,22 +6939,26 @@ const file_event_proto_rawDesc = "" +
 	"\tReadBatch\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12*\n" +
 	"\x05reads\x18\x02 \x03(\v2\x14.quire.event.v1.ReadR\x05reads\x12%\n" +
-	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\xa2\x01\n" +
+	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\xec\x01\n" +
 	"\x04Read\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\tR\x04item\x12\x1c\n" +
 	"\trequester\x18\x02 \x01(\x06R\trequester\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12%\n" +
 	"\x0eidempotency_id\x18\x04 \x01(\fR\ridempotencyId\x12'\n" +
-	"\x0fwithout_content\x18\x05 \x01(\bR\x0ewithoutContent\"G\n" +
+	"\x0fwithout_content\x18\x05 \x01(\bR\x0ewithoutContent\x12#\n" +
+	"\rlist_versions\x18\x06 \x01(\rR\flistVersions\x12#\n" +
+	"\rbelow_version\x18\a \x01(\x04R\fbelowVersion\"G\n" +
 	"\x0fReadAnswerBatch\x124\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1a.quire.event.v1.ReadAnswerR\aanswers\"\xe4\x01\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1a.quire.event.v1.ReadAnswerR\aanswers\"\xbf\x02\n" +
 	"\n" +
 	"ReadAnswer\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x125\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1d.quire.event.v1.OutcomeStatusR\x06status\x124\n" +
 	"\bdocument\x18\x03 \x01(\v2\x18.quire.event.v1.DocumentR\bdocument\x121\n" +
 	"\aoutcome\x18\x04 \x01(\v2\x17.quire.event.v1.OutcomeR\aoutcome\x12 \n" +
-	"\vunavailable\x18\x05 \x01(\bR\vunavailable\"\xbd\x02\n" +
+	"\vunavailable\x18\x05 \x01(\bR\vunavailable\x124\n" +
+	"\bversions\x18\x06 \x03(\v2\x18.quire.event.v1.DocumentR\bversions\x12#\n" +
+	"\rmore_versions\x18\a \x01(\bR\fmoreVersions\"\xbd\x02\n" +
 	"\vListRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x14\n" +
@@ -7413,58 +7449,59 @@ var file_event_proto_depIdxs = []int32{
 	4,  // 34: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
 	34, // 35: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
 	36, // 36: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	34, // 37: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	49, // 38: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	50, // 39: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	51, // 40: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	52, // 41: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	53, // 42: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	54, // 43: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	55, // 44: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	5,  // 45: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	57, // 46: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	60, // 47: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	61, // 48: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	62, // 49: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	64, // 50: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	65, // 51: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	21, // 52: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	58, // 53: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 54: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	59, // 55: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	58, // 56: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 57: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	63, // 58: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	67, // 59: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	68, // 60: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	69, // 61: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	70, // 62: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	71, // 63: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 64: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	73, // 65: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 66: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	76, // 67: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	77, // 68: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	81, // 69: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	82, // 70: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	75, // 71: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 72: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	78, // 73: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	79, // 74: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	80, // 75: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	80, // 76: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	58, // 77: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 78: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	63, // 79: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 80: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	80, // 81: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	80, // 82: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 83: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	84, // [84:84] is the sub-list for method output_type
-	84, // [84:84] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	34, // 37: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	34, // 38: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	49, // 39: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	50, // 40: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	51, // 41: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	52, // 42: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	53, // 43: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	54, // 44: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	55, // 45: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	5,  // 46: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	57, // 47: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	60, // 48: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	61, // 49: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	62, // 50: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	64, // 51: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	65, // 52: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	21, // 53: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	58, // 54: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	6,  // 55: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	59, // 56: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	58, // 57: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12, // 58: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	63, // 59: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	67, // 60: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	68, // 61: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	69, // 62: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	70, // 63: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	71, // 64: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 65: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	73, // 66: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 67: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	76, // 68: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	77, // 69: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	81, // 70: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	82, // 71: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	75, // 72: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 73: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	78, // 74: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	79, // 75: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	80, // 76: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	80, // 77: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	58, // 78: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	2,  // 79: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	63, // 80: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 81: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	80, // 82: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	80, // 83: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 84: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	85, // [85:85] is the sub-list for method output_type
+	85, // [85:85] is the sub-list for method input_type
+	85, // [85:85] is the sub-list for extension type_name
+	85, // [85:85] is the sub-list for extension extendee
+	0,  // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }

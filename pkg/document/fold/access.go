@@ -26,6 +26,18 @@ func MayRead(d *event.Document, r Reader) bool {
 	return v == event.Public || v == event.Unlisted
 }
 
+// MayOwn returns OK where the reader has an account and d is that account's: it may update d, and list its versions.
+// Otherwise it returns the refusal: NOT_OWNER for a document that the reader may read.
+func MayOwn(d *event.Document, r Reader) event.OutcomeStatus {
+	switch {
+	case !MayRead(d, r):
+		return event.OutcomeStatus_NOT_FOUND
+	case !owns(d, r.Account):
+		return event.OutcomeStatus_NOT_OWNER
+	}
+	return event.OutcomeStatus_OK
+}
+
 // Expired tells whether d has expired at nowMS.
 func Expired(d *event.Document, nowMS int64) bool { return d.ExpiresMs != 0 && d.ExpiresMs <= nowMS }
 

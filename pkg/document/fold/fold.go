@@ -303,15 +303,9 @@ func expire(p Policy, state *event.Document, r *event.Request, at Position) (Cha
 
 // mayChange returns OK where the caller may update and delete d, and otherwise the refusal.
 func mayChange(p Policy, d *event.Document, account uint64, tokenHash []byte, nowMS int64) event.OutcomeStatus {
-	if !MayRead(d, Reader{Account: account, NowMS: nowMS}) {
-		return event.OutcomeStatus_NOT_FOUND
-	}
-	if account != 0 {
-		// A caller with a key needs to be the owner: a manage token counts for keyless callers only.
-		if owns(d, account) {
-			return event.OutcomeStatus_OK
-		}
-		return event.OutcomeStatus_NOT_OWNER
+	refusal := MayOwn(d, Reader{Account: account, NowMS: nowMS})
+	if account != 0 || refusal == event.OutcomeStatus_NOT_FOUND {
+		return refusal // a manage token counts for keyless callers only
 	}
 	if p.ManageTokens && d.Owner == 0 && len(d.ManageTokenHash) > 0 &&
 		subtle.ConstantTimeCompare(d.ManageTokenHash, tokenHash) == 1 {
