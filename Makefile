@@ -104,6 +104,8 @@ e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='*xss*
 test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
 	@e2e/node_modules/.bin/openapi-typescript docs/openapi.yaml -o bin/openapi.ts >/dev/null
 	@e2e/node_modules/.bin/tsc --strict --noEmit bin/openapi.ts
+	$(call need,curl,curl)
+	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
 
 .PHONY: test-cluster
 test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
