@@ -65,6 +65,7 @@ func (s *Server) routes() []route {
 		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
 		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views, s.rawFile},
 		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery, s.downloadFile},
+		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, html, s.createFromPage},
 		{"GET", "/assets/:name", anybody, unmetered, noBody, anyQuery, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.reference},
 		{"GET", "/docs/openapi.yaml", anybody, unmetered, noBody, anyQuery, s.openapi},
