@@ -20,9 +20,9 @@ site.test('no page of ours loads an uploaded script, whatever its address', {
 }, async ({ page, open }) => {
   const hostile = await owner.api.file('app.js', 'text/javascript', script, { visibility: 'public' })
   const paste = await owner.api.paste({ content: script, language: 'javascript', visibility: 'public' })
-  const pages = ['/docs', `/p/${paste.id}`, `/f/${hostile.id}`, '/p/AAAAAAAAAAAA']
+  const pages = ['/', '/docs', `/p/${paste.id}`, `/f/${hostile.id}`, '/nothing']
   for (const path of pages) {
-    await open(path, { status: path === '/p/AAAAAAAAAAAA' ? 404 : 200 })
+    await open(path, { status: path === '/nothing' ? 404 : 200 })
     for (const src of [`/f/${hostile.id}/raw`, `/p/${paste.id}/raw`, `/assets/../f/${hostile.id}/raw`, `/assets/%2e%2e/f/${hostile.id}/raw`]) {
       for (const type of ['', 'module']) {
         assert.equal(await inject(page, 'script', { src, type }), 'error', `${path} loads ${src} as a script`)

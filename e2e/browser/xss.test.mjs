@@ -143,7 +143,7 @@ site.test('a payload in the name and the type of a file does nothing', async ({ 
 site.test('a payload in an address does nothing', async ({ open, each }) => {
   const addresses = sample(2).flatMap((payload, i) => {
     const part = encodeURIComponent(payload).slice(0, 2000).replace(/%.?$/, '')
-    return [[`/p/${part}`, `/q/${part}`, `/f/${part}`][i % 3]]
+    return [[`/p/${part}`, `/f/${part}`, `/nothing?q=${part}`, `/docs/${part}`][i % 4]]
   })
   await each(addresses, async (address, page) => {
     await open(address, { page, status: 404 })

@@ -92,6 +92,16 @@ func TestPagesOfWhatIsNotThere(t *testing.T) {
 	})
 }
 
+func TestAPathThatDoesNotExistIsAPageForABrowser(t *testing.T) {
+	i := common(t)
+	for _, path := range []string{"/nothing", "/nothing?x=1", "/nothing/here", "/p", "/docs/guides/nothing"} {
+		i.page(t, "GET", path, browser()).shows(t, http.StatusNotFound, "<!doctype html>")
+		i.do(t, "GET", path, request{}).fails(t, http.StatusNotFound, "not_found", "")
+	}
+	i.do(t, "GET", "/api/nothing", browser()).fails(t, http.StatusNotFound, "not_found", "")
+	i.do(t, "POST", "/nothing", browser()).fails(t, http.StatusNotFound, "not_found", "")
+}
+
 func TestAPageShowsTheBeginningOfALargeText(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")

@@ -132,6 +132,19 @@ func (s *Server) HandleName(method string, h fiber.Handler) {
 	})
 }
 
+// HandleMissing adds a handler for GET and HEAD of paths that no route has in any method. err is the 404; the handler
+// returns it where it has no better answer. It is called after all other routes are added.
+func (s *Server) HandleMissing(h func(c *fiber.Ctx, err error) error) {
+	s.app.Use(func(c *fiber.Ctx) error {
+		err := c.Next()
+		unknown, ok := errors.AsType[*fiber.Error](err)
+		if !ok || unknown.Code != fiber.StatusNotFound || c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
+			return err
+		}
+		return h(c, s.fromFramework(err))
+	})
+}
+
 // oneSegment tells whether a path is a slash and a name. Clients take /. and /.. for folders.
 func oneSegment(path string) bool {
 	name, ok := strings.CutPrefix(path, "/")

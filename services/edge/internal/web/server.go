@@ -42,14 +42,13 @@ func (cfg *Config) setDefaults() {
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 }
 
-// Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
+// Deps are the parts that the server works with. All are required but Metrics and Ops.
 type Deps struct {
 	Bus     *bus.Bus
 	Blobs   blob.Store
 	Secret  *apikey.Secret
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
-	Health  *telemetry.Health       // that the landing page shows; nil: what billing answers is all
 	Ops     fasthttp.RequestHandler // answers /livez, /readyz and /metrics; nil where they are elsewhere
 }
 
@@ -68,8 +67,6 @@ type Server struct {
 	views     *viewLimit
 	pages     *pages.Pages
 	languages func() *languages // made at the first use
-	health    *telemetry.Health
-	priceBook priceCache
 	publicURL atomic.Pointer[string]
 }
 
@@ -77,7 +74,7 @@ type Server struct {
 func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
 	s := &Server{
-		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
+		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops,
 		hashing:   semaphore.NewWeighted(int64(cfg.PasswordHashes)),
 		failures:  newFailureLog(),
 		views:     newViewLimit(),

@@ -30,6 +30,17 @@ func (s *Server) failurePage(c *fiber.Ctx, err error) error {
 	})
 }
 
+// missingPage answers where no route has the path: with a page where a browser asks outside of the API.
+func (s *Server) missingPage(c *fiber.Ctx, err error) error {
+	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) {
+		return err
+	}
+	if err := s.views.admit(s.http.Source(c), s.now()); err != nil {
+		return err
+	}
+	return s.failurePage(c, err)
+}
+
 // visible reads a document that anybody may see. All others are 404.
 func (s *Server) visible(d event.Domain, id string) (*event.Document, error) {
 	var pending *bus.PendingRead
