@@ -49,8 +49,10 @@ func roundTrip(t *testing.T, i *instance) {
 
 func TestSeveralPartitions(t *testing.T) {
 	t.Parallel()
-	i := start(t, with("QUIRE_PARTITIONS", "3"))
+	i := start(t, with("QUIRE_PARTITIONS", "3"), with("QUIRE_UPGRADE_URL", "https://shop.example/plans?from=quire"))
 	roundTrip(t, i)
+	i.account(t, "free").do(t, "POST", "/api/dev/pastes/create", object{"content": "x"}).
+		says(t, object{"code": "plan_upgrade_required", "upgradeUrl": "https://shop.example/plans?from=quire"})
 	i.restart(t)
 	roundTrip(t, i)
 	if got := len(at(t, i.audit(t), "partitions").([]any)); got != 3 {

@@ -35,10 +35,11 @@ const (
 // maxEdits is how many slips of the keyboard turn a name into another that its writer may have meant.
 func maxEdits(name string) int { return min(utf8.RuneCountInString(name)/3, 3) }
 
-// withPrefix is the first known name that name abbreviates, or "".
+// withPrefix is the first known name that name abbreviates or that abbreviates name, or "".
 func withPrefix(name string, known []string) string {
 	for _, k := range known {
-		if len(name) >= minPrefix && strings.HasPrefix(strings.ToLower(k), name) {
+		lower := strings.ToLower(k)
+		if min(len(name), len(k)) >= minPrefix && (strings.HasPrefix(lower, name) || strings.HasPrefix(name, lower)) {
 			return k
 		}
 	}

@@ -10,7 +10,7 @@ func TestSuggestionsAreWhatWasMeant(t *testing.T) {
 	for name, want := range map[string]string{
 		"contents": "content", "cnotent": "content", "Content": "content", "titel": "title", "lang": "language",
 		"visiblity": "visibility", "expires_in": "expiresIn", "expire": "expiresIn", "burnafterreading": "burnAfterRead",
-		"tag": "tags", "pass": "password", "Q": "q",
+		"tag": "tags", "titleOfPaste": "title", "pass": "password", "Q": "q",
 		"x": "", "": "", "ta": "", "name": "", "colour": "", "ünïcödë": "", strings.Repeat("content", 20): "",
 	} {
 		if want != "" {

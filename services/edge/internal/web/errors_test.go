@@ -1,16 +1,20 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/services/edge/internal/fault"
@@ -138,4 +142,48 @@ func TestErrorsOfHTTPInAreFaults(t *testing.T) {
 			t.Errorf("%s is %s, %d", code, kind, kind.Status())
 		}
 	}
+}
+
+// TestFailuresWithoutAHandlerAreAnsweredAlike: of a panic, of a header that never ends, and of a connection too many.
+func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
+	cfg := Config{PublicURL: "http://quire.example", In: httpin.Config{HeaderTimeout: 100 * time.Millisecond}}
+	_, addr := startServer(t, cfg, func(s *Server) {
+		s.http.Handle("GET", "/panic", func(*fiber.Ctx) error { panic("on purpose") })
+		s.http.Handle("GET", "/terminal/panic", s.serve(&route{method: "GET", path: "/terminal/panic", who: anybody, rules: terminal, handle: func(*call) error {
+			panic("on purpose")
+		}}))
+	})
+	check := func(a rawAnswer, kind fault.Kind) {
+		t.Helper()
+		var body struct{ Reason, Code, RequestID, Docs string }
+		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+			t.Fatalf("%q: %v", a.body, err)
+		}
+		if a.status != kind.Status() || body.Code != string(kind) || body.Reason == "" || body.Docs != "http://quire.example/docs/errors#"+body.Code {
+			t.Errorf("%d %s, want %s", a.status, a.body, kind)
+		}
+		if id := a.header.Get("X-Request-Id"); body.RequestID != id || len(id) != 36 {
+			t.Errorf("X-Request-Id is %q in %s", id, a.body)
+		}
+	}
+	check(exchange(t, addr, "GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Internal)
+	check(exchange(t, addr, "GET /panic HTT", 1)[0], fault.RequestTimeout)
+	a := exchange(t, addr, "GET /terminal/panic HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.status != 500 || a.body != "error: "+httpin.InternalMessage+"\n" || a.header.Get("X-Request-Id") == "" {
+		t.Errorf("%d %q", a.status, a.body)
+	}
+	cfg.In.MaxConns = 1
+	_, addr = startServer(t, cfg, func(*Server) {})
+	held, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if _, err := held.Write([]byte("GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := http.ReadResponse(bufio.NewReader(held), nil); err != nil {
+		t.Fatal(err)
+	}
+	check(exchange(t, addr, "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0], fault.Unavailable)
 }
