@@ -27,8 +27,10 @@ type call struct {
 
 // serve is a route as fiber calls it.
 func (s *Server) serve(r *route) fiber.Handler {
+	when := r.scripts()
 	return func(ctx *fiber.Ctx) error {
 		c := &call{Ctx: ctx, route: r}
+		allowScripts(ctx, when)
 		if r.rules.has(terminal) {
 			ctx.Context().SetUserValue(failsAsText{}, true)
 		}

@@ -56,6 +56,9 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	if status == fiber.StatusUnauthorized {
 		h.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="quire"`)
 	}
+	if ctx.UserValue(readableByScripts{}) != nil {
+		setScriptHeaders(ctx)
+	}
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(status)
 	h.Set(fiber.HeaderCacheControl, "no-store")

@@ -149,8 +149,9 @@ func with[T any](v T, h func(*call, T) error) func(*call) error {
 
 // register adds the routes that exist with this configuration.
 func (s *Server) register() {
+	routes := s.routes()
 	var last []route
-	for _, r := range s.routes() {
+	for _, r := range routes {
 		if r.who == admin && s.cfg.AdminToken == "" || r.who == operators && s.ops == nil {
 			continue
 		}
@@ -160,6 +161,7 @@ func (s *Server) register() {
 		}
 		s.http.Handle(r.method, r.path, s.serve(&r))
 	}
+	s.handlePreflights(routes)
 	for _, r := range last {
 		s.http.HandleName(r.method, s.serve(&r))
 	}

@@ -1,0 +1,113 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+// docs/api.md, From a browser's script. No answer allows credentials: a browser sends neither cookies nor logins along.
+const (
+	scriptRequestHeaders = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, Range, " +
+		headerAPIKey + ", " + headerManageToken + ", " + headerPassword
+	scriptAnswerHeaders = "Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, " + headerReplayed +
+		", Last-Modified, Location, " + headerRateLimit + ", " + headerRateLimitPolicy + ", Retry-After, WWW-Authenticate, " +
+		headerChargeSource + ", " + headerCreditsBalance + ", " + headerCreditsCost + ", " + headerQuotaRemaining + ", X-Request-Id"
+	preflightSeconds = "7200" // the longest that Chromium keeps an answer
+)
+
+// scripts says when a page of another site may read a route's answers.
+type scripts uint8
+
+const (
+	neverScripts scripts = iota
+	keyedScripts         // where the call has an API key: no cookie and no keyless allowance is at stake
+	anyScripts           // always: everybody may see it
+)
+
+// scripts is for all routes of a kind, so that none of them can be forgotten.
+func (r *route) scripts() scripts {
+	switch {
+	case strings.HasPrefix(r.path, "/api/dev/"):
+		return keyedScripts
+	case strings.HasSuffix(r.path, "/raw"):
+		return anyScripts
+	}
+	return neverScripts
+}
+
+// readableByScripts marks a request whose answer a page of another site may read. The mark is on the request, so that it
+// holds for a panic too.
+type readableByScripts struct{}
+
+// allowScripts lets a page of another site read the answer where it may. A call of no page pays for one look at its header.
+func allowScripts(c *fiber.Ctx, when scripts) {
+	ctx := c.Context()
+	switch when {
+	case neverScripts:
+		return
+	case keyedScripts:
+		if len(ctx.Request.Header.Peek(fiber.HeaderOrigin)) == 0 {
+			return
+		}
+		if _, sent := sentKey(c); !sent {
+			return
+		}
+	}
+	ctx.SetUserValue(readableByScripts{}, true)
+	setScriptHeaders(ctx)
+}
+
+func setScriptHeaders(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.Set(fiber.HeaderAccessControlAllowOrigin, "*")
+	ctx.Response.Header.Set(fiber.HeaderAccessControlExposeHeaders, scriptAnswerHeaders)
+}
+
+// handlePreflights adds OPTIONS to the paths whose answers scripts may read.
+func (s *Server) handlePreflights(routes []route) {
+	methods := make(map[string][]string)
+	for _, r := range routes {
+		methods[r.path] = append(methods[r.path], r.method)
+		if r.method == fiber.MethodGet {
+			methods[r.path] = append(methods[r.path], fiber.MethodHead)
+		}
+	}
+	for _, r := range routes {
+		allowed := methods[r.path]
+		if r.scripts() == neverScripts || allowed == nil {
+			continue
+		}
+		delete(methods, r.path)
+		s.http.Handle(fiber.MethodOptions, r.path, preflight(strings.Join(allowed, ", "), r.scripts()))
+	}
+}
+
+// preflight answers the question whether a script may send a request. Before the request nobody knows its API key, but a
+// script that sends one asks for the header.
+func preflight(methods string, when scripts) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		c.Set(fiber.HeaderAllow, methods+", "+fiber.MethodOptions)
+		c.Status(fiber.StatusNoContent)
+		if c.Get(fiber.HeaderOrigin) == "" || c.Get(fiber.HeaderAccessControlRequestMethod) == "" ||
+			when == keyedScripts && !asksForKey(c.Get(fiber.HeaderAccessControlRequestHeaders)) {
+			return nil
+		}
+		c.Set(fiber.HeaderAccessControlAllowOrigin, "*")
+		c.Set(fiber.HeaderAccessControlAllowMethods, methods)
+		c.Set(fiber.HeaderAccessControlAllowHeaders, scriptRequestHeaders)
+		c.Set(fiber.HeaderAccessControlMaxAge, preflightSeconds)
+		return nil
+	}
+}
+
+// asksForKey tells whether one of the headers that a script wants to send is that of an API key.
+func asksForKey(headers string) bool {
+	for name := range strings.SplitSeq(headers, ",") {
+		name = strings.TrimSpace(name)
+		if strings.EqualFold(name, headerAPIKey) || strings.EqualFold(name, fiber.HeaderAuthorization) {
+			return true
+		}
+	}
+	return false
+}
