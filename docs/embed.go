@@ -10,13 +10,19 @@ import (
 //go:embed openapi.yaml
 var api []byte
 
+//go:embed errors.md
+var errorCodes string
+
 //go:embed guides/*.md
 var files embed.FS
 
 // API returns openapi.yaml, the OpenAPI document of the API.
 func API() []byte { return bytes.Clone(api) }
 
-// Guides returns the files of the folder guides, which are Markdown.
+// Errors returns errors.md: the codes of the API's errors, each with its cause and its cure.
+func Errors() string { return errorCodes }
+
+// Guides returns the files of the folder guides, which are Markdown. Its README.md lists the others in their order.
 func Guides() fs.FS {
 	guides, err := fs.Sub(files, "guides")
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -32,16 +31,13 @@ type Pages struct {
 	templates *template.Template
 	sheets    map[string]sheet
 	assets    *assets
-	reference func() (*reference, error)
 
-	openapi    []byte
-	openapiTag string
+	openapi *Kept
 }
 
 // New reads the templates, the style sheets and the assets.
 func New() *Pages {
-	p := &Pages{openapi: docs.API()}
-	p.openapiTag = tagOf(p.openapi)
+	p := &Pages{openapi: KeepText("application/yaml; charset=utf-8", docs.API())}
 	var err error
 	if p.assets, err = loadAssets(); err == nil {
 		p.sheets, err = loadSheets()
@@ -51,7 +47,6 @@ func New() *Pages {
 	}
 	functions := template.FuncMap{"size": sizeText, "date": dateText, "hex": hex.EncodeToString, "asset": p.assets.address}
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
-	p.reference = sync.OnceValues(func() (*reference, error) { return newReference(p.openapi) })
 	return p
 }
 
@@ -71,6 +66,7 @@ type Page struct {
 	Styles      []string // sheets of the folder styles beside "base", without their extension: "code"
 	Scripts     []string // files of the folder assets, which are run once the page is there: "paste.js"
 	Embeds      []string // CSP sources of frames and images that are not ours; 'self' for frames of our own
+	Fetches     bool     // its scripts ask this server for more
 	Wide        bool     // for code and tables
 	Section     string   // path of the header's link that the page belongs to
 	Secret      bool     // shows what was made for one reader: it is not compressed together with what they sent
@@ -109,35 +105,43 @@ type layout struct {
 // minCompressBytes is the size from which a page is compressed. A smaller one fits the first packets as it is.
 const minCompressBytes = 1400
 
-// Render answers with a page. No cache keeps it: a document may be deleted, and the nonce of its scripts is for one answer.
-func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
+// execute renders a page, and says which sheets stand in it. Its scripts have the nonce, if it is not empty.
+func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 	sheets := []sheet{p.sheets["base"]}
 	for _, name := range page.Styles {
 		s, ok := p.sheets[name]
 		if !ok {
-			return fmt.Errorf("render page %s: there is no style sheet %q", page.Template, name)
+			return nil, nil, fmt.Errorf("render page %s: there is no style sheet %q", page.Template, name)
 		}
 		sheets = append(sheets, s)
 	}
-	data := layout{Page: page, Nonce: rand.Text(), Links: links(page.Section)}
+	data := layout{Page: page, Nonce: nonce, Links: links(page.Section)}
 	for _, s := range sheets {
 		data.Sheets = append(data.Sheets, s.text)
 	}
-	var out bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&out, page.Template, page.Data); err != nil {
-		return fmt.Errorf("render page %s: %w", page.Template, err)
+	var main, out bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&main, page.Template, page.Data); err != nil {
+		return nil, nil, fmt.Errorf("render page %s: %w", page.Template, err)
 	}
-	data.Main = template.HTML(out.String()) //nolint:gosec // a template made it
-	out.Reset()
+	data.Main = template.HTML(main.String()) //nolint:gosec // a template made it
 	if err := p.templates.ExecuteTemplate(&out, "layout", &data); err != nil {
-		return fmt.Errorf("render page %s: %w", page.Template, err)
+		return nil, nil, fmt.Errorf("render page %s: %w", page.Template, err)
 	}
-	protectPage(c, page.policy(sheets, data.Nonce))
+	return out.Bytes(), sheets, nil
+}
+
+// Render answers with a page. No cache keeps it: a document may be deleted, and the nonce of its scripts is for one answer.
+func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
+	nonce := rand.Text()
+	body, sheets, err := p.execute(page, nonce)
+	if err != nil {
+		return err
+	}
+	protectPage(c, page.policy(sheets, nonce))
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
 	c.Vary(fiber.HeaderAcceptEncoding)
 	c.Status(cmp.Or(page.Status, fiber.StatusOK))
-	body := out.Bytes()
 	if !page.Secret && len(body) >= minCompressBytes && accepts(c.Get(fiber.HeaderAcceptEncoding), "gzip") {
 		body = fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestSpeed)
 		c.Set(fiber.HeaderContentEncoding, "gzip")

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/docs"
@@ -161,31 +160,5 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	again := answerOf(t, p.OpenAPI, "If-None-Match", res.Header.Get("ETag"))
 	if body := bodyOf(t, again); again.StatusCode != 304 || body != "" || again.Header.Get("ETag") != res.Header.Get("ETag") {
 		t.Errorf("%d %v", again.StatusCode, again.Header)
-	}
-}
-
-func TestTheReferenceHasEveryOperation(t *testing.T) {
-	spec, err := openapi3.NewLoader().LoadFromData(docs.API())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := spec.Validate(t.Context()); err != nil {
-		t.Error(err)
-	}
-	res := answerOf(t, New().Reference)
-	body := bodyOf(t, res)
-	if res.StatusCode != 200 {
-		t.Fatalf("%d %s", res.StatusCode, body)
-	}
-	checkProtected(t, "reference", res.Header, body)
-	for path, item := range spec.Paths.Map() {
-		for method := range item.Operations() {
-			if !strings.Contains(body, "<code>"+method+" "+path+"</code>") {
-				t.Errorf("%s %s is not in the reference", method, path)
-			}
-		}
-	}
-	if strings.Contains(body, "`") {
-		t.Error("a backtick was not set as code")
 	}
 }

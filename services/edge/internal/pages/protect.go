@@ -46,8 +46,11 @@ func (page *Page) policy(sheets []sheet, nonce string) string {
 	for _, s := range sheets {
 		b.WriteString(" " + s.source)
 	}
-	if len(page.Scripts) > 0 {
+	if len(page.Scripts) > 0 && nonce != "" {
 		b.WriteString("; script-src 'nonce-" + nonce + "'")
+	}
+	if page.Fetches {
+		b.WriteString("; connect-src 'self'")
 	}
 	if len(page.Embeds) > 0 {
 		b.WriteString("; frame-src " + strings.Join(page.Embeds, " "))

@@ -66,7 +66,8 @@ type Server struct {
 	failures  *failureLog
 	views     *viewLimit
 	pages     *pages.Pages
-	languages func() *languages // made at the first use
+	languages func() *languages              // made at the first use
+	docs      func() (*documentation, error) // made when first asked for
 	publicURL atomic.Pointer[string]
 }
 
@@ -82,6 +83,7 @@ func New(cfg Config, deps Deps) *Server {
 		languages: sync.OnceValue(newLanguages),
 	}
 	s.publicURL.Store(&s.cfg.PublicURL)
+	s.docs = sync.OnceValues(s.newDocumentation)
 	in := cfg.In
 	in.Logger, in.Fail, in.Answered = deps.Logger, s.fail, newMetrics(deps.Metrics).observe
 	in.NewRequestID = func() string { return event.NewRequestID().String() }

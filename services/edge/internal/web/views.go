@@ -228,10 +228,6 @@ func (s *Server) asset(c *call) error {
 	return err
 }
 
-func (s *Server) reference(c *call) error { return s.pages.Reference(c.Ctx) }
-
-func (s *Server) openapi(c *call) error { return s.pages.OpenAPI(c.Ctx) }
-
 // operate answers /livez, /readyz and /metrics.
 func (s *Server) operate(c *call) error {
 	s.ops(c.Context())

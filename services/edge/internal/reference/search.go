@@ -1,0 +1,81 @@
+package reference
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// entry is a place that a search may find.
+type entry struct {
+	Kind  string // operation, field, error, guide
+	Title string
+	Where string // what it belongs to
+	URL   string
+	Text  string
+}
+
+const (
+	maxQueryRunes = 100
+	maxResults    = 40
+)
+
+// find gives the entries that have every word of the query, the best first.
+func find(entries []entry, query string) []entry {
+	if utf8.RuneCountInString(query) > maxQueryRunes {
+		query = string([]rune(query)[:maxQueryRunes])
+	}
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return nil
+	}
+	type scored struct {
+		entry
+		score int
+	}
+	var found []scored
+	for _, e := range entries {
+		if score := e.score(words); score > 0 {
+			found = append(found, scored{e, score})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	out := make([]entry, 0, min(len(found), maxResults))
+	for _, f := range found[:min(len(found), maxResults)] {
+		out = append(out, f.entry)
+	}
+	return out
+}
+
+// score is 0 where a word is missing. A title that is the word counts most, a word of the text least.
+func (e *entry) score(words []string) int {
+	title, where, text := strings.ToLower(e.Title), strings.ToLower(e.Where), strings.ToLower(e.Text)
+	total := 0
+	for _, w := range words {
+		switch {
+		case title == w:
+			total += 40
+		case strings.HasPrefix(title, w):
+			total += 20
+		case strings.Contains(title, w):
+			total += 12
+		case strings.Contains(where, w):
+			total += 5
+		case strings.Contains(text, w):
+			total += 2
+		default:
+			return 0
+		}
+	}
+	if title == strings.Join(words, " ") {
+		total += 40
+	}
+	switch e.Kind {
+	case "operation":
+		total += 3
+	case "error", "guide":
+		total += 2
+	}
+	return total
+}

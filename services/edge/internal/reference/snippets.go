@@ -1,0 +1,301 @@
+package reference
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Snippet is a call of an operation in one language.
+type Snippet struct {
+	Language string // for programs: bash, go, ts
+	Title    string
+	Text     string
+}
+
+// SnippetsOf are the calls of an operation of the server at base, in every language. Secrets come from the environment.
+// The ids of a path are set in the first lines.
+func SnippetsOf(base string, op *Operation) []Snippet {
+	r := requestOf(base, op)
+	return []Snippet{
+		{Language: "bash", Title: "curl", Text: r.curl()},
+		{Language: "go", Title: "Go", Text: r.golang()},
+		{Language: "ts", Title: "TypeScript", Text: r.typescript()},
+	}
+}
+
+func (r *request) curl() string {
+	var out strings.Builder
+	address := r.base
+	for _, p := range r.path {
+		if p.name == "" {
+			address += p.text
+			continue
+		}
+		fmt.Fprintf(&out, "%s=%s\n", p.name, shellWord(p.text))
+		address += "$" + p.name
+	}
+	address += r.query
+	if strings.ContainsAny(address, "$?&") {
+		address = `"` + address + `"`
+	}
+	out.WriteString("curl ")
+	if r.method != http.MethodGet && (r.method != http.MethodPost || r.body.kind == "") {
+		out.WriteString("-X " + r.method + " ")
+	}
+	out.WriteString(address)
+	argument := func(flag, value string) { out.WriteString(" \\\n  " + flag + " " + value) }
+	for _, h := range r.headers {
+		if h.secret != "" {
+			argument("-H", `"`+h.name+": "+h.prefix+"$"+h.secret+`"`)
+		} else {
+			argument("-H", shellQuote(h.name+": "+h.prefix))
+		}
+	}
+	switch r.session {
+	case sendsSession:
+		argument("-b", "cookies.txt")
+	case opensSession:
+		argument("-c", "cookies.txt")
+	}
+	switch {
+	case r.body.multipart:
+		argument("-F", shellWord(r.body.file+"=@"+r.body.fileName))
+		for _, f := range r.body.fields {
+			argument("-F", shellWord(f[0]+"="+f[1]))
+		}
+	case r.body.kind != "":
+		argument("-H", shellQuote("Content-Type: "+r.body.kind))
+		argument("--data-binary", shellQuote(r.body.text))
+	}
+	return out.String()
+}
+
+// shellWord is a text for the shell, in quotes where it needs them.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@,") == "" {
+		return s
+	}
+	return shellQuote(s)
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func (r *request) golang() string {
+	var main strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&main, "\t"+format+"\n", args...) }
+	imports := map[string]bool{"fmt": true, "io": true, "log": true, "net/http": true}
+	check := func() { line("if err != nil {\n\t\tlog.Fatal(err)\n\t}") }
+
+	address := strconv.Quote(r.base)[:len(strconv.Quote(r.base))-1]
+	open := true // address ends within a string
+	for _, p := range r.path {
+		switch {
+		case p.name != "":
+			line("%s := %s", camel(p.name, "ID"), strconv.Quote(p.text))
+			address += `" + ` + camel(p.name, "ID")
+			open = false
+		case open:
+			address += p.text
+		default:
+			address += ` + "` + p.text
+			open = true
+		}
+	}
+	switch {
+	case open:
+		address += r.query + `"`
+	case r.query != "":
+		address += ` + "` + r.query + `"`
+	}
+
+	body := "nil"
+	switch {
+	case r.body.multipart:
+		imports["bytes"], imports["mime/multipart"] = true, true
+		body = "&form"
+		line("var form bytes.Buffer")
+		line("fields := multipart.NewWriter(&form)")
+		line("file, err := fields.CreateFormFile(%q, %q)", r.body.file, r.body.fileName)
+		check()
+		line("if _, err := io.WriteString(file, %s); err != nil {\n\t\tlog.Fatal(err)\n\t}", strconv.Quote(r.body.text))
+		for _, f := range r.body.fields {
+			line("if err := fields.WriteField(%q, %q); err != nil {\n\t\tlog.Fatal(err)\n\t}", f[0], f[1])
+		}
+		line("if err := fields.Close(); err != nil {\n\t\tlog.Fatal(err)\n\t}")
+		main.WriteByte('\n')
+	case r.body.kind != "":
+		imports["strings"] = true
+		body = "body"
+		line("body := strings.NewReader(%s)", goText(r.body.text))
+	}
+	line("req, err := http.NewRequest(%q, %s, %s)", r.method, address, body)
+	check()
+	for _, h := range r.headers {
+		value := strconv.Quote(h.prefix)
+		if h.secret != "" {
+			imports["os"] = true
+			value = fmt.Sprintf("os.Getenv(%q)", h.secret)
+			if h.prefix != "" {
+				value = strconv.Quote(h.prefix) + "+" + value
+			}
+		}
+		line("req.Header.Set(%q, %s)", h.name, value)
+	}
+	if r.session == sendsSession {
+		imports["os"] = true
+		line("req.AddCookie(&http.Cookie{Name: %q, Value: os.Getenv(%q)})", sessionCookie, secretSession)
+	}
+	switch {
+	case r.body.multipart:
+		line(`req.Header.Set("Content-Type", fields.FormDataContentType())`)
+	case r.body.kind != "":
+		line("req.Header.Set(%q, %q)", "Content-Type", r.body.kind)
+	}
+	main.WriteByte('\n')
+	line("res, err := http.DefaultClient.Do(req)")
+	check()
+	line("defer res.Body.Close()")
+	line("answer, err := io.ReadAll(res.Body)")
+	check()
+	line("if res.StatusCode != %s {", statusConstant(r.success))
+	line("\tlog.Fatalf(%q, res.Status, answer)\n\t}", "%s: %s")
+	if r.session == opensSession {
+		line("for _, cookie := range res.Cookies() {")
+		line("\tfmt.Println(cookie.Name, cookie.Value)\n\t}")
+	}
+	line("fmt.Println(string(answer))")
+	return "package main\n\nimport (\n" + importLines(imports) + ")\n\nfunc main() {\n" + main.String() + "}"
+}
+
+func importLines(imports map[string]bool) string {
+	var out strings.Builder
+	for _, name := range []string{"bytes", "fmt", "io", "log", "mime/multipart", "net/http", "os", "strings"} {
+		if imports[name] {
+			out.WriteString("\t\"" + name + "\"\n")
+		}
+	}
+	return out.String()
+}
+
+// goText is a text as a literal that people can read.
+func goText(s string) string {
+	if strconv.CanBackquote(strings.ReplaceAll(s, "\n", "")) {
+		return "`" + s + "`"
+	}
+	return strconv.Quote(s)
+}
+
+func statusConstant(status string) string {
+	switch status {
+	case "200":
+		return "http.StatusOK"
+	case "201":
+		return "http.StatusCreated"
+	case "202":
+		return "http.StatusAccepted"
+	case "204":
+		return "http.StatusNoContent"
+	}
+	return status
+}
+
+// camel is a name of the environment as programs have it: pasteID for PASTE_ID.
+func camel(name, id string) string {
+	var out strings.Builder
+	for i, word := range strings.Split(strings.ToLower(name), "_") {
+		switch {
+		case i == 0 || word == "":
+			out.WriteString(word)
+		case word == "id":
+			out.WriteString(id)
+		default:
+			out.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return out.String()
+}
+
+func (r *request) typescript() string {
+	var out strings.Builder
+	address, plainAddress := "", true
+	for _, p := range r.path {
+		if p.name == "" {
+			address += p.text
+			continue
+		}
+		plainAddress = false
+		fmt.Fprintf(&out, "const %s = %s;\n", camel(p.name, "Id"), quoted(p.text))
+		address += "${" + camel(p.name, "Id") + "}"
+	}
+	address = r.base + address + r.query
+	if plainAddress {
+		address = quoted(address)
+	} else {
+		address = "`" + address + "`"
+	}
+	if r.body.multipart {
+		out.WriteString("const form = new FormData();\n")
+		fmt.Fprintf(&out, "form.set(%s, new File([%s], %s));\n", quoted(r.body.file), quoted(r.body.text), quoted(r.body.fileName))
+		for _, f := range r.body.fields {
+			fmt.Fprintf(&out, "form.set(%s, %s);\n", quoted(f[0]), quoted(f[1]))
+		}
+	}
+	options := r.fetchOptions()
+	if options == "" {
+		fmt.Fprintf(&out, "const res = await fetch(%s);\n", address)
+	} else {
+		fmt.Fprintf(&out, "const res = await fetch(%s, {\n%s});\n", address, options)
+	}
+	out.WriteString("if (!res.ok) throw new Error(`${res.status}: ${await res.text()}`);\n")
+	if r.session == opensSession {
+		out.WriteString("console.log(res.headers.getSetCookie());\n")
+	}
+	if r.json {
+		out.WriteString("console.log(await res.json());")
+	} else {
+		out.WriteString("console.log(await res.text());")
+	}
+	return out.String()
+}
+
+func (r *request) fetchOptions() string {
+	var out strings.Builder
+	if r.method != http.MethodGet {
+		fmt.Fprintf(&out, "  method: %s,\n", quoted(r.method))
+	}
+	var headers []string
+	for _, h := range r.headers {
+		value := quoted(h.prefix)
+		switch {
+		case h.secret != "" && h.prefix != "":
+			value = "`" + h.prefix + "${process.env." + h.secret + "}`"
+		case h.secret != "":
+			value = "process.env." + h.secret + "!"
+		}
+		headers = append(headers, quoted(h.name)+": "+value)
+	}
+	if r.session == sendsSession {
+		headers = append(headers, `"Cookie": `+"`"+sessionCookie+"=${process.env."+secretSession+"}`")
+	}
+	if r.body.kind != "" && !r.body.multipart {
+		headers = append(headers, quoted("Content-Type")+": "+quoted(r.body.kind))
+	}
+	switch len(headers) {
+	case 0:
+	case 1:
+		out.WriteString("  headers: { " + headers[0] + " },\n")
+	default:
+		out.WriteString("  headers: {\n    " + strings.Join(headers, ",\n    ") + ",\n  },\n")
+	}
+	switch {
+	case r.body.multipart:
+		out.WriteString("  body: form,\n")
+	case r.body.kind == "application/json":
+		out.WriteString("  body: JSON.stringify(" + strings.ReplaceAll(r.body.text, "\n", "\n  ") + "),\n")
+	case r.body.kind != "":
+		out.WriteString("  body: " + quoted(r.body.text) + ",\n")
+	}
+	return out.String()
+}

@@ -1,0 +1,73 @@
+package web
+
+import (
+	"fmt"
+
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/reference"
+)
+
+// documentation is what is below /docs, and llms.txt. It is the same for everybody.
+type documentation struct {
+	site *reference.Site
+	kept map[string]*pages.Kept // by path
+}
+
+func (s *Server) newDocumentation() (*documentation, error) {
+	site, err := reference.New(s.PublicURL())
+	if err != nil {
+		return nil, fmt.Errorf("make the documentation: %w", err)
+	}
+	d := &documentation{site: site, kept: make(map[string]*pages.Kept)}
+	for _, path := range site.Paths() {
+		if d.kept[path], err = s.pages.Keep(documentationPage(site.Page(path))); err != nil {
+			return nil, fmt.Errorf("make the documentation: %w", err)
+		}
+	}
+	for path, text := range site.Texts() {
+		d.kept[path] = pages.KeepText("text/plain; charset=utf-8", []byte(text))
+	}
+	return d, nil
+}
+
+func documentationPage(p *reference.Page) *pages.Page {
+	return &pages.Page{
+		Template: "docs", Title: p.Title, Description: p.Description, Data: p.Main, Index: true,
+		Styles: []string{"docs"}, Scripts: []string{"docs.js"}, Fetches: true, Wide: true, Section: "/docs",
+	}
+}
+
+// documentation answers with a page of it.
+func (s *Server) documentation(c *call) error {
+	d, err := s.docs()
+	if err != nil {
+		return err
+	}
+	kept, ok := d.kept[c.Path()]
+	if !ok {
+		return notFound()
+	}
+	return kept.Answer(c.Ctx)
+}
+
+// searchDocumentation answers with the page of what was found. It works without a script.
+func (s *Server) searchDocumentation(c *call) error {
+	var query string
+	if err := httpin.QueryFields(c.Ctx, httpin.Fields{"q": httpin.To(&query, httpin.StringField)}.Set); err != nil {
+		return err
+	}
+	d, err := s.docs()
+	if err != nil {
+		return err
+	}
+	found, err := d.site.Search(query)
+	if err != nil {
+		return err
+	}
+	p := documentationPage(found)
+	p.Index = false
+	return s.pages.Render(c.Ctx, p)
+}
+
+func (s *Server) openapi(c *call) error { return s.pages.OpenAPI(c.Ctx) }
