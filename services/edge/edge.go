@@ -116,7 +116,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
 		},
-	}, web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Ops: ops})
+	}, web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Health: deps.Health, Ops: ops})
 	return s, nil
 }
 

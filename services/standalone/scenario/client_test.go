@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +144,15 @@ func (a answer) fails(t testing.TB, status int, code, reason string) {
 	if docs, _ := body["docs"].(string); !strings.HasSuffix(docs, "/docs/errors#"+code) {
 		t.Errorf("%s: docs is %q", a.what, docs)
 	}
+}
+
+// failsLike tells whether two failures differ in nothing but the request.
+func (a answer) failsLike(t testing.TB, other answer) bool {
+	t.Helper()
+	one, two := a.json(t), other.json(t)
+	delete(one, "requestId")
+	delete(two, "requestId")
+	return a.status == other.status && reflect.DeepEqual(one, two)
 }
 
 // hasHeader holds a header to a value; "" stands for no such header.

@@ -33,6 +33,8 @@ func endpoints() []endpoint {
 		{"PUT", "/api/dev/paste-lite/update/000000000000", "pasteLite.update", "manage"},
 		{"DELETE", "/api/dev/paste-lite/delete/000000000000", "pasteLite.delete", "manage"},
 		{"GET", "/api/dev/paste-lite/list", "pasteLite.list", ""},
+		{"GET", "/api/dev/pastes/versions/000000000000", "", ""},
+		{"GET", "/api/dev/paste-lite/versions/000000000000", "", ""},
 		{"GET", "/api/users/user/dev-usage", "", ""},
 	}
 }
@@ -152,7 +154,7 @@ func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
 		{"no JSON", `{"content":`, "malformed", ""},
 		{"no object", `["x"]`, "malformed", ""},
 		{"two values", `{"content":"x"}{}`, "malformed", ""},
-		{"empty", ``, "malformed", ""},
+		{"empty", ``, "invalid_field", "content is required"},
 		{"unknown field", `{"content":"x","titel":"y"}`, "unknown_field", "titel"},
 		{"no content", `{"title":"y"}`, "invalid_field", "content"},
 		{"empty content", `{"content":""}`, "invalid_field", "content"},

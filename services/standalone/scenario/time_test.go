@@ -103,6 +103,7 @@ func (s *lifetime) begin(t *testing.T) {
 
 func (s *lifetime) hours(t *testing.T) {
 	s.pro.do(t, "GET", "/api/dev/pastes/get/"+s.hour, nil).fails(t, http.StatusNotFound, "not_found", "")
+	s.pro.do(t, "GET", "/api/dev/pastes/versions/"+s.hour, nil).fails(t, http.StatusNotFound, "not_found", "")
 	s.pro.do(t, "PUT", "/api/dev/pastes/update/"+s.hour, object{"expiresIn": "1d"}).fails(t, http.StatusNotFound, "not_found", "")
 	s.other.do(t, "GET", "/api/dev/pastes/get/"+s.burned, nil).fails(t, http.StatusNotFound, "not_found", "")
 	if got := s.i.do(t, "GET", "/p/"+s.hour, request{}); got.status != http.StatusNotFound {

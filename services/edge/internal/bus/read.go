@@ -75,10 +75,13 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	return &PendingRead{bus: b, reader: reader, read: r, call: reader.Start(r), started: time.Now()}
 }
 
-// Found is the result of a read. Both fields are nil if there is nothing that the requester may see.
+// Found is the result of a read. It is zero if there is nothing that the requester may see.
 type Found struct {
 	Document *event.Document
-	Outcome  *event.Outcome // of the write with the idempotency id
+	Outcome  *event.Outcome    // of the write with the idempotency id
+	Versions []*event.Document // of Read.ListVersions
+	More     bool              // there are earlier versions
+	NotOwner bool              // the requester may read the document, and not list its versions
 }
 
 // Wait returns the result. It is called at most once, and need not be called if the answer is not wanted any
@@ -111,9 +114,11 @@ func (p *PendingRead) wait(ctx context.Context) (Found, error) {
 	case answer.Unavailable:
 		return Found{}, errReadModel
 	case answer.Status != event.OutcomeStatus_OK:
-		return Found{}, nil
+		return Found{NotOwner: answer.Status == event.OutcomeStatus_NOT_OWNER}, nil
+	case p.read.ListVersions > 0 && answer.Document != nil:
+		return Found{}, errAnswer // of an instance from before there were lists of versions
 	}
-	return Found{Document: answer.Document, Outcome: answer.Outcome}, nil
+	return Found{Document: answer.Document, Outcome: answer.Outcome, Versions: answer.Versions, More: answer.MoreVersions}, nil
 }
 
 // defaultListLimit is the number of documents in a page if the client names none.

@@ -45,7 +45,7 @@ func New() *Pages {
 	if err != nil {
 		panic(err) // they are embedded in the program
 	}
-	functions := template.FuncMap{"size": sizeText, "date": dateText, "hex": hex.EncodeToString, "asset": p.assets.address}
+	functions := template.FuncMap{"size": sizeText, "date": dateText, "instant": instantText, "hex": hex.EncodeToString, "asset": p.assets.address}
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 	return p
 }
@@ -172,11 +172,6 @@ func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	return p.Render(c, &Page{Template: "failure", Title: http.StatusText(f.Status), Status: f.Status, Data: f})
 }
 
-// Landing is the first page of the site.
-func (p *Pages) Landing(c *fiber.Ctx) error {
-	return p.Render(c, &Page{Template: "landing", Index: true, Section: "/"})
-}
-
 // Ask is a page that asks for the password of a document, or for the click that makes this its last read. A program that
 // follows links does not click.
 type Ask struct {
@@ -252,3 +247,6 @@ func dateText(ms int64) string {
 	}
 	return time.UnixMilli(ms).UTC().Format("2 January 2006, 15:04 UTC")
 }
+
+// instantText is Unix milliseconds for programs.
+func instantText(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

@@ -105,11 +105,17 @@ func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
 	if cursor != "" {
 		at, ok := s.parseCursor(cursorScope(l, &c.who, q), cursor)
 		if !ok {
-			return nil, fault.New(fault.InvalidCursor, "The cursor is not one that this list gave.")
+			return nil, invalidCursor()
 		}
 		q.AfterPosition, q.AfterId = at.listed, at.id
 	}
 	return q, nil
+}
+
+func invalidCursor() error {
+	e := fault.New(fault.InvalidCursor, "cursor is not a nextCursor of this list. Begin again without it.")
+	e.Field = "cursor"
+	return e
 }
 
 // position is where in a list a page ended.

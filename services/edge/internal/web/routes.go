@@ -25,11 +25,13 @@ func (s *Server) routes() []route {
 		{"GET", "/api/dev/pastes/get/:ref", apiKey, plan.PastesGet, noBody, ownQuery, with(paste, s.getText)},
 		{"PUT", "/api/dev/pastes/update/:ref", apiKey, plan.PastesUpdate, pasteJSON, idempotent, with(paste, s.updateText)},
 		{"DELETE", "/api/dev/pastes/delete/:ref", apiKey, plan.PastesDelete, noBody, idempotent, with(paste, s.deleteText)},
+		{"GET", "/api/dev/pastes/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(paste, s.listVersions)},
 
 		{"POST", "/api/dev/paste-lite/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | ownQuery, with(quick, s.createText)},
 		{"GET", "/api/dev/paste-lite/get/:ref", apiKey, plan.LiteGet, noBody, ownQuery, with(quick, s.getText)},
 		{"PUT", "/api/dev/paste-lite/update/:ref", keyOrToken, plan.LiteUpdate, quickJSON, idempotent, with(quick, s.updateText)},
 		{"DELETE", "/api/dev/paste-lite/delete/:ref", keyOrToken, plan.LiteDelete, noBody, idempotent, with(quick, s.deleteText)},
+		{"GET", "/api/dev/paste-lite/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(quick, s.listVersions)},
 		{"GET", "/api/dev/paste-lite/list", apiKey, plan.LiteList, noBody, ownQuery, with(quickList, s.list)},
 
 		{"POST", "/api/dev/files/upload", apiKey, plan.FilesUpload, file, idempotent | ownQuery, s.uploadFile},
@@ -63,6 +65,7 @@ func (s *Server) routes() []route {
 		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
 		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views, s.rawFile},
 		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery, s.downloadFile},
+		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, html, s.createFromPage},
 		{"GET", "/assets/:name", anybody, unmetered, noBody, anyQuery, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/api/:tag", anybody, unmetered, noBody, page, s.documentation},

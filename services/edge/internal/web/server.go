@@ -42,13 +42,14 @@ func (cfg *Config) setDefaults() {
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 }
 
-// Deps are the parts that the server works with. All are required but Metrics and Ops.
+// Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
 type Deps struct {
 	Bus     *bus.Bus
 	Blobs   blob.Store
 	Secret  *apikey.Secret
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics
+	Health  *telemetry.Health       // that the landing page shows; nil: what billing answers is all
 	Ops     fasthttp.RequestHandler // answers /livez, /readyz and /metrics; nil where they are elsewhere
 }
 
@@ -68,6 +69,8 @@ type Server struct {
 	pages     *pages.Pages
 	languages func() *languages              // made at the first use
 	docs      func() (*documentation, error) // made when first asked for
+	health    *telemetry.Health
+	priceBook priceCache
 	publicURL atomic.Pointer[string]
 }
 
@@ -75,7 +78,7 @@ type Server struct {
 func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
 	s := &Server{
-		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops,
+		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		hashing:   semaphore.NewWeighted(int64(cfg.PasswordHashes)),
 		failures:  newFailureLog(),
 		views:     newViewLimit(),

@@ -27,13 +27,9 @@ func (s *Server) query(account event.AccountID, q *event.Query) (*event.QueryAns
 	case event.QueryStatus_QUERY_NOT_FOUND:
 		return nil, notFound()
 	case event.QueryStatus_QUERY_INVALID_CURSOR:
-		return nil, badLedgerCursor()
+		return nil, invalidCursor()
 	}
 	return nil, unavailable(errQueryAnswer)
-}
-
-func badLedgerCursor() error {
-	return fault.New(fault.InvalidCursor, "cursor is not one that this list gave.")
 }
 
 const cursorChars = 512
@@ -90,7 +86,7 @@ func (s *Server) ledger(c *call) error {
 func ledgerCursorField(_ string, v httpin.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
 	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
-		return nil, badLedgerCursor()
+		return nil, invalidCursor()
 	}
 	return cursor, nil
 }

@@ -189,7 +189,7 @@ func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken
 func (s *Server) home(c *call) error {
 	c.Vary(fiber.HeaderAccept)
 	if pages.WantsHTML(c.Ctx) {
-		return s.pages.Landing(c.Ctx)
+		return s.landing(c)
 	}
 	return sendLines(c.Ctx, fiber.StatusOK, usageText(s.url(""), s.allowance(c)))
 }

@@ -1,0 +1,223 @@
+package pages
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// Draft is what somebody has written into the form of the landing page.
+type Draft struct {
+	Content, Title, Language, Visibility, ExpiresIn, Password string
+
+	BurnAfterRead bool
+	Once          string            // sent with the form, so that sending it twice makes one paste
+	Errors        map[string]string // by the name of the field; "" is the whole form
+}
+
+// Landing is the first page of the site: a box to paste into, and what Quire is.
+type Landing struct {
+	URL       string // of this site, without a slash at its end
+	Draft     Draft
+	Allowance *event.AllowanceAnswer // nil: not known at the moment
+	Prices    *event.PriceBook       // likewise
+	Ready     bool                   // all parts work
+	Checks    string                 // path of the readiness for operators; empty where it is elsewhere
+}
+
+// Landing shows the first page. status is that of a draft that was refused.
+func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
+	return p.Render(c, &Page{
+		Template: "landing", Status: status, Index: true, Section: "/", Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
+		Title: "Paste text, share a link", Data: l,
+		Description: "Quire keeps text and files behind a link, from a browser, a terminal or a program, and counts every request exactly.",
+	})
+}
+
+// Created is a quick paste that the landing page's form has made.
+type Created struct {
+	Document    *event.Document // its ContentSize and text are not looked at
+	URL         string          // of this site
+	Path        string          // of the paste's page
+	ManageToken string          // "" where an account owns the paste
+	Remaining   int64           // that the source may still create; plan.Unlimited for no limit
+}
+
+// Created shows the links to a new paste, and its management token this once.
+func (p *Pages) Created(c *fiber.Ctx, created *Created) error {
+	return p.Render(c, &Page{
+		Template: "created", Status: fiber.StatusCreated, Title: "Your paste", Secret: true,
+		Styles: []string{"landing"}, Scripts: []string{"copy.js", "times.js"}, Data: created,
+	})
+}
+
+// option is one of the values of a field.
+type option struct {
+	Value, Name string
+	Selected    bool
+}
+
+func options(selected string, pairs ...string) []option {
+	var out []option
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out = append(out, option{pairs[i], pairs[i+1], pairs[i] == selected})
+	}
+	return out
+}
+
+// Expiries are the lifetimes that the form offers, of those that a keyless paste may have.
+func (d *Draft) Expiries() []option {
+	return options(d.ExpiresIn, "10m", "10 minutes", "1h", "1 hour", "1d", "1 day", "7d", "7 days", "30d", "30 days")
+}
+
+// Visibilities are those that the form offers.
+func (d *Draft) Visibilities() []option {
+	return options(d.Visibility, "unlisted", "Who has the link", "public", "Everybody, also search engines")
+}
+
+// Languages are those that the form offers. The API takes any name.
+func (d *Draft) Languages() []option {
+	out := options(d.Language,
+		"plaintext", "Plain text", "bash", "Bash", "c", "C", "cpp", "C++", "csharp", "C#", "css", "CSS", "csv", "CSV", "diff", "Diff",
+		"docker", "Dockerfile", "elixir", "Elixir", "erlang", "Erlang", "fsharp", "F#", "go", "Go", "graphql", "GraphQL", "haskell", "Haskell",
+		"hcl", "HCL", "html", "HTML", "ini", "INI", "java", "Java", "javascript", "JavaScript", "json", "JSON", "julia", "Julia",
+		"kotlin", "Kotlin", "latex", "LaTeX", "lua", "Lua", "makefile", "Makefile", "markdown", "Markdown", "nginx", "nginx", "nix", "Nix",
+		"ocaml", "OCaml", "perl", "Perl", "php", "PHP", "powershell", "PowerShell", "protobuf", "Protocol Buffers", "python", "Python",
+		"r", "R", "ruby", "Ruby", "rust", "Rust", "scala", "Scala", "sql", "SQL", "swift", "Swift", "terraform", "Terraform", "toml", "TOML",
+		"typescript", "TypeScript", "xml", "XML", "yaml", "YAML", "zig", "Zig")
+	if !slices.ContainsFunc(out, func(o option) bool { return o.Selected }) && d.Language != "" {
+		out = append(out, option{d.Language, d.Language, true})
+	}
+	return out
+}
+
+// plans are the limits and prices as a table, with a column for each tier that anybody can have.
+type plans struct {
+	Tiers                     []string
+	Rows                      []planRow
+	FreeStorage, StoragePrice string
+}
+
+type planRow struct {
+	Key, About string
+	Cells      []planCell
+}
+
+// planCell is a limit of requests a month, and the price in credits of each further one; "" where none is sold.
+type planCell struct{ Limit, Price string }
+
+// Plans makes the table, nil where the prices are not known.
+func (l *Landing) Plans() *plans {
+	if l.Prices == nil {
+		return nil
+	}
+	out := &plans{
+		FreeStorage:  strconv.FormatFloat(float64(l.Prices.FreeStorageBytes)/plan.GB, 'f', -1, 64) + " GB",
+		StoragePrice: "$" + strconv.FormatFloat(float64(l.Prices.StorageCentsPerGbMonth)/100, 'f', 2, 64),
+	}
+	var tiers []*event.TierPlan
+	for _, t := range l.Prices.Tiers {
+		if plan.Tier(t.Tier) != plan.Admin {
+			tiers = append(tiers, t)
+			out.Tiers = append(out.Tiers, plan.Tier(t.Tier).Title())
+		}
+	}
+	for _, key := range plan.QuotaKeys() {
+		row := planRow{Key: key.String(), About: aboutKey(key)}
+		for _, t := range tiers {
+			row.Cells = append(row.Cells, planCellOf(t, key))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+func planCellOf(t *event.TierPlan, key plan.QuotaKey) planCell {
+	i := slices.IndexFunc(t.Terms, func(term *event.Term) bool { return plan.QuotaKey(term.QuotaKey) == key })
+	if i < 0 {
+		return planCell{Limit: "–"}
+	}
+	var cell planCell
+	switch term := t.Terms[i]; {
+	case term.Limit == plan.Unlimited:
+		return planCell{Limit: "unlimited"}
+	case term.Limit == 0 && !term.Overage:
+		return planCell{Limit: "–"}
+	default:
+		cell.Limit = numberText(term.Limit)
+		if term.Overage {
+			cell.Price = priceText(term.PriceMicros)
+		}
+	}
+	return cell
+}
+
+// priceText is an amount of credits without the zeros at its end.
+func priceText(micros uint64) string {
+	return strings.TrimSuffix(strings.TrimRight(credit.Micros(micros).String(), "0"), ".")
+}
+
+// numberText is a number with commas between thousands.
+func numberText(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func aboutKey(key plan.QuotaKey) string {
+	switch key {
+	case plan.PastesCreate:
+		return "Create a paste"
+	case plan.PastesGet:
+		return "Read a paste"
+	case plan.PastesUpdate:
+		return "Change a paste"
+	case plan.PastesDelete:
+		return "Delete a paste"
+	case plan.FilesUpload:
+		return "Upload a file"
+	case plan.FilesGet:
+		return "Read a file"
+	case plan.FilesDelete:
+		return "Delete a file"
+	case plan.LiteCreate:
+		return "Create a quick paste"
+	case plan.LiteGet:
+		return "Read a quick paste"
+	case plan.LiteUpdate:
+		return "Change a quick paste"
+	case plan.LiteDelete:
+		return "Delete a quick paste"
+	case plan.LiteList:
+		return "List quick pastes"
+	case plan.FilesList:
+		return "List files"
+	}
+	return ""
+}
+
+// Hours is the window of the allowance.
+func (l *Landing) Hours() int64 { return l.Allowance.GetWindowMs() / 3_600_000 }
+
+// NextIn is when there is one more, "" where all are there.
+func (l *Landing) NextIn() string {
+	seconds := l.Allowance.GetResetSeconds()
+	switch minutes := (seconds + 59) / 60; {
+	case seconds == 0:
+		return ""
+	case minutes < 2:
+		return "a minute"
+	case minutes < 120:
+		return strconv.Itoa(int(minutes)) + " minutes"
+	default:
+		return strconv.Itoa(int((minutes+59)/60)) + " hours"
+	}
+}

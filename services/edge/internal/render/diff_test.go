@@ -1,0 +1,192 @@
+package render_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"quire.dev/services/edge/internal/render"
+)
+
+// requireDiff compares two texts in both views, and requires of each that it can be applied: its rows, with the lines that
+// it folds, are both texts.
+func requireDiff(t testing.TB, r *render.Renderer, before, after, language string) *render.Diff {
+	t.Helper()
+	var out *render.Diff
+	for _, split := range []bool{true, false} {
+		if out = r.Diff(context.Background(), before, after, language, split); out == nil {
+			t.Fatalf("%.100q and %.100q are not compared", before, after)
+		}
+		if out.HTML == "" {
+			if shown(before) != shown(after) {
+				t.Fatalf("%.100q and %.100q are the same", before, after)
+			}
+			continue
+		}
+		rows := requireHarmless(t, string(out.HTML), atom.Table)[0]
+		if !out.Cut {
+			requireRows(t, rows, before, after, split)
+		}
+	}
+	return out
+}
+
+func requireRows(t testing.TB, body *html.Node, before, after string, split bool) {
+	t.Helper()
+	old, new := split2(before), split2(after)
+	atOld, atNew := 0, 0
+	for row := range body.ChildNodes() {
+		if row.Type != html.ElementNode {
+			continue
+		}
+		if attribute(row, "class") == "fold" {
+			n, _ := strconv.Atoi(strings.Fields(textOf([]*html.Node{row}))[0])
+			if strings.Join(old[atOld:atOld+n], "\n") != strings.Join(new[atNew:atNew+n], "\n") {
+				t.Fatalf("lines that are not the same are folded")
+			}
+			atOld, atNew = atOld+n, atNew+n
+			continue
+		}
+		var cells []*html.Node
+		for cell := range row.ChildNodes() {
+			cells = append(cells, cell)
+		}
+		oldNumber, newNumber, oldCell, newCell := cells[0], cells[1], cells[3], cells[3]
+		if split {
+			newNumber, oldCell = cells[2], cells[1]
+		}
+		atOld = requireCell(t, oldNumber, oldCell, old, atOld)
+		atNew = requireCell(t, newNumber, newCell, new, atNew)
+	}
+	if atOld != len(old) || atNew != len(new) {
+		t.Fatalf("%d of %d and %d of %d lines are shown", atOld, len(old), atNew, len(new))
+	}
+}
+
+func requireCell(t testing.TB, number, cell *html.Node, lines []string, at int) int {
+	t.Helper()
+	n := attribute(number, "data-n")
+	if n == "" {
+		return at
+	}
+	if n != strconv.Itoa(at+1) || textOf([]*html.Node{cell}) != lines[at] {
+		t.Fatalf("line %s is %q, want line %d: %q", n, textOf([]*html.Node{cell}), at+1, lines[at])
+	}
+	return at + 1
+}
+
+func split2(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(shown(text), "\n")
+}
+
+func TestDiff(t *testing.T) {
+	before := "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\nx := \"old text\"\n"
+	after := "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\nx := \"new text\"\nlast"
+	d := requireDiff(t, patient(), before, after, "go")
+	want := `<tbody><tr class="fold"><td colspan="4">7 lines are the same</td></tr>
+<tr><td class="n" data-n="8"></td><td class="n" data-n="8"></td><td class="sign"> </td><td class="text">eight</td></tr>
+<tr><td class="n" data-n="9"></td><td class="n" data-n="9"></td><td class="sign"> </td><td class="text">nine</td></tr>
+<tr><td class="n" data-n="10"></td><td class="n" data-n="10"></td><td class="sign"> </td><td class="text">ten</td></tr>
+<tr class="gone"><td class="n" data-n="11"></td><td class="n"></td><td class="sign">-</td><td class="text">x := <span class="hs">&#34;</span><span class="hs mark">old</span><span class="hs"> text&#34;</span></td></tr>
+<tr class="new"><td class="n"></td><td class="n" data-n="11"></td><td class="sign">+</td><td class="text">x := <span class="hs">&#34;</span><span class="hs mark">new</span><span class="hs"> text&#34;</span></td></tr>
+<tr class="new"><td class="n"></td><td class="n" data-n="12"></td><td class="sign">+</td><td class="text">last</td></tr>
+</tbody>`
+	if string(d.HTML) != want {
+		t.Errorf("the diff is\n%s\nwant\n%s", d.HTML, want)
+	}
+	if d.Added != 2 || d.Removed != 1 || d.Coarse || d.Cut {
+		t.Errorf("%d added, %d removed, coarse %v, cut %v", d.Added, d.Removed, d.Coarse, d.Cut)
+	}
+}
+
+func TestDiffsOfEdges(t *testing.T) {
+	r := patient()
+	many := strings.Repeat("line\n", 30)
+	for _, c := range [][2]string{
+		{"", ""}, {"", "a"}, {"a", ""}, {"a", "a\n"}, {"a\r\nb", "a\nb\n"}, {"\n\n", "\n"}, {"a", "b"}, {many, many + "x"}, {many, "x\n" + many},
+		{many + "x\n" + many, many + "y\n" + many}, {"a\nb\nc", "c\nb\na"}, {"\u202e\x00", "\u202e\x01"}, {"é世\n", "é界\n"}, {"a b c d", "d c b a"},
+	} {
+		requireDiff(t, r, c[0], c[1], "")
+	}
+}
+
+// The library stops to look after a hundred changes. Lines that are there once lead through a text with more.
+func TestADiffOfManyChangesIsExact(t *testing.T) {
+	var before, after strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&before, "line %d\n", i)
+		switch {
+		case i%10 == 3:
+			fmt.Fprintf(&after, "changed %d\n", i)
+		case i%10 == 7:
+			fmt.Fprintf(&after, "line %d\n\n", i)
+		default:
+			fmt.Fprintf(&after, "line %d\n", i)
+		}
+	}
+	d := requireDiff(t, patient(), before.String(), after.String(), "")
+	if d.Coarse || d.Removed != 300 || d.Added != 600 {
+		t.Errorf("%d added, %d removed, coarse %v", d.Added, d.Removed, d.Coarse)
+	}
+}
+
+// Texts of few different lines in another order have no such lines, and their shortest diff takes a time that grows with
+// their square.
+func TestADiffThatWouldTakeLongIsCoarse(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		var out strings.Builder
+		for range render.MaxLines {
+			out.WriteString([]string{"}\n", "{\n", "\n", "return\n"}[random.IntN(4)])
+		}
+		return out.String()
+	}
+	if d := requireDiff(t, patient(), text(), text(), ""); !d.Coarse {
+		t.Errorf("%d added, %d removed, and it is not coarse", d.Added, d.Removed)
+	}
+}
+
+func TestADiffIsBounded(t *testing.T) {
+	r := patient()
+	line := strings.Repeat("x", 1023) + "\n"
+	whole := strings.Repeat(line, render.DiffBytes/len(line))
+	requireDiff(t, r, whole, "x", "")
+	lines := strings.Repeat("\n", render.MaxLines)
+	requireDiff(t, r, lines, "x", "")
+	for name, text := range map[string]string{"bytes": whole + "x", "lines": lines + "x"} {
+		if r.Diff(t.Context(), text, "x", "", false) != nil || r.Diff(t.Context(), "x", text, "", true) != nil {
+			t.Errorf("a text with too many %s is compared", name)
+		}
+	}
+	if d := requireDiff(t, r, "x", strings.Repeat(strings.Repeat("\x00", 50)+"\n", 5000), ""); !d.Cut || len(d.HTML) > 6<<20 {
+		t.Errorf("cut is %v, and the page takes %d bytes", d.Cut, len(d.HTML))
+	}
+}
+
+func FuzzDiff(f *testing.F) {
+	f.Add("a\nb\nc", "a\nc\nd", "go", uint16(0))
+	f.Add(sample, strings.ReplaceAll(sample, "x", "y"), "html", uint16(3))
+	f.Add("\n\n\n", "\x00\r\n\u202e", "", uint16(300))
+	r := render.New(render.Config{Concurrent: 2, Wait: time.Minute, Deadline: 20 * time.Second})
+	f.Fuzz(func(t *testing.T, before, after, language string, times uint16) {
+		before, after = strings.ToValidUTF8(before, "?"), strings.ToValidUTF8(after, "?")
+		n := int(times%400) + 1
+		if n*len(before) > 1<<14 || n*len(after) > 1<<14 {
+			n = 1
+		}
+		before, after = strings.Repeat(before, n), strings.Repeat(after, n)
+		if len(before) < 1<<16 && len(after) < 1<<16 {
+			requireDiff(t, r, before, after, language)
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/chroma/v2"
+	"github.com/alecthomas/chroma/v2/lexers"
+)
+
+// matchTimeout bounds one match of one rule. chroma's own bound is 250 ms. The clock that it is measured with ticks every
+// 100 ms.
+const matchTimeout = 50 * time.Millisecond
+
+// lexerSet is chroma's lexers, each with the deadline of one worker in its rules: chroma has no way to stop a lexer inside
+// of a token, and some rules can go round without a token. It is not safe for concurrent use.
+type lexerSet struct {
+	registry *chroma.LexerRegistry
+}
+
+func newLexerSet(check func()) *lexerSet {
+	set := &lexerSet{registry: chroma.NewLexerRegistry()}
+	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
+		if original := regexLexer(lexer); original != nil {
+			set.registry.Register(guarded(*lexer.Config(), original, check))
+		}
+	}
+	return set
+}
+
+// regexLexer is the lexer that does the work of another: itself, or the one in it. It is nil for a lexer that hides those
+// it is made of; siblingOf has one in place of it.
+func regexLexer(lexer chroma.Lexer) *chroma.RegexLexer {
+	if l, ok := lexer.(*chroma.RegexLexer); ok {
+		return l
+	}
+	v := reflect.Indirect(reflect.ValueOf(lexer))
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	inner := v.FieldByName("Lexer")
+	if !inner.IsValid() || !inner.CanInterface() {
+		return nil
+	}
+	l, _ := inner.Interface().(*chroma.RegexLexer)
+	return l
+}
+
+// siblingOf has, for each lexer that can't be stopped, the nearest one that can.
+func siblingOf(name string) string {
+	switch name {
+	case "Common Lisp", "EmacsLisp":
+		return "Scheme"
+	case "ERB", "PHTML", "Svelte":
+		return "HTML"
+	case "Go HTML Template":
+		return "Go Text Template"
+	case "YAML+Jinja":
+		return "YAML"
+	}
+	return name
+}
+
+// guarded is a lexer with the same rules that calls check at each match.
+func guarded(config chroma.Config, original *chroma.RegexLexer, check func()) chroma.Lexer {
+	config.Filenames = slices.Clip(config.Filenames) // chroma appends to it
+	return chroma.MustNewLexer(&config, func() chroma.Rules {
+		rules := original.MustRules().Clone()
+		for state := range rules {
+			for i := range rules[state] {
+				rule := &rules[state][i]
+				if _, replaced := rule.Mutator.(chroma.LexerMutator); replaced && rule.Type == nil && rule.Pattern == "" {
+					continue // an include
+				}
+				rule.Type = guardedEmitter(rule.Type, check)
+			}
+		}
+		rules["root"] = slices.Insert(rules["root"], 0, chroma.Rule{Mutator: &shortTimeouts{}})
+		return rules
+	})
+}
+
+func guardedEmitter(emit chroma.Emitter, check func()) chroma.Emitter {
+	return chroma.EmitterFunc(func(groups []string, state *chroma.LexerState) chroma.Iterator {
+		check()
+		if emit == nil {
+			return chroma.Literator()
+		}
+		return emit.Emit(groups, state)
+	})
+}
+
+// shortTimeouts sets the time-out of all rules when a lexer is compiled, and takes its own rule out.
+type shortTimeouts struct{}
+
+// Mutate is never reached.
+func (*shortTimeouts) Mutate(*chroma.LexerState) error { return nil }
+
+// MutateLexer implements chroma.LexerMutator.
+func (*shortTimeouts) MutateLexer(rules chroma.CompiledRules, state string, rule int) error {
+	for _, list := range rules {
+		for _, r := range list {
+			if r.Regexp != nil {
+				r.Regexp.MatchTimeout = matchTimeout
+			}
+		}
+	}
+	rules[state] = slices.Delete(slices.Clone(rules[state]), rule, rule+1)
+	return nil
+}
+
+// lexerFor is the name of the lexer of a language, "" for plain text and for languages that nobody knows.
+func lexerFor(language string) string {
+	if language == "" || len(language) > 255 {
+		return ""
+	}
+	lower := strings.ToLower(language)
+	switch lower {
+	case "plaintext", "text", "txt", "plain", "none":
+		return ""
+	}
+	lexer := lexers.Get(language)
+	if lexer == nil {
+		lexer = lexers.Get(lower)
+	}
+	if lexer == nil || lexer.Config().Name == "plaintext" || lexer.Config().Name == "fallback" {
+		return ""
+	}
+	return siblingOf(lexer.Config().Name)
+}
+
+// LanguageName is the name of a language as people write it, "" for plain text and for languages that nobody knows.
+// language is as for Renderer.Text.
+func LanguageName(language string) string {
+	if lexerFor(language) == "" {
+		return ""
+	}
+	name := lexers.Get(language)
+	if name == nil {
+		name = lexers.Get(strings.ToLower(language))
+	}
+	switch n := name.Config().Name; n {
+	case "markdown":
+		return "Markdown"
+	default:
+		return n
+	}
+}
+
+// piece is a part of a line with one class, "" for none.
+type piece struct{ class, text string }
+
+// tokens are the lines of a text in pieces. The text of all pieces and the line ends between them is the content. It
+// panics with gaveUp at the deadline, which begins once the lexer is compiled.
+func (w *worker) tokens(lexer, content string, deadline time.Duration) ([][]piece, error) {
+	if w.lexers == nil {
+		w.lexers = newLexerSet(w.check)
+	}
+	l := w.lexers.registry.Get(lexer)
+	if l == nil {
+		return nil, fmt.Errorf("there is no lexer %q", lexer)
+	}
+	tokens, err := l.Tokenise(&chroma.TokeniseOptions{State: "root"}, content)
+	if err != nil {
+		return nil, fmt.Errorf("compile lexer %s: %w", lexer, err)
+	}
+	w.start(deadline)
+	return splitTokens(tokens, content, w.check)
+}
+
+// errLost is a lexer that lost or changed a part of the text.
+var errLost = errors.New("the lexer did not keep the text")
+
+func splitTokens(tokens chroma.Iterator, content string, check func()) ([][]piece, error) {
+	content = strings.TrimSuffix(content, "\n")
+	lines := make([][]piece, 1, 1+strings.Count(content, "\n"))
+	rest := content
+	for t := tokens(); t != chroma.EOF; t = tokens() {
+		check()
+		value := t.Value
+		if len(value) > len(rest) { // the line end that was cut off, or that the lexer added
+			if value[:len(rest)] != rest || strings.Trim(value[len(rest):], "\n") != "" {
+				return nil, errLost
+			}
+			value = rest
+		} else if rest[:len(value)] != value {
+			return nil, errLost
+		}
+		rest = rest[len(value):]
+		class := classOf(t.Type)
+		for {
+			part, after, more := strings.Cut(value, "\n")
+			lines[len(lines)-1] = addPiece(lines[len(lines)-1], class, part)
+			if !more {
+				break
+			}
+			lines = append(lines, nil)
+			value = after
+		}
+	}
+	if rest != "" {
+		return nil, errLost
+	}
+	return lines, nil
+}
+
+// addPiece appends to a line, to its last piece where that has the same class.
+func addPiece(line []piece, class, text string) []piece {
+	if text == "" {
+		return line
+	}
+	if n := len(line); n > 0 && line[n-1].class == class {
+		line[n-1].text += text
+		return line
+	}
+	return append(line, piece{class, text})
+}
+
+func appendPieces(to []byte, line []piece) []byte {
+	for _, p := range line {
+		if p.class == "" {
+			to = appendVisible(to, p.text)
+			continue
+		}
+		to = append(append(append(to, `<span class="`...), p.class...), `">`...)
+		to = append(appendVisible(to, p.text), "</span>"...)
+	}
+	return to
+}
+
+// classOf is the class of a type of tokens. A type without one looks like the text around it.
+func classOf(t chroma.TokenType) string {
+	switch t {
+	case chroma.KeywordType, chroma.NameClass, chroma.NameException, chroma.NameNamespace:
+		return "ht"
+	case chroma.KeywordConstant, chroma.NameConstant, chroma.NameEntity, chroma.LiteralDate:
+		return "hn"
+	case chroma.NameFunction, chroma.NameFunctionMagic:
+		return "hf"
+	case chroma.NameBuiltin, chroma.NameBuiltinPseudo:
+		return "hb"
+	case chroma.NameTag, chroma.OperatorWord, chroma.OperatorReserved:
+		return "hk"
+	case chroma.NameAttribute, chroma.NameProperty:
+		return "ha"
+	case chroma.NameDecorator, chroma.NameLabel:
+		return "hp"
+	case chroma.NameVariable, chroma.NameVariableClass, chroma.NameVariableGlobal, chroma.NameVariableInstance, chroma.NameVariableMagic:
+		return "hv"
+	case chroma.StringEscape, chroma.StringInterpol, chroma.StringRegex:
+		return "he"
+	case chroma.GenericDeleted, chroma.GenericError, chroma.GenericTraceback:
+		return "gd"
+	case chroma.GenericInserted:
+		return "gi"
+	case chroma.GenericHeading, chroma.GenericSubheading, chroma.GenericStrong:
+		return "gs"
+	case chroma.GenericEmph:
+		return "ge"
+	case chroma.GenericPrompt:
+		return "hc"
+	}
+	switch {
+	case t.InCategory(chroma.Keyword):
+		return "hk"
+	case t.InSubCategory(chroma.String):
+		return "hs"
+	case t.InSubCategory(chroma.Number):
+		return "hn"
+	case t.InSubCategory(chroma.CommentPreproc):
+		return "hp"
+	case t.InCategory(chroma.Comment):
+		return "hc"
+	}
+	return ""
+}

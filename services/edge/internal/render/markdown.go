@@ -1,0 +1,284 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// Bounds of Markdown.
+const (
+	MarkdownBytes   = 256 << 10
+	markdownNesting = 64                     // of quotes and lists; what is nested deeper is text
+	delimiters      = 2000                   // of emphasis in one block; the rest is text
+	referenceLines  = 200                    // of a paragraph whose link references are looked for
+	codeBlockTime   = 100 * time.Millisecond // to highlight one
+	idPrefix        = "md-"                  // of headings, so that they are no ids of the page around them
+)
+
+// Document is a rendered text. Its headings begin at <h2>.
+type Document struct {
+	HTML template.HTML
+}
+
+// Markdown renders CommonMark with GitHub's tables, strikethrough, task lists and bare links. HTML in it is shown as text.
+// Links lead to http, https and mailto, or to a heading. Images are links, since loading one tells its host who reads.
+//
+// It returns nil where the text is larger than MarkdownBytes or can't be rendered in time.
+func (r *Renderer) Markdown(ctx context.Context, source string) *Document {
+	if len(source) > MarkdownBytes || !utf8.ValidString(source) {
+		return nil
+	}
+	source = withoutCR(source)
+	c := r.once(ctx, r.key('m', source), func(w *worker) *cached {
+		html := w.markdown([]byte(source))
+		if len(html) > maxHTMLBytes {
+			return nil
+		}
+		return &cached{document: &Document{HTML: template.HTML(html)}, bytes: len(html)} //nolint:gosec // from an escaping renderer
+	})
+	if c == nil {
+		return nil
+	}
+	return c.document
+}
+
+// markdown panics with gaveUp at the deadline.
+func (w *worker) markdown(source []byte) []byte {
+	m := goldmark.New(
+		goldmark.WithExtensions(
+			extension.Linkify, extension.TaskList,
+			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), // style= is against the policy
+		),
+		goldmark.WithParser(parser.NewParser(
+			parser.WithBlockParsers(w.blockParsers()...),
+			parser.WithInlineParsers(w.inlineParsers()...),
+			parser.WithParagraphTransformers(util.Prioritized(shortReferences{}, 100)),
+			parser.WithAutoHeadingID(),
+		)),
+	)
+	m.Renderer().AddOptions(nodeRenderers(w), renderer.WithNodeRenderers(util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)))
+	var out bytes.Buffer
+	root := m.Parser().Parse(checkedReader{text.NewReader(source), w.check}, parser.WithContext(parser.NewContext(parser.WithIDs(headingIDs{}))))
+	if err := m.Renderer().Render(checkedWriter{&out, w.check}, source, root); err != nil {
+		panic(gaveUp{})
+	}
+	return markInvisible(out.Bytes())
+}
+
+// checkedReader looks at the deadline with each line.
+type checkedReader struct {
+	text.Reader
+	check func()
+}
+
+func (r checkedReader) PeekLine() ([]byte, text.Segment) {
+	r.check()
+	return r.Reader.PeekLine()
+}
+
+// checkedWriter looks at the deadline with each part of the result, and at its size.
+type checkedWriter struct {
+	out   *bytes.Buffer
+	check func()
+}
+
+func (w checkedWriter) Write(p []byte) (int, error) {
+	w.check()
+	if w.out.Len()+len(p) > maxHTMLBytes {
+		panic(gaveUp{})
+	}
+	return w.out.Write(p)
+}
+
+func (w *worker) blockParsers() []util.PrioritizedValue {
+	out := parser.DefaultBlockParsers()
+	for i := range out {
+		switch out[i].Priority {
+		case 300, 800: // lists and quotes
+			out[i].Value = &shallowParser{BlockParser: out[i].Value.(parser.BlockParser)}
+		}
+	}
+	return out
+}
+
+// shallowParser parses blocks that hold others, to a bounded depth. Deep ones would take a time that grows with the square
+// of the text.
+type shallowParser struct{ parser.BlockParser }
+
+// Open implements parser.BlockParser.
+func (s *shallowParser) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	depth := 0
+	for n := parent; n != nil; n = n.Parent() {
+		if depth++; depth > markdownNesting {
+			return nil, parser.NoChildren
+		}
+	}
+	return s.BlockParser.Open(parent, reader, pc)
+}
+
+// shortReferences finds link references in paragraphs. goldmark's time for it grows with the square of their lines.
+type shortReferences struct{}
+
+// Transform implements parser.ParagraphTransformer.
+func (shortReferences) Transform(node *ast.Paragraph, reader text.Reader, pc parser.Context) {
+	if node.Lines().Len() <= referenceLines {
+		parser.LinkReferenceParagraphTransformer.Transform(node, reader, pc)
+	}
+}
+
+func (w *worker) inlineParsers() []util.PrioritizedValue {
+	const emphasis = 500 // the priority of its parser
+	out := append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), emphasis))
+	for i := range out {
+		p := checkedParser{out[i].Value.(parser.InlineParser), w.check}
+		if out[i].Priority == emphasis {
+			out[i].Value = &fewDelimiters{checkedParser: p}
+		} else if closer, ok := out[i].Value.(parser.CloseBlocker); ok {
+			out[i].Value = checkedCloser{p, closer}
+		} else {
+			out[i].Value = p
+		}
+	}
+	return out
+}
+
+// fewDelimiters finds a bounded number of delimiters in a block. goldmark's time to match them grows with their square, and
+// it does that without calling a parser.
+type fewDelimiters struct {
+	checkedParser
+	block ast.Node
+	found int
+}
+
+// Parse implements parser.InlineParser.
+func (p *fewDelimiters) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	if parent != p.block {
+		p.block, p.found = parent, 0
+	}
+	if p.found == delimiters {
+		return nil
+	}
+	node := p.checkedParser.Parse(parent, block, pc)
+	if node != nil {
+		p.found++
+	}
+	return node
+}
+
+// checkedParser looks at the deadline each time that it is tried.
+type checkedParser struct {
+	parser.InlineParser
+	check func()
+}
+
+// Parse implements parser.InlineParser.
+func (p checkedParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	p.check()
+	return p.InlineParser.Parse(parent, block, pc)
+}
+
+type checkedCloser struct {
+	checkedParser
+	parser.CloseBlocker
+}
+
+// headingIDs makes the ids of headings: letters, digits and dashes after idPrefix, and a number where the same was there
+// before.
+type headingIDs map[string]int
+
+// Generate implements parser.IDs.
+func (ids headingIDs) Generate(value []byte, _ ast.NodeKind) []byte {
+	id := slug(string(value))
+	n := ids[id]
+	ids[id]++
+	if n > 0 {
+		id += "-" + strconv.Itoa(n)
+		ids[id]++
+	}
+	return []byte(id)
+}
+
+// Put implements parser.IDs.
+func (ids headingIDs) Put(value []byte) { ids[string(value)]++ }
+
+const slugBytes = 80
+
+func slug(s string) string {
+	out := []byte(idPrefix)
+	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
+		if len(out) > slugBytes {
+			break
+		}
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '_':
+			out = utf8.AppendRune(out, r)
+		case (r == ' ' || r == '-') && out[len(out)-1] != '-':
+			out = append(out, '-')
+		}
+	}
+	return string(out)
+}
+
+// markInvisible marks the invisible characters of HTML that has none but those between tags, in attributes, and in the
+// marks that are there already.
+func markInvisible(html []byte) []byte {
+	s := string(html)
+	if !hasInvisible(strings.ReplaceAll(s, "\n", "")) {
+		return html
+	}
+	var out []byte
+	for s != "" {
+		tag := strings.IndexByte(s, '<')
+		if tag < 0 {
+			tag = len(s)
+		}
+		out = appendMarks(out, s[:tag])
+		s = s[tag:]
+		end := strings.IndexByte(s, '>') + 1
+		if strings.HasPrefix(s, "<bdi ") {
+			end = strings.Index(s, "</bdi>") + len("</bdi>")
+		} else if strings.HasPrefix(s, "<") {
+			out = append(out, visibleAttributes(s[:end])...)
+			s = s[end:]
+			continue
+		}
+		out = append(out, s[:end]...)
+		s = s[end:]
+	}
+	return out
+}
+
+// appendMarks is appendVisible for what is escaped already.
+func appendMarks(to []byte, s string) []byte {
+	before := rune(-1)
+	for i, r := range s {
+		if r != '\t' && r != '\n' && invisible(before, r, next(s, i+utf8.RuneLen(r))) {
+			to = appendMark(to, r)
+		} else {
+			to = utf8.AppendRune(to, r)
+		}
+		before = r
+	}
+	return to
+}
+
+func visibleAttributes(tag string) string {
+	if !hasInvisible(tag) {
+		return tag
+	}
+	return VisibleText(tag)
+}

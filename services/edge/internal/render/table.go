@@ -1,0 +1,111 @@
+package render
+
+import (
+	"encoding/csv"
+	"errors"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a table.
+const (
+	TableRows    = 1000
+	TableColumns = 50
+	tableCell    = 2000 // bytes shown of a cell
+)
+
+// Table is a text of separated values as an HTML table. Its first line is the head.
+type Table struct {
+	HTML template.HTML
+	Rows int  // without the head
+	Cut  bool // not all of the text is shown
+}
+
+// Table reads values separated by commas, semicolons or tabs: what the first line has most of. It returns nil where the
+// text has no such line. It shows what it could read of a broken text.
+func (r *Renderer) Table(content string) *Table {
+	content = strings.TrimPrefix(content, "\uFEFF")
+	first, _, _ := strings.Cut(content, "\n")
+	reader := csv.NewReader(strings.NewReader(content))
+	reader.Comma = separator(first)
+	reader.LazyQuotes = true
+	reader.FieldsPerRecord = -1
+	reader.ReuseRecord = true
+	head, err := reader.Read()
+	if err != nil {
+		return nil
+	}
+	out := &Table{}
+	columns := min(len(head), TableColumns)
+	html := append([]byte(nil), "<table><thead><tr>"...)
+	html = out.appendRow(html, head, columns, "th")
+	html = append(html, "</tr></thead>\n<tbody>\n"...)
+	for {
+		record, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || out.Rows == TableRows || len(html) > maxHTMLBytes {
+			out.Cut = true
+			break
+		}
+		out.Rows++
+		html = append(html, "<tr>"...)
+		html = out.appendRow(html, record, columns, "td")
+		html = append(html, "</tr>\n"...)
+	}
+	out.HTML = template.HTML(append(html, "</tbody></table>"...)) //nolint:gosec // appendRow escapes
+	return out
+}
+
+// separator is what stands between the values of a line.
+func separator(line string) rune {
+	tabs, commas, semicolons := strings.Count(line, "\t"), strings.Count(line, ","), strings.Count(line, ";")
+	switch {
+	case tabs > 0 && tabs >= max(commas, semicolons):
+		return '\t'
+	case semicolons > commas:
+		return ';'
+	}
+	return ','
+}
+
+// appendRow appends as many cells as the head has, or TableColumns.
+func (t *Table) appendRow(to []byte, cells []string, columns int, element string) []byte {
+	if len(cells) > columns {
+		t.Cut = true
+		cells = cells[:columns]
+	}
+	for _, cell := range cells {
+		to = append(append(to, '<'), element...)
+		if element == "th" {
+			to = append(to, ` scope="col"`...)
+		} else if isNumber(cell) {
+			to = append(to, ` class="number"`...)
+		}
+		to = append(to, '>')
+		if len(cell) > tableCell {
+			t.Cut = true
+			cell = cell[:tableCell]
+			for !utf8.ValidString(cell) && len(cell) > tableCell-utf8.UTFMax {
+				cell = cell[:len(cell)-1]
+			}
+		}
+		to = append(append(append(appendVisible(to, cell), "</"...), element...), '>')
+	}
+	for range columns - len(cells) {
+		to = append(append(append(append(append(to, '<'), element...), "></"...), element...), '>')
+	}
+	return to
+}
+
+func isNumber(s string) bool {
+	if s == "" || len(s) > 40 {
+		return false
+	}
+	_, err := strconv.ParseFloat(strings.ReplaceAll(s, " ", ""), 64)
+	return err == nil
+}

@@ -1,0 +1,139 @@
+package render
+
+import (
+	"context"
+	"html/template"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a text on a page.
+const (
+	HighlightBytes = 256 << 10 // a larger text is plain
+	HighlightLine  = 8 << 10   // likewise a text with a longer line, in bytes: minified programs
+	MaxLines       = 20_000    // shown of a text
+	maxHTMLBytes   = 4 << 20   // of the lines without their numbers
+)
+
+// Text is a text as lines of HTML.
+type Text struct {
+	Lines    []string // each is the inside of a line, without its end
+	Language string   // as people write it, such as "Go"; "" where it is plain text or not known
+	Plain    bool     // not highlighted
+	Cut      bool     // Lines are only the beginning of the text
+}
+
+// Text highlights a text in a language, which is a name, an alias or a file extension of one, or a file's name. It can't
+// fail: what can't be highlighted in time is plain. A CR LF is a line end like LF.
+func (r *Renderer) Text(ctx context.Context, content, language string) *Text {
+	content = withoutCR(strings.ToValidUTF8(content, "\uFFFD"))
+	out := &Text{Language: LanguageName(language)}
+	if out.Lines = r.highlight(ctx, content, language); out.Lines == nil {
+		out.Plain, out.Lines = true, plainLines(content)
+	}
+	out.Cut = len(out.Lines) < countLines(content)
+	return out
+}
+
+// HTML is the lines with numbers, for the inside of <pre class="lines"><code>. Line 7 is <span class="line" id="L7">; its
+// number is an attribute, so that no selection has it.
+func (t *Text) HTML() template.HTML {
+	size := 0
+	for _, line := range t.Lines {
+		size += len(line) + 120
+	}
+	out := make([]byte, 0, size)
+	for i, line := range t.Lines {
+		out = append(out, `<span class="line" id="L`...)
+		out = strconv.AppendInt(out, int64(i+1), 10)
+		out = append(out, `"><a href="#L`...)
+		out = strconv.AppendInt(out, int64(i+1), 10)
+		out = append(out, `" data-n="`...)
+		out = strconv.AppendInt(out, int64(i+1), 10)
+		out = append(out, `" tabindex="-1" aria-hidden="true"></a><span>`...)
+		out = append(out, line...)
+		out = append(out, "\n</span></span>"...)
+	}
+	return template.HTML(out) //nolint:gosec // the lines are escaped
+}
+
+// highlight is the highlighted lines of a text, nil where it has to be plain.
+func (r *Renderer) highlight(ctx context.Context, content, language string) []string {
+	name := lexerFor(language)
+	if name == "" || !highlightable(content) {
+		return nil
+	}
+	found := r.once(ctx, r.key('t', name, content), func(w *worker) *cached {
+		lines, err := w.tokens(name, content, r.cfg.Deadline)
+		if err != nil {
+			return nil
+		}
+		c := &cached{lines: joinLines(lines, func(to []byte, line []piece) []byte { return appendPieces(to, line) })}
+		for _, line := range c.lines {
+			c.bytes += len(line) + 16
+		}
+		return c
+	})
+	if found == nil {
+		return nil
+	}
+	return found.lines
+}
+
+// highlightable tells whether a text is within the bounds of highlighting.
+func highlightable(content string) bool {
+	if len(content) > HighlightBytes {
+		return false
+	}
+	for line := range strings.SplitSeq(content, "\n") {
+		if len(line) > HighlightLine {
+			return false
+		}
+	}
+	return true
+}
+
+func plainLines(content string) []string {
+	return joinLines(strings.Split(strings.TrimSuffix(limitLines(content), "\n"), "\n"), appendVisible)
+}
+
+// limitLines is the first MaxLines of a text, so that no more is split.
+func limitLines(content string) string {
+	end := 0
+	for range MaxLines {
+		i := strings.IndexByte(content[end:], '\n')
+		if i < 0 {
+			return content
+		}
+		end += i + 1
+	}
+	return content[:end]
+}
+
+// joinLines makes the HTML of lines one buffer, of which the results are parts. It stops at the bounds of a page.
+func joinLines[T any](lines []T, appendLine func([]byte, T) []byte) []string {
+	lines = lines[:min(len(lines), MaxLines)]
+	ends := make([]int, 0, len(lines))
+	var all []byte
+	for _, line := range lines {
+		all = appendLine(all, line)
+		if len(all) > maxHTMLBytes && len(ends) > 0 {
+			break
+		}
+		ends = append(ends, len(all))
+	}
+	text, start := string(all), 0
+	out := make([]string, len(ends))
+	for i, end := range ends {
+		out[i] = text[start:end]
+		start = end
+	}
+	return out
+}
+
+// countLines counts as Text does: a line end at the end of the text begins no other line.
+func countLines(content string) int {
+	return strings.Count(strings.TrimSuffix(content, "\n"), "\n") + 1
+}
+
+func withoutCR(content string) string { return strings.ReplaceAll(content, "\r\n", "\n") }

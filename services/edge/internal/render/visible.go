@@ -1,0 +1,183 @@
+package render
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// VisibleText is s with each invisible or control character written as its code point, ⟨U+202E⟩: for titles of windows and
+// cards, where no element can stand.
+func VisibleText(s string) string {
+	if !hasInvisible(s) {
+		return s
+	}
+	var out strings.Builder
+	before := rune(-1)
+	for i, r := range s {
+		if r == '\t' || r == '\n' {
+			out.WriteByte(' ')
+		} else if invisible(before, r, next(s, i+utf8.RuneLen(r))) {
+			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
+		} else {
+			out.WriteRune(r)
+		}
+		before = r
+	}
+	return out.String()
+}
+
+// Visible is s as HTML. Each invisible or control character is a <bdi class="ctl"> whose data-c names it. The character is
+// still in it, so that a copy has it too, but it changes nothing outside of the element.
+func Visible(s string) template.HTML {
+	return template.HTML(appendVisible(nil, s)) //nolint:gosec // appendVisible escapes
+}
+
+// appendVisible appends s as HTML, as Visible does.
+func appendVisible(to []byte, s string) []byte {
+	start := 0
+	before := rune(-1)
+	for i := 0; i < len(s); {
+		r, size := rune(s[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(s[i:])
+		}
+		if escaped := escapedRune(r); escaped != "" {
+			to = append(append(to, s[start:i]...), escaped...)
+			start = i + size
+		} else if r < ' ' || r >= 0x7f && invisible(before, r, next(s, i+size)) {
+			if r != '\t' && r != '\n' {
+				to = appendMark(append(to, s[start:i]...), r)
+				start = i + size
+			}
+		}
+		before = r
+		i += size
+	}
+	return append(to, s[start:]...)
+}
+
+func escapedRune(r rune) string {
+	switch r {
+	case '<':
+		return "&lt;"
+	case '>':
+		return "&gt;"
+	case '&':
+		return "&amp;"
+	case '"':
+		return "&#34;"
+	case '\'':
+		return "&#39;"
+	}
+	return ""
+}
+
+// appendMark appends the element of an invisible character. A browser drops NUL, and makes a line end of CR unless it is
+// written as a reference.
+func appendMark(to []byte, r rune) []byte {
+	to = append(to, `<bdi class="ctl" data-c="`...)
+	to = append(to, nameOf(r)...)
+	to = append(to, `">`...)
+	switch r {
+	case 0:
+		to = append(to, "\uFFFD"...)
+	case '\r':
+		to = append(to, "&#13;"...)
+	default:
+		to = utf8.AppendRune(to, r)
+	}
+	return append(to, "</bdi>"...)
+}
+
+// nameOf is the usual abbreviation of an invisible character, or its code point.
+func nameOf(r rune) string {
+	const c0 = "NULSOHSTXETXEOTENQACKBELBS HT LF VT FF CR SO SI DLEDC1DC2DC3DC4NAKSYNETBCANEM SUBESCFS GS RS US "
+	switch {
+	case r < ' ':
+		return strings.TrimSpace(c0[3*r : 3*r+3])
+	case r == 0x7f:
+		return "DEL"
+	case r == 0x85:
+		return "NEL"
+	case r == 0xad:
+		return "SHY"
+	case r == 0x61c:
+		return "ALM"
+	case r >= 0x200b && r <= 0x200f:
+		return []string{"ZWSP", "ZWNJ", "ZWJ", "LRM", "RLM"}[r-0x200b]
+	case r >= 0x2028 && r <= 0x202e:
+		return []string{"LS", "PS", "LRE", "RLE", "PDF", "LRO", "RLO"}[r-0x2028]
+	case r == 0x2060:
+		return "WJ"
+	case r >= 0x2066 && r <= 0x2069:
+		return []string{"LRI", "RLI", "FSI", "PDI"}[r-0x2066]
+	case r == 0xfeff:
+		return "BOM"
+	}
+	return fmt.Sprintf("U+%04X", r)
+}
+
+func hasInvisible(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && mayBeInvisible(r) })
+}
+
+func next(s string, i int) rune {
+	if i >= len(s) {
+		return -1
+	}
+	r, _ := utf8.DecodeRuneInString(s[i:])
+	return r
+}
+
+// invisible tells whether a reader can't see r between two other characters, where it may change the text's meaning or
+// hide something. Tab and line end are not looked at here. Joiners and variation selectors belong to scripts and emoji:
+// they are invisible only where those are not.
+func invisible(before, r, after rune) bool {
+	if !mayBeInvisible(r) {
+		return false
+	}
+	switch {
+	case r == 0x200c || r == 0x200d: // ZWNJ, ZWJ
+		return !joins(before) || !joins(after) && after != -1
+	case r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef: // variation selectors
+		return !(varies(before) || r >= 0xfe0e && r <= 0xfe0f && isKeycap(before))
+	case r >= 0xe0020 && r <= 0xe007f: // tags, as in the flags of Scotland and Wales
+		return before != 0x1f3f4 && (before < 0xe0020 || before > 0xe007f)
+	}
+	return true
+}
+
+func joins(r rune) bool {
+	return r > 0x2ff && (unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsSymbol(r)) || r == 0x200d
+}
+
+func varies(r rune) bool {
+	return r > 0xff && (unicode.IsLetter(r) || unicode.IsSymbol(r) || unicode.IsPunct(r))
+}
+
+func isKeycap(r rune) bool {
+	return r == '#' || r == '*' || r >= '0' && r <= '9' || r == 0xa9 || r == 0xae
+}
+
+// mayBeInvisible tells whether r is a control or format character, or is shown as nothing.
+func mayBeInvisible(r rune) bool {
+	if r < 0x7f {
+		return r < ' '
+	}
+	switch {
+	case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0: // fillers of Hangul
+		return true
+	case r == 0x34f, r == 0x17b4, r == 0x17b5, r >= 0x180b && r <= 0x180f: // joiner and vowels without a shape
+		return true
+	case r == 0x2028, r == 0x2029, r == 0x2065:
+		return true
+	case r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0000 && r <= 0xe0fff:
+		return true
+	case r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef: // not characters
+		return true
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.In(r, unicode.Prepended_Concatenation_Mark)
+}

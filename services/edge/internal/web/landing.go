@@ -1,0 +1,216 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/sync/singleflight"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// pricesAge is how long a price book is shown before billing is asked again.
+const pricesAge = 30 * time.Second
+
+// priceCache is the price book for pages. What a request costs is billing's to say, each time.
+type priceCache struct {
+	asking singleflight.Group
+	last   atomic.Pointer[pricesAt]
+}
+
+type pricesAt struct {
+	book *event.PriceBook
+	at   time.Time
+}
+
+// prices is the price book in force, or the last that is known and an error.
+func (s *Server) prices() (*event.PriceBook, error) {
+	known := s.priceBook.last.Load()
+	if known != nil && s.now().Sub(known.at).Abs() < pricesAge {
+		return known.book, nil
+	}
+	found, err, _ := s.priceBook.asking.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
+		defer cancel()
+		book, err := s.bus.Prices(ctx)
+		if err == nil {
+			s.priceBook.last.Store(&pricesAt{book, s.now()})
+		}
+		return book, err
+	})
+	if err != nil {
+		if known != nil {
+			return known.book, err
+		}
+		return nil, err
+	}
+	return found.(*event.PriceBook), nil
+}
+
+// landing shows the first page with an empty form.
+func (s *Server) landing(c *call) error {
+	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
+}
+
+// showLanding shows the first page. It is of use without what billing knows.
+func (s *Server) showLanding(c *call, status int, draft pages.Draft) error {
+	book, err := s.prices()
+	shown := &pages.Landing{URL: s.url(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
+	shown.Draft.Once = rand.Text()
+	if err == nil { // else each reader would wait for billing again
+		shown.Allowance = s.allowance(c)
+	}
+	if s.ops != nil {
+		shown.Checks = "/readyz"
+	}
+	return s.pages.Landing(c.Ctx, status, shown)
+}
+
+// createFromPage makes a quick paste of the landing page's form. A form that is refused is shown again, with what was
+// written and why it can't be taken.
+func (s *Server) createFromPage(c *call) error {
+	body, err := s.readPasteForm(c)
+	if err != nil {
+		return err
+	}
+	form, err := parsePasteForm(body)
+	if err != nil {
+		return err
+	}
+	d := &draft{}
+	done, err := s.createOfForm(c, d, form, bodyHash(c.Ctx, body))
+	if err != nil {
+		if !pages.WantsHTML(c.Ctx) {
+			return err
+		}
+		return s.refusePasteForm(c, form, err)
+	}
+	shown := &pages.Created{
+		Document: &event.Document{
+			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, PasswordHash: d.PasswordHash, BurnAfterRead: form.BurnAfterRead,
+		},
+		URL: s.url(""), Path: quickKind().page + done.outcome.Item, Remaining: done.remaining,
+	}
+	if c.who.anonymous {
+		shown.ManageToken = s.secret.ManageToken(done.outcome.Item)
+	}
+	c.Set(fiber.HeaderLocation, shown.Path)
+	return s.pages.Created(c.Ctx, shown)
+}
+
+// createOfForm creates what the form says. A form that is sent again, as a browser does when its reader goes back and
+// forth, gets the first answer again.
+func (s *Server) createOfForm(c *call, d *draft, form *pages.Draft, hash uint64) (*written, error) {
+	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
+	if err := d.fill(rules, form); err != nil {
+		return nil, err
+	}
+	if form.Once != "" {
+		key := form.Once + " " + strconv.FormatUint(hash, 16)
+		id := event.NewIdempotencyID(c.who.payer().Bytes(), c.Method(), c.Path(), key)
+		c.idem = id[:]
+	}
+	return s.create(c, quickKind(), d, hash)
+}
+
+// readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.
+func (s *Server) readPasteForm(c *call) ([]byte, error) {
+	if name, charset, _ := httpin.MediaType(c.Ctx); name != fiber.MIMEApplicationForm || !httpin.UTF8(charset) {
+		return nil, httpin.UnsupportedMediaType("Content-Type must be application/x-www-form-urlencoded, in UTF-8.")
+	}
+	limit := c.route.body.limit()
+	return s.readContent(c, jsonBytes(limit), limit)
+}
+
+const maxOnceBytes = 64
+
+func parsePasteForm(body []byte) (*pages.Draft, error) {
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, httpin.Malformed("The body is not a valid form.")
+	}
+	out := &pages.Draft{}
+	fields := map[string]*string{
+		"content": &out.Content, "title": &out.Title, "language": &out.Language, "visibility": &out.Visibility,
+		"expiresIn": &out.ExpiresIn, "password": &out.Password, "once": &out.Once, "burnAfterRead": new(string),
+	}
+	for name, list := range values {
+		field, ok := fields[name]
+		switch {
+		case !ok:
+			return nil, httpin.UnknownField(name, slices.Sorted(maps.Keys(fields))...)
+		case len(list) != 1:
+			return nil, httpin.InvalidField(name, "must be given once")
+		case !utf8.ValidString(list[0]):
+			return nil, httpin.InvalidField(name, "must be valid UTF-8")
+		}
+		*field = list[0]
+	}
+	if len(out.Once) > maxOnceBytes {
+		return nil, httpin.InvalidField("once", "must be what the page has")
+	}
+	// A browser writes each line end of a text as CR LF.
+	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
+	out.BurnAfterRead = *fields["burnAfterRead"] == "true"
+	return out, nil
+}
+
+// fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
+func (d *draft) fill(r *draftRules, form *pages.Draft) error {
+	for _, field := range []struct{ name, value string }{
+		{"title", form.Title}, {"language", form.Language}, {"visibility", form.Visibility},
+		{"expiresIn", form.ExpiresIn}, {"password", form.Password},
+	} {
+		if field.value == "" {
+			continue
+		}
+		if err := d.set(r, field.name, httpin.Value{Kind: httpin.Query, Text: []byte(field.value)}); err != nil {
+			return err
+		}
+	}
+	if form.BurnAfterRead {
+		d.BurnAfterRead = new(true)
+	}
+	if err := d.set(r, "content", httpin.Value{Kind: httpin.String, Text: []byte(form.Content)}); err != nil {
+		return err
+	}
+	return d.check(r)
+}
+
+// refusePasteForm shows the form again. The error stands beside its field.
+func (s *Server) refusePasteForm(c *call, form *pages.Draft, err error) error {
+	s.fail(c.Context(), c.Route().Path, err)
+	e := asFault(err)
+	name, known := fieldLabels()[e.Field]
+	message := e.Message
+	if known {
+		if why, ok := strings.CutPrefix(message, e.Field+" "); ok {
+			message = name + " " + why
+		}
+	} else {
+		e.Field = ""
+	}
+	shown := *form
+	shown.Errors = map[string]string{e.Field: message}
+	return s.showLanding(c, e.Kind.Status(), shown)
+}
+
+// fieldLabels are the names of the form's fields for people.
+func fieldLabels() map[string]string {
+	return map[string]string{
+		"content": "The text", "title": "The title", "language": "The language", "visibility": "This", "expiresIn": "This",
+		"password": "The password",
+	}
+}

@@ -1,0 +1,92 @@
+package web
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
+// is not metered. The source's failures are counted here, since billing does not see the call.
+func (s *Server) listVersions(c *call, k *textKind) error {
+	read, scope, err := s.versionsQuery(c, k)
+	if err != nil {
+		return err
+	}
+	source := s.http.Source(c.Ctx)
+	if err := s.failures.refused(source, s.now()); err != nil {
+		return err
+	}
+	var pending *bus.PendingRead
+	if event.ValidItemID(read.Item) {
+		pending = s.bus.StartRead(k.domain, read)
+	}
+	if err := s.checkKey(c); err != nil {
+		return err
+	}
+	c.Set(headerChargeSource, "none")
+	found, err := s.foundVersions(pending)
+	if err != nil {
+		if failedInExecution(fault.KindOf(err).Status()) {
+			s.failures.add(source, s.now())
+		}
+		return err
+	}
+	o := append(newAnswer(192+160*len(found.Versions)).key("versions"), '[')
+	for i, v := range found.Versions {
+		if i > 0 {
+			o = append(o, ',')
+		}
+		o = append(o, '{').int("version", int64(v.Version)).str("title", v.Title).str("language", v.Language).
+			int("size", int64(v.GetContent().GetSizeBytes())).time("createdAt", v.UpdatedMs).end()
+	}
+	o = append(o, ']').key("nextCursor")
+	if found.More {
+		last := found.Versions[len(found.Versions)-1]
+		o = appendString(o, s.formatCursor(scope, position{int64(last.Version), read.Item}))
+	} else {
+		o = append(o, "null"...)
+	}
+	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", found.More).remaining(plan.Unlimited))
+}
+
+// versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.
+func (s *Server) versionsQuery(c *call, k *textKind) (read *event.Read, scope string, err error) {
+	read = &event.Read{Item: c.param("ref"), Requester: uint64(c.who.account), ListVersions: defaultPage}
+	scope = "versions 1 " + string(k.domain) + " " + c.who.account.String() + " "
+	var cursor string
+	err = httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit":  httpin.To(&read.ListVersions, pageLimit),
+		"cursor": httpin.To(&cursor, httpin.StringField),
+	}.Set)
+	if err != nil || cursor == "" {
+		return read, scope, err
+	}
+	at, ok := s.parseCursor(scope, cursor)
+	if !ok || at.id != read.Item || at.listed < 1 {
+		return nil, "", invalidCursor()
+	}
+	read.BelowVersion = uint64(at.listed)
+	return read, scope, nil
+}
+
+// foundVersions waits for a list of versions. pending is nil for a ref that can't exist.
+func (s *Server) foundVersions(pending *bus.PendingRead) (bus.Found, error) {
+	if pending == nil {
+		return bus.Found{}, notFound()
+	}
+	found, err := pending.Wait(s.ctx)
+	switch {
+	case err != nil:
+		return bus.Found{}, err
+	case found.NotOwner:
+		return bus.Found{}, outcomeError(event.OutcomeStatus_NOT_OWNER)
+	case len(found.Versions) == 0:
+		return bus.Found{}, notFound()
+	}
+	return found, nil
+}
