@@ -29,8 +29,8 @@ func WriteRange(c *fiber.Ctx, src *Ranged) error {
 		case valid && !satisfiable:
 			c.Set(fiber.HeaderContentRange, "bytes */"+strconv.FormatInt(src.Size, 10))
 			return &Error{
-				Status: fiber.StatusRequestedRangeNotSatisfiable, Code: CodeRangeNotSatisfiable,
-				Message: fmt.Sprintf("The range is outside of the %d bytes there are.", src.Size),
+				Status: fiber.StatusRequestedRangeNotSatisfiable, Code: CodeRangeNotSatisfiable, Field: fiber.HeaderRange,
+				Message: fmt.Sprintf("Range must be within the %d bytes that there are.", src.Size),
 			}
 		case valid:
 			offset, length, status = part.offset, part.length, fiber.StatusPartialContent

@@ -116,7 +116,7 @@ func invalidCredentials() error {
 }
 
 func emailTaken() error {
-	return fault.New(fault.EmailTaken, "There is an account with this email already.")
+	return failedAt("email", fault.EmailTaken, "There is an account with this email already.")
 }
 
 // registerUser makes a Free account. The user is stored first, then the account is made. Where something stops in
@@ -232,7 +232,7 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 	case event.CommandStatus_COMMAND_ACCOUNT_EXISTS:
 		return nil, emailTaken()
 	case event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS:
-		return nil, fault.New(fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
+		return nil, failedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
 		return nil, idempotencyMismatch()
 	case event.CommandStatus_COMMAND_INVALID:

@@ -109,7 +109,7 @@ func draftFields() []string {
 // check checks the fields against each other, once all are set.
 func (d *draft) check(r *draftRules) error {
 	if d.writesLifetime && d.writesExpiresAt {
-		return httpin.InvalidField("expiresAt", "must not be beside expiresIn")
+		return httpin.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the paste expires")
 	}
 	if r.update {
 		if !d.any {

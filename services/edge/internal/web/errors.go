@@ -17,7 +17,16 @@ func unavailable(cause error) *fault.Error {
 	return &fault.Error{Kind: fault.Unavailable, Message: httpin.UnavailableMessage, RetryAfter: 1, Cause: cause}
 }
 
-func notFound() *fault.Error { return fault.New(fault.NotFound, "Not found.") }
+// failedAt is a failure that names the field, parameter or header that it is about.
+func failedAt(field string, kind fault.Kind, format string, args ...any) *fault.Error {
+	e := fault.New(kind, format, args...)
+	e.Field = field
+	return e
+}
+
+func notFound() *fault.Error {
+	return fault.New(fault.NotFound, "Not found: there is none, it is gone, or it belongs to another account.")
+}
 
 // asFault is err as an error of the API. One that is none is internal, and err its cause.
 func asFault(err error) *fault.Error {

@@ -121,7 +121,7 @@ func TestFailuresForATerminalAreText(t *testing.T) {
 		ctx.SetUserValue(failsAsText{}, true)
 		serverFor(Config{}, io.Discard).fail(&ctx, "", notFound())
 		isJSON := bytes.HasPrefix(ctx.Response.Body(), []byte(`{"success":false`))
-		if isJSON != tc.json || !isJSON && string(ctx.Response.Body()) != "error: Not found.\n" {
+		if isJSON != tc.json || !isJSON && string(ctx.Response.Body()) != "error: "+notFound().Message+"\n" {
 			t.Errorf("Accept %q: %q", tc.accept, ctx.Response.Body())
 		}
 		if typed := string(ctx.Response.Header.ContentType()); strings.HasPrefix(typed, "application/json") != tc.json {

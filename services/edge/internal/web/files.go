@@ -158,7 +158,7 @@ func (s *Server) downloadFile(c *call) error {
 	id := c.param("id")
 	expires, err := strconv.ParseInt(expiresText, 10, 64)
 	if err != nil || !event.ValidItemID(id) || expires <= s.now().Unix() || !s.secret.CheckLink(signedPath(id, as), expires, signature) {
-		return fault.New(fault.NotFound, "This download link is not valid, or no longer.")
+		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
 	}
 	var reader event.AccountID
 	if as != "" {

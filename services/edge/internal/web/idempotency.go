@@ -53,11 +53,12 @@ func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 }
 
 func idempotencyMismatch() error {
-	return fault.New(fault.IdempotencyMismatch, "The Idempotency-Key was used before with another request.")
+	return failedAt(headerIdempotencyKey, fault.IdempotencyMismatch,
+		"The Idempotency-Key was used with another request in the last 24 hours. Use a new key for a new request.")
 }
 
 func idempotencyInFlight() error {
-	return &fault.Error{
-		Kind: fault.IdempotencyInFlight, Message: "The first request with this Idempotency-Key is still running.", RetryAfter: 1,
-	}
+	e := failedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
+	e.RetryAfter = 1
+	return e
 }

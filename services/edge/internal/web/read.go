@@ -21,8 +21,12 @@ var errNotModified = errors.New("not modified")
 
 const readTries = 3
 
+func passwordNeeded() error {
+	return failedAt(headerPassword, fault.WrongPassword, "The paste has a password: send it as %s.", headerPassword)
+}
+
 func wrongPassword() error {
-	return fault.New(fault.WrongPassword, "The paste has a password: send it as %s.", headerPassword)
+	return failedAt(headerPassword, fault.WrongPassword, "The password in %s is not the one of the paste.", headerPassword)
 }
 
 // reading is one metered read of a text.
@@ -148,7 +152,10 @@ func (s *Server) requirePassword(doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	if password == "" || len(password) > 4*passwordChars {
+	switch {
+	case password == "":
+		return passwordNeeded()
+	case len(password) > 4*passwordChars:
 		return wrongPassword()
 	}
 	ok, err := s.checkPassword(s.ctx, doc.PasswordHash, password)

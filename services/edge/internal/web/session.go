@@ -25,7 +25,9 @@ var (
 	errQueryAnswer = errors.New("billing's answer is of another kind")
 )
 
-func sessionRequired() error { return fault.New(fault.SessionRequired, "Log in first.") }
+func sessionRequired() error {
+	return fault.New(fault.SessionRequired, "Session required: log in by POST /api/users/login and send its cookie.")
+}
 
 // openSession opens a session of the account and gives it to the client as a cookie. The store keeps only a hash of the
 // cookie's value, so that a stolen store logs nobody in.
@@ -108,5 +110,5 @@ func (s *Server) sameOrigin(c *call) error {
 	if c.route.method == fiber.MethodGet || httpin.SameOrigin(c.Ctx, s.PublicURL()) {
 		return nil
 	}
-	return fault.New(fault.CrossOrigin, "This is taken only from pages of the same origin.")
+	return fault.New(fault.CrossOrigin, "This call is not taken from pages of other sites: Sec-Fetch-Site or Origin names one.")
 }

@@ -127,7 +127,7 @@ func (u *upload) openForm(boundary string) error {
 		return err
 	}
 	if u.part == nil {
-		return httpin.InvalidField("file", "is required")
+		return httpin.InvalidField("file", "is required: the multipart body needs a part of that name")
 	}
 	u.contentType = cleanType(u.part.Header.Get(fiber.HeaderContentType))
 	if !u.named {

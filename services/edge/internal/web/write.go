@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
@@ -198,11 +200,11 @@ func outcomeError(status event.OutcomeStatus) error {
 	case event.OutcomeStatus_NOT_FOUND:
 		return notFound()
 	case event.OutcomeStatus_NOT_OWNER:
-		return fault.New(fault.NotOwner, "Only the owner may do this.")
+		return fault.New(fault.NotOwner, "Only the owner may do this, and it does not belong to the account of the API key.")
 	case event.OutcomeStatus_INVALID_MANAGE_TOKEN:
 		return invalidManageToken()
 	case event.OutcomeStatus_VERSION_MISMATCH:
-		return fault.New(fault.VersionMismatch, "The current version is not one that If-Match names.")
+		return failedAt(fiber.HeaderIfMatch, fault.VersionMismatch, "The current version is not one that If-Match names. Read it again, and then change it.")
 	case event.OutcomeStatus_IDEMPOTENCY_MISMATCH:
 		return idempotencyMismatch()
 	case event.OutcomeStatus_DEADLINE_EXCEEDED, event.OutcomeStatus_ID_TAKEN:
