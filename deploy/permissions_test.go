@@ -129,6 +129,10 @@ func TestServicesDoTheirWork(t *testing.T) {
 			t.Errorf("answer on %s: %v", subject, err)
 		}
 	}
+	// Billing instances ask each other which prices and rules they know.
+	if m, err := owner["billing"].Request(event.InstancesSubject, nil, patience); err != nil || string(m.Data) != "answer" {
+		t.Errorf("billing asks its instances: %v", err)
+	}
 	if err := owner["billing"].Publish("billing.announce", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ func edge() permissions {
 func billing(partitions int) permissions {
 	return permissions{
 		publish: append([]string{
-			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce",
-			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>",
+			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce", "billing.instances.query",
+			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
 		}, append(members("billing"), journal("BILLING", partitions)...)...),
 		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users"},
 	}

@@ -867,6 +867,7 @@ type Verdict struct {
 	Final             bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`                                                     // a refusal that the settlement of open holds can't change: an edge may remember it for a second
 	ResetSeconds      uint32                 `protobuf:"varint,10,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"`                  // until the month ends; of an anonymous caller, until the oldest request leaves the window
 	CurrentKeyVersion uint32                 `protobuf:"varint,11,opt,name=current_key_version,json=currentKeyVersion,proto3" json:"current_key_version,omitempty"` // with INVALID_KEY: older versions are never current again
+	Held              bool                   `protobuf:"varint,12,opt,name=held,proto3" json:"held,omitempty"`                                                      // a refusal that the settlement of open holds may undo: the request is worth asking again at once
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -976,6 +977,13 @@ func (x *Verdict) GetCurrentKeyVersion() uint32 {
 		return x.CurrentKeyVersion
 	}
 	return 0
+}
+
+func (x *Verdict) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
 }
 
 // CommandBatch is one message on billing.<p>.account.
@@ -1572,7 +1580,8 @@ func (x *CommandOutcome) GetTimeMs() int64 {
 	return 0
 }
 
-// PriceBook is one message on billing.<p>.prices. The decisions after it use it.
+// PriceBook is one message on billing.<p>.prices. The decisions after it use it, and the rules that it names.
+// From rules 2 on a book that is not agreed has no effect, unless it is the first.
 type PriceBook struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	StampMs                int64                  `protobuf:"varint,1,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
@@ -1582,6 +1591,8 @@ type PriceBook struct {
 	AnonymousWindowMs      int64                  `protobuf:"varint,5,opt,name=anonymous_window_ms,json=anonymousWindowMs,proto3" json:"anonymous_window_ms,omitempty"`
 	FreeStorageBytes       uint64                 `protobuf:"varint,6,opt,name=free_storage_bytes,json=freeStorageBytes,proto3" json:"free_storage_bytes,omitempty"`
 	StorageCentsPerGbMonth uint64                 `protobuf:"varint,7,opt,name=storage_cents_per_gb_month,json=storageCentsPerGbMonth,proto3" json:"storage_cents_per_gb_month,omitempty"`
+	Rules                  uint32                 `protobuf:"varint,8,opt,name=rules,proto3" json:"rules,omitempty"`   // version of the rules from here on, which never goes down; 0: as before
+	Agreed                 bool                   `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"` // all instances that were alive wanted these prices, or the present ones, and knew these rules
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
@@ -1663,6 +1674,20 @@ func (x *PriceBook) GetStorageCentsPerGbMonth() uint64 {
 		return x.StorageCentsPerGbMonth
 	}
 	return 0
+}
+
+func (x *PriceBook) GetRules() uint32 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
+func (x *PriceBook) GetAgreed() bool {
+	if x != nil {
+		return x.Agreed
+	}
+	return false
 }
 
 type TierPlan struct {
@@ -4905,6 +4930,8 @@ type ExplainAnswer struct {
 	Settlement         string                 `protobuf:"bytes,13,opt,name=settlement,proto3" json:"settlement,omitempty"` // "open", "served", "void", "served_unsettled", "waived"
 	SettlementSequence uint64                 `protobuf:"varint,14,opt,name=settlement_sequence,json=settlementSequence,proto3" json:"settlement_sequence,omitempty"`
 	Anonymous          bool                   `protobuf:"varint,15,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
+	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"` // how it was paid in the end, which a later void or a late charge may have changed
+	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`        // likewise: what the ledger has for it
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -5042,6 +5069,20 @@ func (x *ExplainAnswer) GetAnonymous() bool {
 		return x.Anonymous
 	}
 	return false
+}
+
+func (x *ExplainAnswer) GetCharge() ChargeSource {
+	if x != nil {
+		return x.Charge
+	}
+	return ChargeSource_CHARGE_NONE
+}
+
+func (x *ExplainAnswer) GetCostMicros() uint64 {
+	if x != nil {
+		return x.CostMicros
+	}
+	return 0
 }
 
 type GrantUse struct {
@@ -5797,6 +5838,8 @@ type BillingState struct {
 	Entries       uint64                 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`                         // admissions, settlements and commands folded
 	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
+	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules; 0: the first
+	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules, from rules 2 on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5906,6 +5949,20 @@ func (x *BillingState) GetLastDigest() []byte {
 		return x.LastDigest
 	}
 	return nil
+}
+
+func (x *BillingState) GetRules() uint32 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
+func (x *BillingState) GetTerms() uint64 {
+	if x != nil {
+		return x.Terms
+	}
+	return 0
 }
 
 type BookState struct {
@@ -6070,6 +6127,8 @@ type AccountState struct {
 	StorageSinceMs       int64                  `protobuf:"varint,14,opt,name=storage_since_ms,json=storageSinceMs,proto3" json:"storage_since_ms,omitempty"`
 	SettledBalanceMicros int64                  `protobuf:"varint,15,opt,name=settled_balance_micros,json=settledBalanceMicros,proto3" json:"settled_balance_micros,omitempty"` // the ledger's balance
 	LedgerCount          uint64                 `protobuf:"varint,16,opt,name=ledger_count,json=ledgerCount,proto3" json:"ledger_count,omitempty"`
+	Terms                uint64                 `protobuf:"varint,17,opt,name=terms,proto3" json:"terms,omitempty"` // sequence of the last change of tier, prices or rules that the account has seen
+	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`    // settled requests whose payment the void of another may give back, the oldest first
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -6216,6 +6275,113 @@ func (x *AccountState) GetLedgerCount() uint64 {
 	return 0
 }
 
+func (x *AccountState) GetTerms() uint64 {
+	if x != nil {
+		return x.Terms
+	}
+	return 0
+}
+
+func (x *AccountState) GetPaid() []*PaidState {
+	if x != nil {
+		return x.Paid
+	}
+	return nil
+}
+
+// PaidState is a request that credits paid and that was served. It is kept while open holds may make it a free one.
+type PaidState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Month         uint32                 `protobuf:"varint,3,opt,name=month,proto3" json:"month,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Index         uint32                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
+	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
+	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaidState) Reset() {
+	*x = PaidState{}
+	mi := &file_event_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaidState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaidState) ProtoMessage() {}
+
+func (x *PaidState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
+func (*PaidState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *PaidState) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *PaidState) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *PaidState) GetMonth() uint32 {
+	if x != nil {
+		return x.Month
+	}
+	return 0
+}
+
+func (x *PaidState) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *PaidState) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *PaidState) GetCostMicros() uint64 {
+	if x != nil {
+		return x.CostMicros
+	}
+	return 0
+}
+
+func (x *PaidState) GetGrants() []*GrantUse {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
 type MonthState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Month         uint32                 `protobuf:"varint,1,opt,name=month,proto3" json:"month,omitempty"`                               // year*12 + month-1
@@ -6224,13 +6390,14 @@ type MonthState struct {
 	ByteMsLow     uint64                 `protobuf:"varint,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
 	SpentMicros   uint64                 `protobuf:"varint,5,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
 	Tier          uint32                 `protobuf:"varint,6,opt,name=tier,proto3" json:"tier,omitempty"` // plan.Tier at the month's end; of the current month, at present
+	Paid          []*KeyUsage            `protobuf:"bytes,7,rep,name=paid,proto3" json:"paid,omitempty"`  // overage under the present terms only; non-zero ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +6409,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +6422,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -6300,6 +6467,13 @@ func (x *MonthState) GetTier() uint32 {
 	return 0
 }
 
+func (x *MonthState) GetPaid() []*KeyUsage {
+	if x != nil {
+		return x.Paid
+	}
+	return nil
+}
+
 type GrantState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grant         uint64                 `protobuf:"varint,1,opt,name=grant,proto3" json:"grant,omitempty"`
@@ -6314,7 +6488,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6326,7 +6500,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6339,7 +6513,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -6385,28 +6559,30 @@ func (x *GrantState) GetReason() string {
 }
 
 type HoldState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	Month         uint32                 `protobuf:"varint,4,opt,name=month,proto3" json:"month,omitempty"`
-	Charge        ChargeSource           `protobuf:"varint,5,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`
-	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
-	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
-	Write         bool                   `protobuf:"varint,8,opt,name=write,proto3" json:"write,omitempty"`
-	IdempotencyId []byte                 `protobuf:"bytes,9,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
-	Result        Result                 `protobuf:"varint,10,opt,name=result,proto3,enum=quire.event.v1.Result" json:"result,omitempty"` // closed ones
-	ClosedMs      int64                  `protobuf:"varint,11,opt,name=closed_ms,json=closedMs,proto3" json:"closed_ms,omitempty"`
-	Sequence      uint64                 `protobuf:"varint,12,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Index         uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                       // position in its batch
-	TimedOut      bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // closed by time-out; a later settlement still counts
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	QuotaKey       uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	TimeMs         int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Month          uint32                 `protobuf:"varint,4,opt,name=month,proto3" json:"month,omitempty"`
+	Charge         ChargeSource           `protobuf:"varint,5,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`
+	CostMicros     uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
+	Grants         []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
+	Write          bool                   `protobuf:"varint,8,opt,name=write,proto3" json:"write,omitempty"`
+	IdempotencyId  []byte                 `protobuf:"bytes,9,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
+	Result         Result                 `protobuf:"varint,10,opt,name=result,proto3,enum=quire.event.v1.Result" json:"result,omitempty"` // closed ones
+	ClosedMs       int64                  `protobuf:"varint,11,opt,name=closed_ms,json=closedMs,proto3" json:"closed_ms,omitempty"`
+	Sequence       uint64                 `protobuf:"varint,12,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Index          uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                                         // position in its batch
+	TimedOut       bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`                   // closed by time-out; a later settlement still counts
+	Terms          uint64                 `protobuf:"varint,15,opt,name=terms,proto3" json:"terms,omitempty"`                                         // those of the account at the admission
+	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6418,7 +6594,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6431,7 +6607,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6532,6 +6708,20 @@ func (x *HoldState) GetTimedOut() bool {
 	return false
 }
 
+func (x *HoldState) GetTerms() uint64 {
+	if x != nil {
+		return x.Terms
+	}
+	return 0
+}
+
+func (x *HoldState) GetReturnedMicros() uint64 {
+	if x != nil {
+		return x.ReturnedMicros
+	}
+	return 0
+}
+
 type NetworkState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Network       uint64                 `protobuf:"fixed64,1,opt,name=network,proto3" json:"network,omitempty"`
@@ -6545,7 +6735,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6557,7 +6747,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6570,7 +6760,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6620,7 +6810,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6632,7 +6822,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6645,7 +6835,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -6719,7 +6909,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x123\n" +
-	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\"\xa0\x03\n" +
+	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\"\xb4\x03\n" +
 	"\aVerdict\x124\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x124\n" +
 	"\x06charge\x18\x02 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1c\n" +
@@ -6733,7 +6923,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05final\x18\t \x01(\bR\x05final\x12#\n" +
 	"\rreset_seconds\x18\n" +
 	" \x01(\rR\fresetSeconds\x12.\n" +
-	"\x13current_key_version\x18\v \x01(\rR\x11currentKeyVersion\"\xab\x01\n" +
+	"\x13current_key_version\x18\v \x01(\rR\x11currentKeyVersion\x12\x12\n" +
+	"\x04held\x18\f \x01(\bR\x04held\"\xab\x01\n" +
 	"\fCommandBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
@@ -6779,7 +6970,7 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12$\n" +
 	"\x0ekey_created_ms\x18\x05 \x01(\x03R\fkeyCreatedMs\x12%\n" +
 	"\x0ebalance_micros\x18\x06 \x01(\x04R\rbalanceMicros\x12\x17\n" +
-	"\atime_ms\x18\a \x01(\x03R\x06timeMs\"\xb6\x02\n" +
+	"\atime_ms\x18\a \x01(\x03R\x06timeMs\"\xe4\x02\n" +
 	"\tPriceBook\x12\x19\n" +
 	"\bstamp_ms\x18\x01 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x02 \x01(\x03R\boffsetMs\x12.\n" +
@@ -6787,7 +6978,9 @@ const file_event_proto_rawDesc = "" +
 	"\x0fanonymous_limit\x18\x04 \x01(\rR\x0eanonymousLimit\x12.\n" +
 	"\x13anonymous_window_ms\x18\x05 \x01(\x03R\x11anonymousWindowMs\x12,\n" +
 	"\x12free_storage_bytes\x18\x06 \x01(\x04R\x10freeStorageBytes\x12:\n" +
-	"\x1astorage_cents_per_gb_month\x18\a \x01(\x04R\x16storageCentsPerGbMonth\"J\n" +
+	"\x1astorage_cents_per_gb_month\x18\a \x01(\x04R\x16storageCentsPerGbMonth\x12\x14\n" +
+	"\x05rules\x18\b \x01(\rR\x05rules\x12\x16\n" +
+	"\x06agreed\x18\t \x01(\bR\x06agreed\"J\n" +
 	"\bTierPlan\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\rR\x04tier\x12*\n" +
 	"\x05terms\x18\x02 \x03(\v2\x14.quire.event.v1.TermR\x05terms\"v\n" +
@@ -7078,7 +7271,7 @@ const file_event_proto_rawDesc = "" +
 	"\x12storage_free_bytes\x18\x06 \x01(\x04R\x10storageFreeBytes\x120\n" +
 	"\x14storage_billed_bytes\x18\a \x01(\x04R\x12storageBilledBytes\x122\n" +
 	"\x15storage_overage_cents\x18\b \x01(\x04R\x13storageOverageCents\x12\x12\n" +
-	"\x04tier\x18\t \x01(\rR\x04tier\"\xff\x03\n" +
+	"\x04tier\x18\t \x01(\rR\x04tier\"\xd6\x04\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -7100,7 +7293,10 @@ const file_event_proto_rawDesc = "" +
 	"settlement\x18\r \x01(\tR\n" +
 	"settlement\x12/\n" +
 	"\x13settlement_sequence\x18\x0e \x01(\x04R\x12settlementSequence\x12\x1c\n" +
-	"\tanonymous\x18\x0f \x01(\bR\tanonymous\"]\n" +
+	"\tanonymous\x18\x0f \x01(\bR\tanonymous\x124\n" +
+	"\x06charge\x18\x10 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1f\n" +
+	"\vcost_micros\x18\x11 \x01(\x04R\n" +
+	"costMicros\"]\n" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
@@ -7153,7 +7349,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xd8\x03\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\x84\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -7167,7 +7363,9 @@ const file_event_proto_rawDesc = "" +
 	"\x05books\x18\n" +
 	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x12\x1f\n" +
 	"\vlast_digest\x18\v \x01(\fR\n" +
-	"lastDigest\"S\n" +
+	"lastDigest\x12\x14\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\x12\x14\n" +
+	"\x05terms\x18\r \x01(\x04R\x05terms\"S\n" +
 	"\tBookState\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12-\n" +
 	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\"\xe7\x01\n" +
@@ -7180,7 +7378,7 @@ const file_event_proto_rawDesc = "" +
 	"\vlast_answer\x18\x05 \x01(\fR\n" +
 	"lastAnswer\x12!\n" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
-	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\"\xff\x04\n" +
+	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\"\xc4\x05\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -7202,7 +7400,19 @@ const file_event_proto_rawDesc = "" +
 	"\rstorage_bytes\x18\r \x01(\x04R\fstorageBytes\x12(\n" +
 	"\x10storage_since_ms\x18\x0e \x01(\x03R\x0estorageSinceMs\x124\n" +
 	"\x16settled_balance_micros\x18\x0f \x01(\x03R\x14settledBalanceMicros\x12!\n" +
-	"\fledger_count\x18\x10 \x01(\x04R\vledgerCount\"\xcb\x01\n" +
+	"\fledger_count\x18\x10 \x01(\x04R\vledgerCount\x12\x14\n" +
+	"\x05terms\x18\x11 \x01(\x04R\x05terms\x12-\n" +
+	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\"\xe2\x01\n" +
+	"\tPaidState\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
+	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x14\n" +
+	"\x05month\x18\x03 \x01(\rR\x05month\x12\x1a\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\rR\x05index\x12\x1f\n" +
+	"\vcost_micros\x18\x06 \x01(\x04R\n" +
+	"costMicros\x120\n" +
+	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\"\xf9\x01\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
@@ -7211,7 +7421,8 @@ const file_event_proto_rawDesc = "" +
 	"byteMsHigh\x12\x1e\n" +
 	"\vbyte_ms_low\x18\x04 \x01(\x04R\tbyteMsLow\x12!\n" +
 	"\fspent_micros\x18\x05 \x01(\x04R\vspentMicros\x12\x12\n" +
-	"\x04tier\x18\x06 \x01(\rR\x04tier\"\xbe\x01\n" +
+	"\x04tier\x18\x06 \x01(\rR\x04tier\x12,\n" +
+	"\x04paid\x18\a \x03(\v2\x18.quire.event.v1.KeyUsageR\x04paid\"\xbe\x01\n" +
 	"\n" +
 	"GrantState\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
@@ -7222,7 +7433,7 @@ const file_event_proto_rawDesc = "" +
 	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xd8\x03\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x97\x04\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -7240,7 +7451,9 @@ const file_event_proto_rawDesc = "" +
 	"\tclosed_ms\x18\v \x01(\x03R\bclosedMs\x12\x1a\n" +
 	"\bsequence\x18\f \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05index\x18\r \x01(\rR\x05index\x12\x1b\n" +
-	"\ttimed_out\x18\x0e \x01(\bR\btimedOut\"\xce\x01\n" +
+	"\ttimed_out\x18\x0e \x01(\bR\btimedOut\x12\x14\n" +
+	"\x05terms\x18\x0f \x01(\x04R\x05terms\x12'\n" +
+	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\"\xce\x01\n" +
 	"\fNetworkState\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\x06R\anetwork\x12\x1f\n" +
 	"\vadmitted_ms\x18\x02 \x03(\x03R\n" +
@@ -7325,7 +7538,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -7405,11 +7618,12 @@ var file_event_proto_goTypes = []any{
 	(*BookState)(nil),           // 75: quire.event.v1.BookState
 	(*SourceState)(nil),         // 76: quire.event.v1.SourceState
 	(*AccountState)(nil),        // 77: quire.event.v1.AccountState
-	(*MonthState)(nil),          // 78: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 79: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 80: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 81: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 82: quire.event.v1.CommandKept
+	(*PaidState)(nil),           // 78: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 79: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 80: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 81: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 82: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 83: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -7472,36 +7686,40 @@ var file_event_proto_depIdxs = []int32{
 	58, // 57: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
 	12, // 58: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
 	63, // 59: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	67, // 60: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	68, // 61: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	69, // 62: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	70, // 63: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	71, // 64: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 65: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	73, // 66: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 67: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	76, // 68: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	77, // 69: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	81, // 70: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	82, // 71: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	75, // 72: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 73: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	78, // 74: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	79, // 75: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	80, // 76: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	80, // 77: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	58, // 78: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	2,  // 79: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	63, // 80: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 81: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	80, // 82: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	80, // 83: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 84: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	85, // [85:85] is the sub-list for method output_type
-	85, // [85:85] is the sub-list for method input_type
-	85, // [85:85] is the sub-list for extension type_name
-	85, // [85:85] is the sub-list for extension extendee
-	0,  // [0:85] is the sub-list for field type_name
+	2,  // 60: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	67, // 61: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	68, // 62: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	69, // 63: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	70, // 64: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	71, // 65: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 66: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	73, // 67: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 68: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	76, // 69: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	77, // 70: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	82, // 71: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	83, // 72: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	75, // 73: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 74: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	79, // 75: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	80, // 76: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	81, // 77: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	81, // 78: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	78, // 79: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	63, // 80: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	58, // 81: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	58, // 82: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,  // 83: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	63, // 84: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 85: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	81, // 86: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	81, // 87: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 88: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	89, // [89:89] is the sub-list for method output_type
+	89, // [89:89] is the sub-list for method input_type
+	89, // [89:89] is the sub-list for extension type_name
+	89, // [89:89] is the sub-list for extension extendee
+	0,  // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -7555,7 +7773,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   75,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,4 +18,8 @@ type Instance struct {
 	Partitions int      `json:"partitions"`     // partition count; its streams were made with the same
 	Serves     []int    `json:"serves"`         // partitions that it folds and answers for, sorted
 	Live       []string `json:"live,omitempty"` // the live instances that it knows, with itself; empty without members
+	// Rules is the newest version of billing's rules that it can fold; 0: the first.
+	Rules uint32 `json:"rules,omitempty"`
+	// Book is a hash of the price book that it was configured with, as text; empty of an instance that tells none.
+	Book string `json:"book,omitempty"`
 }

@@ -24,6 +24,7 @@ import (
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/partition"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/users"
@@ -44,6 +45,9 @@ type Config struct {
 	Live     func() []string // names the instances that are alive, and must not block; none
 
 	Book *plan.Book // the price book to publish; plan.Published(10)
+	// Rules is the newest version of the rules that it folds and, once all live instances do, brings into force; the newest
+	// that this code knows. An older one makes it the instance of an older program, for tests.
+	Rules uint32
 
 	Replicas        int   // of the streams; 1
 	StreamMaxBytes  int64 // of each stream, which then refuses more; 0: no limit
@@ -99,6 +103,9 @@ func (c Config) withDefaults() Config {
 	if c.Book == nil {
 		c.Book = plan.Published(10)
 	}
+	if c.Rules == 0 {
+		c.Rules = account.NewestRules
+	}
 	if c.SnapshotMessages == 0 {
 		c.SnapshotMessages = 50_000
 	}
@@ -148,6 +155,7 @@ type Service struct {
 	deps     Deps
 	replicas *replica.Set
 	metrics  *partition.Metrics
+	started  time.Time
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -165,7 +173,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics)}
+	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics), started: deps.Clock()}
 	s.replicas = replica.NewSet(replica.Config{
 		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
 		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
@@ -225,6 +233,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 	err := partition.New(partition.Config{
 		Partition: number, Instance: s.cfg.Instance, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
+		Rules: s.cfg.Rules, Started: s.started,
 	}, partition.Deps{
 		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Offset: s.deps.Offset,
 		Announce: s.replicas.Announce, Logger: s.deps.Logger, Metrics: s.metrics,
@@ -261,6 +270,7 @@ func (s *Service) serveInstance() (stop func(), err error) {
 	answer := func(context.Context, []byte) ([]byte, error) {
 		return json.Marshal(event.Instance{
 			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Live: s.cfg.Live(),
+			Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book),
 		})
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, 1, answer, rpc.WithLogger(s.deps.Logger))

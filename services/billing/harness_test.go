@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/rpc"
@@ -23,6 +24,7 @@ import (
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/billing"
+	"quire.dev/services/billing/internal/account"
 )
 
 const (
@@ -37,7 +39,8 @@ type stack struct {
 	nc     *nats.Conn
 	views  *switched
 	blobs  *switchedBlobs
-	count  int // partitions
+	count  int              // partitions
+	clock  func() time.Time // of services that are started; nil: the real one
 
 	number   uint64
 	commands uint64
@@ -131,7 +134,7 @@ func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Servi
 	s.t.Helper()
 	metrics := telemetry.NewMetrics()
 	service, err := billing.New(cfg, billing.Deps{
-		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics,
+		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics, Clock: s.clock,
 		Logger: slog.New(slog.NewTextHandler(testWriter{s.t}, nil)),
 	})
 	if err != nil {
@@ -385,6 +388,28 @@ func (s *stack) auditAt(partition int) *event.AuditAnswer {
 		s.t.Fatalf("audit: %v", a.Status)
 	}
 	return a.GetAudit()
+}
+
+// replay folds the journal of partition 0 from its first message.
+func (s *stack) replay(fold *account.Fold) {
+	s.t.Helper()
+	j := journal.Open(s.nc, event.Billing.Stream(0))
+	last, err := j.LastSequence(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	kinds := map[string]account.Kind{
+		event.UsageSubject(0): account.Usage, event.AccountSubject(0): account.Commands, event.PricesSubject(0): account.Prices,
+	}
+	err = j.Replay(s.t.Context(), 0, last, func(m journal.Message) error {
+		_, err := fold.Apply(account.Message{
+			Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kinds[m.Subject], Data: m.Data,
+		})
+		return err
+	}, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *stack) snapshots() []blob.Info {

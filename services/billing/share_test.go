@@ -43,6 +43,12 @@ type sharing struct {
 
 func (s *stack) share(instance string, replicas int) *sharing {
 	s.t.Helper()
+	return s.shareAs(instance, replicas, billing.Config{})
+}
+
+// shareAs is share with some fields of the configuration.
+func (s *stack) shareAs(instance string, replicas int, cfg billing.Config) *sharing {
+	s.t.Helper()
 	h := &sharing{
 		s: s, instance: instance, replicas: replicas, nc: s.server.Conn(s.t), views: &switched{Store: s.views.Store},
 		blobs: &switchedBlobs{Store: s.blobs.Store}, ended: make(chan struct{}), served: map[int]bool{},
@@ -52,10 +58,11 @@ func (s *stack) share(instance string, replicas int) *sharing {
 		Service: "billing", Instance: instance, Partitions: s.count, PerPartition: replicas,
 		TTL: 1500 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Handover: 30 * time.Second, Logger: log,
 	})
-	cfg := billing.Config{PartitionCount: s.count, SnapshotMessages: 20, Instance: instance, Live: member.Live, Assigned: member.Assigned(), Served: func(p int, serving bool) {
+	cfg.PartitionCount, cfg.SnapshotMessages, cfg.Instance, cfg.Live, cfg.Assigned = s.count, 20, instance, member.Live, member.Assigned()
+	cfg.Served = func(p int, serving bool) {
 		h.note(p, serving)
 		member.Serving(p, serving)
-	}}
+	}
 	var err error
 	h.service, err = billing.New(cfg, billing.Deps{NC: h.nc, Views: h.views, Blobs: h.blobs, Logger: log})
 	if err != nil {

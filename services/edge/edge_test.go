@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
@@ -182,17 +184,60 @@ func (b *generousBilling) has(admitted, served, voided int) func() bool {
 // TestAnUploadThatTookLongIsAdmittedAnew: billing closes by itself a hold that stays open for two minutes. A client may
 // take longer to send a file, so the edge gives such an admission back and asks for another.
 func TestAnUploadThatTookLongIsAdmittedAnew(t *testing.T) {
+	billing, path, key, _ := startFiles(t, 1)
+	made := call(t, "POST", path+"upload?name=a", "slow", 201, "", key, "Idempotency-Key: a")
+	if made.body.Remaining != 999 {
+		t.Errorf("%s", made.raw)
+	}
+	eventually.True(t, "one admission is served, and one given back", billing.has(2, 1, 1))
+	again := call(t, "POST", path+"upload?name=a", "slow", 201, "", key, "Idempotency-Key: a")
+	if made.raw != again.raw || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("first %s, then %s", made.raw, again.raw)
+	}
+	call(t, "GET", path+"get/"+made.body.ID, nil, 200, "", key)
+}
+
+// TestAReadThatPanicsCostsNothing: its admission is given back, like that of any call that fails.
+func TestAReadThatPanicsCostsNothing(t *testing.T) {
+	billing, path, key, blobs := startFiles(t, time.Minute)
+	made := call(t, "POST", path+"upload?name=a", "bytes", 201, "", key)
+	eventually.True(t, "the upload is served", billing.has(1, 1, 0))
+	blobs.panics.Store(true)
+	call(t, "GET", path+"get/"+made.body.ID+"?download=1", nil, 500, "internal", key)
+	eventually.True(t, "the read is given back", billing.has(2, 1, 1))
+	blobs.panics.Store(false)
+	call(t, "GET", path+"get/"+made.body.ID, nil, 200, "", key)
+	eventually.True(t, "the next one is served", billing.has(3, 2, 1))
+}
+
+// panickyBlobs panic when they are read, while they are told to.
+type panickyBlobs struct {
+	blob.Store
+	panics atomic.Bool
+}
+
+func (b *panickyBlobs) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, blob.Info, error) {
+	if b.panics.Load() {
+		panic("on purpose")
+	}
+	return b.Store.Get(ctx, key, offset, length)
+}
+
+// startFiles starts an edge and the file service. It returns the path of the files and the header with a key.
+func startFiles(t *testing.T, admissionAge time.Duration) (billing *generousBilling, path, key string, blobs *panickyBlobs) {
+	t.Helper()
 	server := journaltest.Start(t)
 	nc := server.Conn(t)
 	ensure(t, nc, event.Billing)
 	ensure(t, nc, event.File)
-	billing := &generousBilling{}
+	billing = &generousBilling{}
 	follow(t, nc, billing.fold)
-	blobs, err := disk.Open(t.TempDir())
+	folder, err := disk.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { blobs.Close() })
+	t.Cleanup(func() { folder.Close() })
+	blobs = &panickyBlobs{Store: folder}
 	store, err := sqlite.Open(t.Context(), sqlite.Config{
 		Path: filepath.Join(t.TempDir(), "views.db"), Collections: document.Collections(event.File), Synchronous: sqlite.Normal,
 	})
@@ -206,7 +251,7 @@ func TestAnUploadThatTookLongIsAdmittedAnew(t *testing.T) {
 	}
 	run(t, "files", files)
 	service, err := edge.New(edge.Config{
-		Listen: "127.0.0.1:0", Secret: []byte(testSecret), Partitions: 1, AdmissionAge: 1,
+		Listen: "127.0.0.1:0", Secret: []byte(testSecret), Partitions: 1, AdmissionAge: admissionAge,
 	}, edge.Deps{NC: server.Conn(t), Blobs: blobs})
 	if err != nil {
 		t.Fatal(err)
@@ -217,18 +262,8 @@ func TestAnUploadThatTookLongIsAdmittedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := "X-Api-Key: " + secret.Format(apikey.Key{Account: 1001, Version: 1, Nonce: 1})
-	path := "http://" + service.Addr() + "/api/dev/files/"
-	made := call(t, "POST", path+"upload?name=a", "slow", 201, "", key, "Idempotency-Key: a")
-	if made.body.Remaining != 999 {
-		t.Errorf("%s", made.raw)
-	}
-	eventually.True(t, "one admission is served, and one given back", billing.has(2, 1, 1))
-	again := call(t, "POST", path+"upload?name=a", "slow", 201, "", key, "Idempotency-Key: a")
-	if made.raw != again.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("first %s, then %s", made.raw, again.raw)
-	}
-	call(t, "GET", path+"get/"+made.body.ID, nil, 200, "", key)
+	key = "X-Api-Key: " + secret.Format(apikey.Key{Account: 1001, Version: 1, Nonce: 1})
+	return billing, "http://" + service.Addr() + "/api/dev/files/", key, blobs
 }
 
 // registry stands for billing's users and accounts. It can lose the accounts: a registration that was cut off

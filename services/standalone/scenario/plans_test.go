@@ -614,3 +614,68 @@ func TestConcurrentRequestsNeverOverspend(t *testing.T) {
 		t.Errorf("%d admitted, %d refused, %d counted", admitted.Load(), refused.Load(), a.used(t, "pasteLite.update"))
 	}
 }
+
+// TestFailedCallsCostNothingBesideOthers: at the last request of a quota, calls that will fail run beside good ones. The good
+// one that fits is neither refused for the month nor paid, and no other is free.
+func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "free")
+	ids := a.hammer(t, 11, func(int) operation {
+		return operation{"POST", "/api/dev/paste-lite/create", `{"content":"x"}`, http.StatusCreated}
+	})
+	get := func(id string) answer { return a.with(t, http.MethodGet, "/api/dev/paste-lite/get/"+id, request{}) }
+	const limit = 500
+	a.hammer(t, limit-1, func(n int) operation {
+		return operation{"GET", "/api/dev/paste-lite/get/" + ids[n%len(ids)], "", http.StatusOK}
+	})
+	var group sync.WaitGroup
+	for range 39 {
+		group.Go(func() {
+			got, err := i.try(t.Context(), http.MethodGet, "/api/dev/paste-lite/get/aaaaaaaaaaaa", request{key: a.key})
+			if err != nil || got.status != http.StatusNotFound && !strings.Contains(string(got.body), `"quota_held"`) {
+				t.Errorf("a missing one: %d %s, %v", got.status, got.body, err)
+			}
+		})
+	}
+	good := get(ids[0])
+	group.Wait()
+	if good.status != http.StatusOK {
+		good.fails(t, http.StatusTooManyRequests, "quota_held", "The last requests of this month for pasteLite.get are still being decided. Try again.")
+		good.hasHeader(t, "Retry-After", "1")
+		get(ids[0]).ok(t, http.StatusOK)
+	}
+	exhausted(t, get(ids[0]), "pasteLite.get", limit)
+	if used := a.used(t, "pasteLite.get"); used != limit {
+		t.Errorf("used %d", used)
+	}
+
+	// With credits the good ones go on, and each beyond the limit is paid once.
+	a.setTier(t, "pro")
+	a.grant(t, "1")
+	const deletes = 500
+	made := a.hammer(t, deletes+2, func(int) operation {
+		return operation{"POST", "/api/dev/pastes/create", `{"content":"x"}`, http.StatusCreated}
+	})
+	a.hammer(t, deletes-1, func(n int) operation {
+		return operation{"DELETE", "/api/dev/pastes/delete/" + made[n], "", http.StatusOK}
+	})
+	for n := range 3 {
+		for range 13 {
+			group.Go(func() {
+				if got, err := i.try(t.Context(), http.MethodDelete, "/api/dev/pastes/delete/aaaaaaaaaaaa", request{key: a.key}); err != nil || got.status != http.StatusNotFound {
+					t.Errorf("a missing one: %d %s, %v", got.status, got.body, err)
+				}
+			})
+		}
+		a.do(t, http.MethodDelete, "/api/dev/pastes/delete/"+made[deletes-1+n], nil).ok(t, http.StatusOK)
+	}
+	group.Wait()
+	usage := a.usage(t)
+	if used, overage := number(t, usage, "usage", "pastes.delete", "used"), number(t, usage, "usage", "pastes.delete", "overage"); used != deletes+2 || overage != 2 {
+		t.Errorf("%d used, %d paid", used, overage)
+	}
+	if spent := text(t, usage, "usage", "pastes.delete", "creditsSpent"); spent != "0.001000" {
+		t.Errorf("spent %s", spent)
+	}
+	checkLedger(t, a)
+}

@@ -17,7 +17,11 @@ func (f *Fold) account(id uint64) *account {
 		a.roll(f.month, func(s *event.StatementAnswer) {
 			f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(id), s})
 		}, f.bookAt)
+		if len(a.paid) > 0 {
+			f.dropMonths(a)
+		}
 	}
+	f.refresh(a)
 	return a
 }
 
@@ -29,7 +33,9 @@ func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt fun
 		ended := monthNumber(a.month)
 		a.integrate(ended.end)
 		if a.month > created {
-			closed(a.statement(monthNumber(a.month-1), bookAt))
+			s := a.statement(monthNumber(a.month-1), bookAt)
+			s.Closed = true
+			closed(s)
 		}
 		a.previous, a.tierThen = nil, a.tier
 		if !a.current.zero() {
@@ -41,7 +47,7 @@ func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt fun
 	}
 }
 
-// statement is the statement of the current or the previous month.
+// statement is the statement of the current or the previous month, without telling whether it is closed.
 func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.StatementAnswer {
 	c, tier := &a.current, a.tier
 	if m.number != a.month {
@@ -52,7 +58,7 @@ func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.State
 	}
 	book := bookAt(m.end - 1)
 	s := &event.StatementAnswer{
-		Period: m.period(), Closed: m.number < a.month, Tier: uint32(tier),
+		Period: m.period(), Tier: uint32(tier),
 		Usage: c.usage(tier, book), StorageFreeBytes: book.FreeStorageBytes,
 	}
 	for _, spent := range c.spent {

@@ -57,7 +57,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	a = f.account(item.Account)
-	h.principal = &a.principal
+	h.principal, h.terms = &a.principal, a.terms
 	used := a.current.used[h.key]
 	switch {
 	case term.Limit == plan.Unlimited:
@@ -70,6 +70,9 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	case !term.Overage || a.available < int64(term.Price):
 		v.Decision, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, v.ResetSeconds
 		v.Final = a.openBy[h.key] == 0 && (!term.Overage || a.openPaid == 0)
+		if f.rules >= RulesHeld {
+			f.hold(v, a.held(h.key, term))
+		}
 		return
 	default:
 		f.overage(a, h, uint64(term.Price))
@@ -80,9 +83,21 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 }
 
+// hold says whether open holds may undo a refusal. While they may, the request is worth asking again.
+func (f *Fold) hold(v *event.Verdict, held bool) {
+	v.Held, v.Final = held, !held
+	if held {
+		v.RetryAfterSeconds = 1
+	}
+}
+
 // overage pays for a request beyond the quota.
 func (f *Fold) overage(a *account, h *hold, price uint64) {
 	f.pay(a, h, price)
+	if f.rules >= RulesHeld {
+		h.movable = true
+		a.current.paid[h.key]++
+	}
 	a.current.overage[h.key]++
 	a.current.spent[h.key] += price
 }
@@ -106,6 +121,9 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 			// After the limit was lowered more than one has to leave the window.
 			v.RetryAfterSeconds = secondsUntil(n.admitted[admitted-limit]+window, f.time)
 			v.ResetSeconds = v.RetryAfterSeconds
+		}
+		if f.rules >= RulesHeld {
+			f.hold(v, limit > 0 && admitted-n.open.count < limit)
 		}
 		return
 	}

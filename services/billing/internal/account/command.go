@@ -82,6 +82,9 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	switch action := c.Action.(type) {
 	case *event.Command_SetTier:
 		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) {
+			if a.tier != tier && f.rules >= RulesHeld {
+				f.newTerms(a, f.sequence)
+			}
 			a.tier = tier
 			status = event.CommandStatus_COMMAND_OK
 		}
@@ -111,6 +114,7 @@ func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
 	}
 	a := &account{
 		principal: newPrincipal(id), tier: tier, created: f.time, month: f.month.number, storageSince: f.time, tierThen: tier,
+		terms: f.terms,
 	}
 	a.principal.account = a
 	f.accounts[id] = a

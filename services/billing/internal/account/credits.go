@@ -115,24 +115,34 @@ func (f *Fold) pay(a *account, h *hold, price uint64) {
 // refund gives the price of a hold back to the grants that paid it. In a grant that has expired meanwhile it expires at
 // once. The ledger must not have charged the price, or must have given it back.
 func (f *Fold) refund(a *account, h *hold, at int64) {
-	for _, u := range h.use {
+	f.refundUses(a, h.use, at)
+	clear(h.use)
+	h.use = h.use[:0]
+}
+
+func (f *Fold) refundUses(a *account, use []grantUse, at int64) {
+	for _, u := range use {
 		u.grant.left += u.amount
 		a.available += int64(u.amount)
 		if u.grant.over {
 			f.expireRest(u.grant, at)
 		}
 	}
-	f.release(h)
+	f.releaseUses(use)
 }
 
 // release makes the hold's payment final: nothing of it can come back to the grants.
 func (f *Fold) release(h *hold) {
-	for _, u := range h.use {
+	f.releaseUses(h.use)
+	clear(h.use)
+	h.use = h.use[:0]
+}
+
+func (f *Fold) releaseUses(use []grantUse) {
+	for _, u := range use {
 		take(f, "holds of a grant", &u.grant.refs, 1)
 		f.tidy(u.grant)
 	}
-	clear(h.use)
-	h.use = h.use[:0]
 }
 
 // expire ends the grant that is next in the heap.
@@ -200,13 +210,20 @@ const (
 	ordinalDigits = 6
 )
 
-// enterCharge enters the price of a request that was served, if it cost anything.
+// enterCharge enters the price of a request that was served, if it cost anything. A price that came back meanwhile was told
+// to the client, so the ledger shows it and its return. The return goes first: its credits may be spent by now, and no
+// balance of the ledger is below zero.
 func (f *Fold) enterCharge(a *account, h *hold, at int64) {
-	if h.cost == 0 {
+	cost := h.cost
+	if h.returned > 0 {
+		f.enterReturn(a, h.request, h.key, h.returned, at)
+		cost = h.returned
+	}
+	if cost == 0 {
 		return
 	}
 	f.enter(a, &event.LedgerEntry{
 		TimeMs: at, Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: uint32(h.key),
-		AmountMicros: -int64(h.cost), RequestId: slices.Clone(h.request[:]),
+		AmountMicros: -int64(cost), RequestId: slices.Clone(h.request[:]),
 	})
 }

@@ -23,6 +23,7 @@ const (
 	CommandMillis  = 24 * 60 * 60 * 1000        // for which the outcomes of commands are kept
 	FailureMillis  = 60 * 1000                  // window of too_many_failures
 	MaxFailures    = 100                        // failed calls in that window after which more are refused
+	CloseMillis    = 24 * 60 * 60 * 1000        // after a month's end, when its statement is closed
 	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
 	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
 	aheadMillis    = 5 * 1000                   // that a stamp may be ahead of the journal's clock
@@ -117,6 +118,8 @@ type Fold struct {
 	chain    [sha256.Size]byte // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 	entries  uint64
+	rules    uint32 // version that decides the next message
+	terms    uint64 // sequence of the last message that changed prices or rules, from RulesHeld on
 	books    []bookFrom
 	book     *plan.Book // the last of books, nil before the first
 	month    month      // of time
@@ -140,7 +143,8 @@ type Fold struct {
 	dirty []*principal
 	total hash128
 
-	broken error // ErrState; nothing can be folded after it
+	newest uint32 // rules that this fold may use
+	broken error  // ErrState or ErrRules; nothing can be folded after it
 
 	ordinal  uint32 // of the next ledger entry of this message
 	effects  Effects
@@ -172,6 +176,7 @@ type source struct {
 // New returns the state before the first message.
 func New() *Fold {
 	return &Fold{
+		rules: RulesFirst, newest: NewestRules,
 		month:         monthOf(0),
 		accounts:      map[uint64]*account{},
 		networks:      map[uint64]*network{},
@@ -213,7 +218,7 @@ func (f *Fold) Prices() *event.PriceBook {
 	return f.books[len(f.books)-1].event
 }
 
-// NextDueMillis is the next time at which a hold times out or a grant expires. 0: there is none.
+// NextDueMillis is the next time at which a hold times out, a grant expires or a month is closed. 0: there is none.
 func (f *Fold) NextDueMillis() int64 {
 	var due int64
 	if h := f.open.head; h != nil {
@@ -222,13 +227,22 @@ func (f *Fold) NextDueMillis() int64 {
 	if len(f.expiries) > 0 && (due == 0 || f.expiries[0].expires < due) {
 		due = f.expiries[0].expires
 	}
+	if f.rules >= RulesHeld {
+		closes := f.month.start + CloseMillis
+		if f.time >= closes {
+			closes = f.month.end + CloseMillis
+		}
+		if due == 0 || closes < due {
+			due = closes
+		}
+	}
 	return due
 }
 
 // Apply folds the next message. A message that was folded before changes nothing. One that can't be decoded counts in
 // the chain and is skipped with ErrUndecodable: every fold of this journal does the same, so the caller reports it and
-// goes on. After any other error it must not go on. ErrGap has changed nothing. After ErrState the fold is of no use:
-// this call has no effects, and each later one returns the error again.
+// goes on. After any other error it must not go on. ErrGap has changed nothing. After ErrState and ErrRules the fold is of
+// no use: this call has no effects, and each later one returns the error again.
 func (f *Fold) Apply(m Message) (Effects, error) {
 	f.resetEffects()
 	if f.broken != nil {
@@ -383,10 +397,12 @@ func (f *Fold) applyPrices(m Message) error {
 	if err := book.UnmarshalVT(m.Data); err != nil {
 		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
+	if book.Rules > f.newest {
+		f.broken = fmt.Errorf("fold message %d: %w: version %d, this program knows %d", f.sequence, ErrRules, book.Rules, f.newest)
+		return nil
+	}
 	f.advance(f.timeOf(m, book.StampMs, book.OffsetMs))
-	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
-	f.book = f.books[len(f.books)-1].book
-	f.trimAdmitted()
+	f.setBook(book)
 	return nil
 }
 

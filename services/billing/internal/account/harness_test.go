@@ -36,6 +36,7 @@ type history struct {
 	now      int64 // of the journal and of all sources
 	messages []Message
 	number   map[string]uint64
+	rules    uint32 // that the next price book names
 	requests uint64
 	ledger   []*event.LedgerEntry
 	closed   []Closed
@@ -43,7 +44,7 @@ type history struct {
 }
 
 func newHistory(t tester, book *plan.Book) *history {
-	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}}
+	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}, rules: NewestRules}
 	if book != nil {
 		h.prices(book)
 	}
@@ -76,7 +77,7 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 func (h *history) prices(book *plan.Book) {
 	h.t.Helper()
 	b := PriceEvent(book)
-	b.StampMs = h.now
+	b.StampMs, b.Rules, b.Agreed = h.now, h.rules, true
 	h.append(Prices, b)
 }
 

@@ -12,6 +12,7 @@ type hold struct {
 	hasIdempotency bool
 	write          bool
 	timedOut       bool
+	movable        bool // credits paid it under the account's present terms: the void of another hold may make it free
 	key            plan.QuotaKey
 	charge         event.ChargeSource
 	result         event.Result // of a closed one
@@ -21,6 +22,8 @@ type hold struct {
 	time           int64
 	closedAt       int64
 	cost           uint64
+	returned       uint64 // was the cost, until the void of another hold gave it back
+	terms          uint64 // of the account at the admission
 	principal      *principal
 	use            []grantUse // of a hold that credits paid
 	links          [2]holdLink
@@ -103,6 +106,9 @@ func (f *Fold) addOpen(h *hold) {
 	if h.charge == event.ChargeSource_CHARGE_CREDITS {
 		p.openPaid++
 	}
+	if !h.movable {
+		p.holding[h.key]++
+	}
 	f.byRequest[h.request] = h
 	if h.hasIdempotency {
 		f.byIdempotency[h.idempotency] = h
@@ -131,6 +137,9 @@ func (f *Fold) remember(h *hold, result event.Result, at int64) {
 func (f *Fold) forget(h *hold) {
 	p := h.principal
 	f.touch(p)
+	if h.timedOut && h.result == event.Result_SERVED {
+		f.finalLate(h)
+	}
 	f.remove(&f.closed, h)
 	f.remove(&p.closed, h)
 	f.drop(h)

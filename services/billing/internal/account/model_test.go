@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"math"
+	"math/big"
 	"slices"
 
 	"quire.dev/pkg/event"
@@ -13,7 +14,9 @@ import (
 // by looking at all of them.
 type model struct {
 	now      int64
+	rules    uint32
 	book     *plan.Book
+	changes  int // of prices and rules
 	accounts map[uint64]*modelAccount
 	networks map[uint64]*modelParty
 	requests []*modelRequest
@@ -27,12 +30,24 @@ type modelAccount struct {
 	modelParty
 	tier    plan.Tier
 	version uint32
+	created int64
+	changes int   // of the tier
+	changed int64 // time of the last change of tier, prices or rules
+	stored  []modelStorage
 	grants  []*modelGrant
 	granted int64 // all of these are sums over time
 	taken   int64
 	expired int64
 	ledger  int64
+	free    int // requests whose payment came back
 	waived  int
+}
+
+// modelStorage is a change of stored bytes.
+type modelStorage struct {
+	delta   int64
+	from    int64 // when it was
+	learned int64 // when billing was told
 }
 
 type modelGrant struct {
@@ -57,11 +72,13 @@ type modelRequest struct {
 	closed    int64
 	paid      int64
 	uses      map[*modelGrant]int64
-	entered   bool // the charge is in the ledger
+	entered   bool   // the charge is in the ledger
+	terms     [2]int // changes of prices, rules and tier before it
+	order     int    // of being counted
 }
 
-func newModel(now int64, book *plan.Book) *model {
-	return &model{now: now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
+func newModel(now int64, book *plan.Book, rules uint32) *model {
+	return &model{now: now, book: book, rules: rules, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
 }
 
 // balance is the sum of what the grants have left.
@@ -112,6 +129,73 @@ func (m *model) counted(account uint64, key plan.QuotaKey, month uint32) (used, 
 		}
 	}
 	return used, overage, spent
+}
+
+// terms are those that an account's requests are admitted under.
+func (m *model) terms(a *modelAccount) [2]int { return [2]int{m.changes, a.changes} }
+
+// makeRoom makes the newest paid requests free until no more are paid than the limit leaves, of those that were paid under
+// the present terms.
+func (m *model) makeRoom(account uint64, key plan.QuotaKey, month uint32) {
+	a := m.accounts[account]
+	limit := m.book.Terms[a.tier][key].Limit
+	for m.rules >= RulesHeld && limit != plan.Unlimited {
+		used, _, _ := m.counted(account, key, month)
+		var newest *modelRequest
+		paid := 0
+		for _, r := range m.requests {
+			if r.account == account && !r.anonymous && r.key == key && r.month == month && r.state != "void" && r.uses != nil && r.terms == m.terms(a) {
+				paid++
+				if newest == nil || r.order > newest.order {
+					newest = r
+				}
+			}
+		}
+		if paid == 0 || int64(paid) <= int64(used)-limit {
+			return
+		}
+		m.payBack(a, newest)
+		a.free++
+	}
+}
+
+func (m *model) payBack(a *modelAccount, r *modelRequest) {
+	if r.entered {
+		a.ledger += r.paid
+	}
+	uses := r.uses
+	r.uses, r.paid = nil, 0
+	for g, part := range uses {
+		g.left += part
+		if g.over {
+			m.expireRest(a, g)
+		}
+	}
+}
+
+// integral is the byte-milliseconds of a month up to now.
+func (m *model) integral(a *modelAccount, of month) *big.Int {
+	sum := new(big.Int)
+	add := func(bytes, millis int64) {
+		if millis > 0 {
+			sum.Add(sum, new(big.Int).Mul(big.NewInt(bytes), big.NewInt(millis)))
+		}
+	}
+	for _, s := range a.stored {
+		from := max(s.from, a.created)
+		add(s.delta, min(m.now, of.end)-max(from, of.start))
+		before := monthNumber(of.number - 1)
+		if learned := monthOf(s.learned); m.rules >= RulesHeld {
+			switch last := monthNumber(learned.number - 1); {
+			case s.learned < last.end+CloseMillis: // that month was not closed yet
+			case of.number == last.number:
+				add(-s.delta, min(m.now, of.end)-max(from, of.start))
+			case of.number == learned.number:
+				add(s.delta, before.end-max(from, before.start))
+			}
+		}
+	}
+	return sum
 }
 
 // advance does what is due, the earliest first.
@@ -175,16 +259,9 @@ func (m *model) void(r *modelRequest) {
 		return
 	}
 	a := m.accounts[r.account]
-	if r.entered {
-		a.ledger += r.paid
-		r.entered = false
-	}
-	for g, part := range r.uses {
-		g.left += part
-		if g.over {
-			m.expireRest(a, g)
-		}
-	}
+	m.payBack(a, r)
+	r.entered = false
+	m.makeRoom(r.account, r.key, r.month)
 }
 
 func (m *model) recentFailures(p *modelParty) (n int) {
@@ -276,6 +353,7 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	}
 	r.paid = int64(term.Price)
 	r.uses = a.take(r.paid)
+	r.terms, r.order = m.terms(a), len(m.requests)
 	m.requests = append(m.requests, r)
 	return admitted, 0, r.paid
 }

@@ -166,8 +166,18 @@ func TestMonthsStartAgainAndCloseOnce(t *testing.T) {
 		t.Fatalf("new month: %v", v)
 	}
 	s, held := h.fold.StatementAt(event.AccountID(alice), "2026-11", h.now)
-	if !held || !s.Closed || s.Usage[plan.PastesDelete-1].Used != 10 || len(h.closed) != 0 {
-		t.Fatalf("statement: %v", s)
+	if !held || s.Closed || s.Usage[plan.PastesDelete-1].Used != 10 || len(h.closed) != 0 {
+		t.Fatalf("statement of a month that may still be corrected: %v", s)
+	}
+	h.now = at("2026-12-01T23:59:59.999Z")
+	h.tick()
+	if s, _ := h.fold.StatementAt(event.AccountID(alice), "2026-11", h.now+1); s.Closed || h.fold.NextDueMillis() != h.now+1 {
+		t.Fatalf("the fold is not so far: due %d, %v", h.fold.NextDueMillis(), s)
+	}
+	h.now++
+	h.tick()
+	if s, _ := h.fold.StatementAt(event.AccountID(alice), "2026-11", h.now); !s.Closed {
+		t.Fatalf("a day after the month: %v", s)
 	}
 	h.command(setTier(alice, plan.Pro))
 	h.now = at("2027-03-02T00:00:00Z")
@@ -311,17 +321,19 @@ func TestExplainShowsTheDecision(t *testing.T) {
 	h.served(a)
 	f := New()
 	trace := f.Watch(event.RequestID(a.RequestId))
+	settled := uint64(len(h.messages))
+	h.wait(time.Duration(HoldMillis+MemoryMillis+1) * time.Millisecond).tick() // until then the payment may come back
 	for _, m := range h.messages {
 		if trace.Done(f) {
-			t.Fatal("done before the settlement was folded")
+			t.Fatal("done while the payment could come back")
 		}
 		if _, err := f.Apply(m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	e := trace.Answer()
-	if !trace.Done(f) || e.UsedBefore != 100 || e.UsedAfter != 101 || e.PriceMicros != 5_000 || e.Settlement != SettlementServed ||
-		e.Sequence != uint64(len(h.messages)-1) || e.SettlementSequence != uint64(len(h.messages)) || e.Verdict.CostMicros != 5_000 ||
+	if !trace.Done(f) || e.Charge != event.ChargeSource_CHARGE_CREDITS || e.CostMicros != 5_000 || e.UsedBefore != 100 || e.UsedAfter != 101 || e.PriceMicros != 5_000 || e.Settlement != SettlementServed ||
+		e.Sequence != settled-1 || e.SettlementSequence != settled || e.Verdict.CostMicros != 5_000 ||
 		len(e.Grants) != 2 || e.Grants[0].AmountMicros != 3_000 || e.Grants[1].AmountMicros != 2_000 || e.Grants[0].Reason == "" {
 		t.Fatalf("explained as %v", e)
 	}

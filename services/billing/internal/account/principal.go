@@ -20,6 +20,10 @@ type principal struct {
 	encoded  []byte  // that state. It is replaced and never changed, since images share it
 	openBy   [plan.KeyCount]uint32
 	openPaid uint32 // open holds that credits paid
+
+	// holding counts the holds that may still be voided and whose void makes room for others: all but the movable ones.
+	holding  [plan.KeyCount]uint32
+	latePaid uint32 // movable holds that a time-out has served and that a settlement may still void
 }
 
 type account struct {
@@ -40,13 +44,18 @@ type account struct {
 	settled   int64     // the ledger's balance: available, and what open holds have taken
 	entries   uint64    // in the ledger
 
+	terms uint64     // sequence of the last change of tier, prices or rules that the account has seen
+	paid  []paidList // paid requests that were served and that voids may make free; nil where there is none
+
 	storageBytes uint64
 	storageSince int64 // up to when storageBytes is in the integrals
 }
 
-// counters are those of one month. used counts every request, overage those of them that credits paid.
+// counters are those of one month. used counts every request, overage those of them that credits paid, and paid those of
+// overage that were paid under the present terms.
 type counters struct {
 	used, overage, waived [plan.KeyCount]uint32
+	paid                  [plan.KeyCount]uint32
 	spent                 [plan.KeyCount]uint64
 	byteMillis            uint128
 }

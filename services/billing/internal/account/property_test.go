@@ -2,12 +2,14 @@ package account
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -36,15 +38,61 @@ type machine struct {
 	grants   int
 	sequence uint64
 	last     []byte // the last usage batch
+	files    []storedFile
+	keys     []plan.QuotaKey
+	accounts []uint64
+}
+
+// storedFile is one whose deletion billing has not heard of.
+type storedFile struct {
+	account uint64
+	size    int64
+	since   int64
 }
 
 var machineKeys = []plan.QuotaKey{plan.PastesDelete, plan.LiteCreate, plan.FilesUpload, plan.LiteList}
 
+func newMachine(t *rapid.T, rules uint32) *machine {
+	book := smallBook()
+	h := newHistory(t, nil)
+	h.rules = rules
+	h.prices(book)
+	return &machine{history: h, model: newModel(h.now, book, rules), keys: machineKeys, accounts: []uint64{alice, bob}}
+}
+
+// TestFailedCallsCostNothingBesideOthers: many calls of one account at the end of its quota, of which many fail.
+func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
+	freed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t, NewestRules)
+		m.keys, m.accounts = []plan.QuotaKey{plan.FilesUpload, plan.LiteCreate}, []uint64{alice}
+		m.commandOf(t, create(alice, plan.Pro))
+		m.commandOf(t, grantOf(alice, 12_000, m.now+600_000))
+		m.commandOf(t, grantOf(alice, 30_000, 0))
+		for range rapid.IntRange(5, 40).Draw(t, "steps") {
+			switch step := rapid.IntRange(0, 19).Draw(t, "step"); {
+			case step < 8:
+				m.admissions(t)
+			case step < 17:
+				m.settlements(t)
+			case step < 18:
+				m.pass(t)
+			default:
+				m.step(t)
+			}
+			m.compare(t)
+		}
+		m.finish(t)
+		freed += m.model.accounts[alice].free
+	})
+	if freed == 0 {
+		t.Error("no payment came back in any history")
+	}
+}
+
 func TestFoldAgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		book := smallBook()
-		h := newHistory(t, book)
-		m := &machine{history: h, model: newModel(h.now, book)}
+		m := newMachine(t, uint32(rapid.IntRange(RulesFirst, NewestRules).Draw(t, "rules")))
 		steps := rapid.IntRange(5, 60).Draw(t, "steps")
 		for range steps {
 			m.step(t)
@@ -55,7 +103,11 @@ func TestFoldAgreesWithTheModel(t *testing.T) {
 }
 
 func (m *machine) step(t *rapid.T) {
-	switch rapid.IntRange(0, 11).Draw(t, "step") {
+	switch rapid.IntRange(0, 14).Draw(t, "step") {
+	case 12:
+		m.pricesChange(t)
+	case 13, 14:
+		m.storage(t)
 	case 0, 1, 2, 3:
 		m.admissions(t)
 	case 4, 5, 6:
@@ -103,8 +155,11 @@ func (m *machine) admissions(t *rapid.T) {
 		if rapid.IntRange(0, 3).Draw(t, "who") == 0 {
 			a = m.anonymous()
 		} else {
-			a = m.admission(rapid.SampledFrom([]uint64{alice, bob}).Draw(t, "account"), rapid.SampledFrom(machineKeys).Draw(t, "key"))
-			a.KeyVersion = uint32(rapid.SampledFrom([]int{1, 1, 1, 1, 2}).Draw(t, "version"))
+			a = m.admission(rapid.SampledFrom(m.accounts).Draw(t, "account"), rapid.SampledFrom(m.keys).Draw(t, "key"))
+			if m.model.accounts[a.Account] != nil {
+				a.KeyVersion = m.model.accounts[a.Account].version
+			}
+			a.KeyVersion += uint32(rapid.SampledFrom([]int{0, 0, 0, 0, 1}).Draw(t, "version"))
 			a.Write = rapid.Bool().Draw(t, "write")
 		}
 		if rapid.IntRange(0, 2).Draw(t, "idempotent") == 0 {
@@ -129,6 +184,84 @@ func (m *machine) admissions(t *rapid.T) {
 		if decision == admitted {
 			m.past = append(m.past, a)
 		}
+	}
+	if last := len(batch) - 1; m.model.rules >= RulesHeld && (verdicts[last].Decision == exhausted || verdicts[last].Decision == event.Decision_ANONYMOUS_LIMIT) {
+		m.heldWhileHeld(t, batch[last], verdicts[last])
+	}
+}
+
+// heldWhileHeld asks a refused request again after all open holds were voided. Only a refusal that said it is held may be
+// undone by that.
+func (m *machine) heldWhileHeld(t *rapid.T, a *event.Admission, v *event.Verdict) {
+	if v.Held == v.Final || v.Held && v.RetryAfterSeconds != 1 {
+		t.Fatalf("refused with %v", v)
+	}
+	h := &history{t: t, fold: restored(t, m.fold), now: m.now, number: map[string]uint64{}, messages: slices.Clone(m.messages)}
+	h.number["edge"] = m.number["edge"]
+	var voids []*event.Settlement
+	for _, r := range m.model.requests {
+		if r.memory == "open" {
+			voids = append(voids, &event.Settlement{
+				RequestId: []byte(r.id), Result: event.Result_VOID, Account: r.account, QuotaKey: uint32(r.key), Anonymous: r.anonymous,
+			})
+		}
+	}
+	h.usage(nil, voids)
+	if again := h.admit(a); again.Decision == admitted && !v.Held {
+		t.Fatalf("voids undo a refusal that is not held: %v, then %v", v, again)
+	} else if again.Decision != admitted && v.Held && a.Account == bob && len(m.model.accounts[bob].grants) == 0 {
+		t.Fatalf("voids do not undo a refusal that is held: %v, then %v", v, again)
+	}
+}
+
+// pricesChange publishes other prices, the same again, or newer rules.
+func (m *machine) pricesChange(t *rapid.T) {
+	book := *m.model.book
+	switch rapid.IntRange(0, 3).Draw(t, "prices") {
+	case 0:
+		book.Terms[plan.Pro][plan.FilesUpload].Limit = rapid.Int64Range(1, 4).Draw(t, "limit")
+	case 1:
+		book.Terms[plan.Pro][plan.FilesUpload].Price = credit.Micros(rapid.Int64Range(1, 3).Draw(t, "price") * 2_000)
+	case 2:
+		m.rules = NewestRules
+	}
+	if book == *m.model.book && m.rules == m.model.rules {
+		changes := m.fold.terms
+		m.prices(&book)
+		m.model.advance(m.now)
+		if m.fold.terms != changes {
+			t.Fatal("the same prices again are new terms")
+		}
+		return
+	}
+	m.prices(&book)
+	m.model.advance(m.now)
+	m.model.book, m.model.rules = &book, m.rules
+	m.model.changes++
+	for _, a := range m.model.accounts {
+		a.changed = m.model.now
+	}
+}
+
+// storage creates and deletes files. Billing hears of some late.
+func (m *machine) storage(t *rapid.T) {
+	id := rapid.SampledFrom([]uint64{alice, bob}).Draw(t, "account")
+	late := rapid.SampledFrom([]int64{0, 1_000, 3_600_000, 20 * 3_600_000, 3 * 86_400_000}).Draw(t, "late")
+	now := max(m.now, m.model.now)
+	from := now - late
+	size := rapid.SampledFrom([]int64{1, 50 << 20, 30 * plan.GB}).Draw(t, "size")
+	if i := len(m.files) - 1; i >= 0 && rapid.Bool().Draw(t, "delete") {
+		f := m.files[i]
+		m.files = m.files[:i]
+		id, size, from = f.account, -f.size, max(from, f.since)
+	} else if m.model.accounts[id] != nil {
+		m.files = append(m.files, storedFile{id, size, from})
+	}
+	m.sequence++
+	m.domain(m.sequence, &event.Settlement{Account: id, StorageDelta: size, StorageAtMs: from})
+	m.model.advance(m.now)
+	if a := m.model.accounts[id]; a != nil {
+		a.stored = append(a.stored, modelStorage{delta: size, from: from, learned: m.model.now})
 	}
 }
 
@@ -168,7 +301,7 @@ func (m *machine) accountCommand(t *rapid.T) {
 	id := rapid.SampledFrom([]uint64{alice, bob}).Draw(t, "account")
 	a := m.model.accounts[id]
 	var c *event.Command
-	kind := rapid.IntRange(0, 5).Draw(t, "command")
+	kind := rapid.IntRange(0, 6).Draw(t, "command")
 	tier := rapid.SampledFrom(plan.Tiers()).Draw(t, "tier")
 	amount := rapid.SampledFrom([]int64{500, 5_000, 7_000, 20_000, -1, -6_000}).Draw(t, "amount")
 	expires := rapid.SampledFrom([]int64{0, 0, 1, 60_000, 3_600_000, 40 * 86_400_000}).Draw(t, "expires")
@@ -177,23 +310,38 @@ func (m *machine) accountCommand(t *rapid.T) {
 		c = create(id, tier)
 	case kind == 1:
 		c = setTier(id, tier)
+	case kind == 6:
+		c = &event.Command{Account: id, Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Fingerprint: 1}}}
 	default:
 		if expires != 0 {
 			expires += max(m.now, m.fold.time)
 		}
 		c = grantOf(id, amount, expires)
 	}
+	m.commandOf(t, c)
+}
+
+// commandOf gives a command to the fold and the model.
+func (m *machine) commandOf(t *rapid.T, c *event.Command) {
+	id, a := c.Account, m.model.accounts[c.Account]
+	amount, expires := c.GetGrant().GetAmountMicros(), c.GetGrant().GetExpiresMs()
 	o := m.command(c)
 	m.model.advance(m.now)
 	switch {
 	case a == nil:
-		m.model.accounts[id] = &modelAccount{tier: tier, version: 1}
-	case kind == 0:
+		m.model.accounts[id] = &modelAccount{tier: plan.Tier(c.GetCreate().GetTier()), version: 1, created: m.model.now}
+	case c.GetCreate() != nil:
 		if o.Status != event.CommandStatus_COMMAND_ACCOUNT_EXISTS {
 			t.Fatalf("created again: %v", o)
 		}
-	case kind == 1:
-		a.tier = tier
+	case c.GetSetTier() != nil:
+		if tier := plan.Tier(c.GetSetTier().Tier); a.tier != tier {
+			a.changes++
+			a.changed = m.model.now
+			a.tier = tier
+		}
+	case c.GetRotateKey() != nil:
+		a.version++
 	case amount < 0 && a.balance() < -amount:
 		if o.Status != event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS {
 			t.Fatalf("took %d of %d: %v", amount, a.balance(), o)
@@ -224,7 +372,12 @@ func (m *machine) compare(t *rapid.T) {
 				t.Fatalf("%v of %x: fold %v, model used %d overage %d spent %d", key, id, got, used, overage, paid)
 			}
 			waived += int(got.Waived)
+			limit := m.model.book.Terms[a.tier][key].Limit
+			if m.model.rules >= RulesHeld && limit != plan.Unlimited && a.changed < month.start && int64(overage) != max(0, int64(used)-limit) {
+				t.Fatalf("%v of %x: %d of %d are paid, the limit is %d", key, id, overage, used, limit)
+			}
 		}
+		m.compareStorage(t, id, a)
 		if u.BalanceMicros != uint64(a.balance()) || waived > a.waived {
 			t.Fatalf("%x: balance %d, model %d; waived %d, model %d", id, u.BalanceMicros, a.balance(), waived, a.waived)
 		}
@@ -251,6 +404,27 @@ func (m *machine) compare(t *rapid.T) {
 		return 1
 	}) {
 		t.Fatalf("ledger is not in order")
+	}
+}
+
+func (m *machine) compareStorage(t *rapid.T, id uint64, a *modelAccount) {
+	now, _ := m.fold.forward(event.AccountID(id), m.model.now)
+	check := func(c *counters, of month) {
+		want, got := m.model.integral(a, of), new(big.Int)
+		if c != nil {
+			got.SetUint64(c.byteMillis.high)
+			got.Lsh(got, 64).Add(got, new(big.Int).SetUint64(c.byteMillis.low))
+			if c.byteMillis.negative() {
+				got.Sub(got, new(big.Int).Lsh(big.NewInt(1), 128))
+			}
+		}
+		if got.Cmp(want) != 0 {
+			t.Fatalf("%x in %s: %v byte-milliseconds, model %v of %v", id, of.period(), got, want, a.stored)
+		}
+	}
+	check(&now.current, monthNumber(now.month))
+	if now.month > monthOf(a.created).number {
+		check(now.previous, monthNumber(now.month-1))
 	}
 }
 

@@ -94,7 +94,10 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 		return nil, true
 	}
 	if m.number+1 >= a.month {
-		return a.statement(m, f.bookAt), true
+		s := a.statement(m, f.bookAt)
+		// By the fold's own time: no message to come is older, so none changes the month any more.
+		s.Closed = f.rules >= RulesHeld && m.number < a.month && f.time >= m.end+CloseMillis
+		return s, true
 	}
 	for _, s := range closed {
 		if s.Period == period {

@@ -39,6 +39,9 @@ func (f *Fold) settle(item *event.Settlement) {
 func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	p := h.principal
 	f.touch(p)
+	if h.movable {
+		f.refresh(p.account)
+	}
 	f.removeOpen(h)
 	if p.account != nil {
 		f.enterCharge(p.account, h, at)
@@ -49,8 +52,11 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 		status = SettlementServedUnsettled
 	}
 	f.traceSettled(h.request, status)
-	if !timedOut {
-		f.release(h) // a later settlement can take back a time-out only
+	switch {
+	case !timedOut:
+		f.final(h) // a later settlement can take back a time-out only
+	case h.movable:
+		p.latePaid++
 	}
 	if h.hasIdempotency || timedOut {
 		f.remember(h, event.Result_SERVED, at)
@@ -64,9 +70,15 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	p := h.principal
 	f.touch(p)
+	if p.account != nil {
+		f.refresh(p.account)
+	}
 	f.removeOpen(h)
 	f.giveBack(h, at)
 	f.traceSettled(h.request, SettlementVoid)
+	if timedOut && f.watches(h.request) {
+		f.trace.voidedByTime = true
+	}
 	if !timedOut {
 		f.drop(h)
 		return
@@ -79,14 +91,15 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	f.remember(h, event.Result_VOID, at)
 }
 
-// giveBack undoes an admission's counting and payment. The ledger must not have charged the price, or must have given
-// it back.
+// giveBack undoes an admission's counting and payment, and makes a paid request free where that makes room for it. The ledger
+// must not have charged the price, or must have given it back. The account's terms must be fresh.
 func (f *Fold) giveBack(h *hold, at int64) {
 	p := h.principal
 	if n := p.network; n != nil {
 		if i, found := slices.BinarySearch(n.admitted, h.time); found {
 			n.admitted = slices.Delete(n.admitted, i, i+1)
 		}
+		f.unhold(p, h.key)
 		return
 	}
 	a := p.account
@@ -96,8 +109,20 @@ func (f *Fold) giveBack(h *hold, at int64) {
 			take(f, "overage requests", &c.overage[h.key], 1)
 			take(f, "spent credits", &c.spent[h.key], h.cost)
 		}
+		if h.movable {
+			take(f, "paid requests", &c.paid[h.key], 1)
+		}
 	}
 	f.refund(a, h, at)
+	if h.movable {
+		h.movable = false
+		if h.result != event.Result_RESULT_UNSPECIFIED {
+			take(f, "late paid holds", &a.latePaid, 1)
+		}
+		return
+	}
+	f.makeRoom(a, h.month, h.key, at)
+	f.unhold(p, h.key)
 }
 
 // timeOut closes a hold that was not settled. A write is voided, because the service that folds writes settles all that
@@ -122,7 +147,12 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	switch {
 	case h.result == item.Result && h.timedOut:
 		h.timedOut = false // another settlement changes nothing
-		f.release(h)
+		if h.result == event.Result_SERVED {
+			f.finalLate(h)
+		}
+		if f.watches(h.request) {
+			f.trace.voidedByTime = false
+		}
 		if item.Failed && item.Result == event.Result_VOID {
 			f.fail(p)
 		}
@@ -142,13 +172,18 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 
 // takeBack voids a hold that a time-out has served. The ledger gets the charge back first.
 func (f *Fold) takeBack(h *hold) {
-	if a := h.principal.account; a != nil && h.cost > 0 {
+	a := h.principal.account
+	if a != nil {
+		f.refresh(a)
+	}
+	if a != nil && h.cost > 0 {
 		f.enter(a, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, QuotaKey: uint32(h.key),
 			AmountMicros: int64(h.cost), RequestId: slices.Clone(h.request[:]), Reason: "request failed",
 		})
 	}
 	f.giveBack(h, f.time)
+	h.timedOut = false
 	f.traceSettled(h.request, SettlementVoid)
 }
 
@@ -192,10 +227,13 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 	}
 	h := f.newHold()
 	h.request, h.key, h.principal = request, key, &a.principal
+	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
 	term := f.book.Terms[a.tier][key]
 	used := int64(a.current.used[key])
 	switch {
-	case term.Limit == plan.Unlimited || used < term.Limit:
+	case term.Limit == plan.Unlimited:
+		h.charge = event.ChargeSource_CHARGE_NONE
+	case used < term.Limit:
 	case term.Overage && a.available >= int64(term.Price):
 		f.overage(a, h, uint64(term.Price))
 		f.enterCharge(a, h, f.time)
@@ -206,7 +244,13 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 		return
 	}
 	a.current.used[key]++
-	f.traceGrants(h)
+	f.traceCharged(h, uint64(term.Price))
+	if f.watches(request) {
+		f.trace.until = f.time + HoldMillis + MemoryMillis
+	}
+	if h.movable {
+		f.keepPaid(a, h)
+	}
 	f.release(h)
 	f.freeHold(h)
 	f.traceSettled(request, SettlementServed)

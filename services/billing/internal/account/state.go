@@ -12,12 +12,16 @@ import (
 
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
 // the same messages. Older snapshots are not used then.
-const CodeVersion = 1
+const CodeVersion = 2
 
 // globalState is the state without accounts and networks.
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
 		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries, Book: f.Prices(),
+		Terms: f.terms,
+	}
+	if f.rules > RulesFirst {
+		s.Rules = f.rules
 	}
 	for _, b := range f.books {
 		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
@@ -51,7 +55,7 @@ func (a *account) state() *event.AccountState {
 		KeyVersion: a.keyVersion, KeyFingerprint: a.fingerprint, KeyPrefix: a.keyPrefix, KeyCreatedMs: a.keyCreated,
 		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
-		SettledBalanceMicros: a.settled, LedgerCount: a.entries,
+		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -72,6 +76,9 @@ func (a *account) state() *event.AccountState {
 func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 	s := &event.MonthState{Month: month, Tier: uint32(tier), ByteMsHigh: c.byteMillis.high, ByteMsLow: c.byteMillis.low}
 	for key := range plan.KeyCount {
+		if c.paid[key] != 0 {
+			s.Paid = append(s.Paid, &event.KeyUsage{QuotaKey: uint32(key), Overage: uint64(c.paid[key])})
+		}
 		if c.used[key] == 0 && c.overage[key] == 0 && c.waived[key] == 0 && c.spent[key] == 0 {
 			continue
 		}
@@ -101,15 +108,32 @@ func (l *holdList) states() []*event.HoldState {
 		s := &event.HoldState{
 			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
 			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
-			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut,
+			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut, Terms: h.terms, ReturnedMicros: h.returned,
+			Grants: useStates(h.use),
 		}
 		if h.hasIdempotency {
 			s.IdempotencyId = slices.Clone(h.idempotency[:])
 		}
-		for _, u := range h.use {
-			s.Grants = append(s.Grants, &event.GrantUse{Grant: u.grant.id, AmountMicros: u.amount})
-		}
 		list = append(list, s)
+	}
+	return list
+}
+
+func useStates(use []grantUse) (list []*event.GrantUse) {
+	for _, u := range use {
+		list = append(list, &event.GrantUse{Grant: u.grant.id, AmountMicros: u.amount})
+	}
+	return list
+}
+
+func (a *account) paidStates() (list []*event.PaidState) {
+	for _, l := range a.paid {
+		for _, p := range l.items {
+			list = append(list, &event.PaidState{
+				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
+				CostMicros: p.cost, Grants: useStates(p.use),
+			})
+		}
 	}
 	return list
 }
@@ -127,6 +151,10 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
+	f.rules, f.terms = max(s.Rules, RulesFirst), s.Terms
+	if f.rules > f.newest {
+		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)
+	}
 	for _, b := range s.Books {
 		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
 		f.book = f.books[len(f.books)-1].book
@@ -172,6 +200,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		principal: newPrincipal(s.Account), tier: plan.Tier(s.Tier), created: s.CreatedMs, keyVersion: s.KeyVersion,
 		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
+		terms: s.Terms,
 	}
 	a.principal.account = a
 	if len(s.Months) == 0 || !validTier(a.tier) {
@@ -194,6 +223,9 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		a.available += int64(grant.left)
 		f.addGrant(grant)
 	}
+	if err := a.restorePaid(s.Paid); err != nil {
+		return err
+	}
 	f.accounts[a.id] = a
 	return f.restorePrincipal(&a.principal, s.Holds, s.Closed, s.FailuresMs, r)
 }
@@ -206,6 +238,46 @@ func (c *counters) restore(s *event.MonthState) {
 			c.spent[key] = u.SpentMicros
 		}
 	}
+	for _, u := range s.Paid {
+		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
+			c.paid[key] = uint32(u.Overage)
+		}
+	}
+}
+
+func (a *account) restorePaid(paid []*event.PaidState) error {
+	for _, s := range paid {
+		key := plan.QuotaKey(s.QuotaKey)
+		if len(s.RequestId) != 16 || !key.Valid() {
+			return fmt.Errorf("%w: paid request %x", errSnapshot, s.RequestId)
+		}
+		use, err := a.restoreUse(s.Grants, s.RequestId)
+		if err != nil {
+			return err
+		}
+		last := len(a.paid) - 1
+		if last < 0 || a.paid[last].key != key || a.paid[last].month != s.Month {
+			a.paid = append(a.paid, paidList{key: key, month: s.Month})
+			last++
+		}
+		a.paid[last].items = append(a.paid[last].items, paidRequest{
+			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
+		})
+	}
+	return nil
+}
+
+// restoreUse finds the grants that paid a request.
+func (a *account) restoreUse(uses []*event.GrantUse, request []byte) (use []grantUse, err error) {
+	for _, u := range uses {
+		i := slices.IndexFunc(a.grants, func(g *grant) bool { return g.id == u.Grant })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: request %x took from grant %d, which is gone", errSnapshot, request, u.Grant)
+		}
+		a.grants[i].refs++
+		use = append(use, grantUse{a.grants[i], u.AmountMicros})
+	}
+	return use, nil
 }
 
 func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
@@ -248,24 +320,24 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 	h := &hold{
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
-		timedOut: s.TimedOut, principal: p,
+		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
+	}
+	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
+	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {
+		h.movable = h.terms == a.terms
 	}
 	if len(s.IdempotencyId) == 16 {
 		h.idempotency, h.hasIdempotency = event.IdempotencyID(s.IdempotencyId), true
 	}
-	for _, u := range s.Grants {
-		if p.account == nil {
-			return nil, fmt.Errorf("%w: hold %x of a network took credits", errSnapshot, s.RequestId)
-		}
-		i := slices.IndexFunc(p.account.grants, func(g *grant) bool { return g.id == u.Grant })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: hold %x took from grant %d, which is gone", errSnapshot, s.RequestId, u.Grant)
-		}
-		g := p.account.grants[i]
-		g.refs++
-		h.use = append(h.use, grantUse{g, u.AmountMicros})
+	if len(s.Grants) == 0 {
+		return h, nil
 	}
-	return h, nil
+	if p.account == nil {
+		return nil, fmt.Errorf("%w: hold %x of a network took credits", errSnapshot, s.RequestId)
+	}
+	var err error
+	h.use, err = p.account.restoreUse(s.Grants, s.RequestId)
+	return h, err
 }
 
 // relink sorts what was gathered into those orders. The order of equal times has no effect.
@@ -275,6 +347,12 @@ func (f *Fold) relink(r *restorer) {
 		f.closed.push(h)
 		h.principal.closed.push(h)
 		f.byRequest[h.request] = h
+		switch {
+		case h.movable:
+			h.principal.latePaid++
+		case h.timedOut && h.result == event.Result_SERVED:
+			h.principal.holding[h.key]++
+		}
 		if h.hasIdempotency {
 			f.byIdempotency[h.idempotency] = h
 		}

@@ -15,11 +15,14 @@ func product(a, b uint64) uint128 {
 	return uint128{high, low}
 }
 
+// negative tells whether less than nothing was subtracted from, in two's complement. Sums stay far below 2^127.
+func (a uint128) negative() bool { return a.high>>63 != 0 }
+
 // plus saturates.
 func (a uint128) plus(b uint128) uint128 {
 	low, carry := bits.Add64(a.low, b.low, 0)
 	high, carry := bits.Add64(a.high, b.high, carry)
-	if carry != 0 {
+	if carry != 0 && !a.negative() {
 		return uint128{math.MaxUint64, math.MaxUint64}
 	}
 	return uint128{high, low}
@@ -32,6 +35,13 @@ func (a uint128) minus(b uint128) uint128 {
 	if borrow != 0 {
 		return uint128{}
 	}
+	return uint128{high, low}
+}
+
+// less subtracts and may become negative.
+func (a uint128) less(b uint128) uint128 {
+	low, borrow := bits.Sub64(a.low, b.low, 0)
+	high, _ := bits.Sub64(a.high, b.high, borrow)
 	return uint128{high, low}
 }
 
@@ -59,6 +69,9 @@ func (a uint128) over(n uint64) uint64 {
 // and the cents for that part, rounded once, down (docs/api.md, Storage). It is exact, because the free bytes are
 // subtracted from the integral and there is one division.
 func storageBill(byteMillis uint128, m month, book *plan.Book) (averageBytes, billedBytes, cents uint64) {
+	if byteMillis.negative() {
+		byteMillis = uint128{}
+	}
 	averageBytes = byteMillis.over(m.millis())
 	above := byteMillis.minus(product(book.FreeStorageBytes, m.millis()))
 	billedBytes = above.over(m.millis())
@@ -75,7 +88,8 @@ func (a *account) integrate(to int64) {
 }
 
 // store changes the account's stored bytes, from a time on that may be past. The integrals of the current and the
-// previous month are corrected; older months are closed.
+// previous month are corrected. Once the previous month is closed, its part is made up for in the current one. Older months
+// are left alone.
 func (f *Fold) store(a *account, delta, from int64) {
 	a.integrate(f.time)
 	size := uint64(delta)
@@ -92,16 +106,23 @@ func (f *Fold) store(a *account, delta, from int64) {
 		if millis <= 0 {
 			return
 		}
-		if part := product(size, uint64(millis)); delta < 0 {
-			c.byteMillis = c.byteMillis.minus(part)
-		} else {
+		switch part := product(size, uint64(millis)); {
+		case delta >= 0:
 			c.byteMillis = c.byteMillis.plus(part)
+		case f.rules >= RulesHeld:
+			c.byteMillis = c.byteMillis.less(part)
+		default:
+			c.byteMillis = c.byteMillis.minus(part)
 		}
 	}
 	from = max(from, a.created)
 	correct(&a.current, f.time-max(from, f.month.start))
 	if before := monthNumber(f.month.number - 1); from < before.end {
-		correct(a.before(), before.end-max(from, before.start))
+		c := &a.current
+		if f.rules < RulesHeld || f.time < before.end+CloseMillis {
+			c = a.before()
+		}
+		correct(c, before.end-max(from, before.start))
 	}
 }
 

@@ -13,9 +13,10 @@ const (
 
 // Trace records the decision about one request, and its settlement, while messages are folded.
 type Trace struct {
-	request event.RequestID
-	until   int64
-	answer  *event.ExplainAnswer
+	request      event.RequestID
+	until        int64
+	voidedByTime bool
+	answer       *event.ExplainAnswer
 }
 
 // Watch makes the fold trace a request in the messages to come. There is one trace at a time.
@@ -33,8 +34,14 @@ func (t *Trace) Done(f *Fold) bool {
 		return false
 	}
 	switch t.answer.Settlement {
-	case "", SettlementServed, SettlementWaived:
+	case SettlementWaived:
 		return true
+	case SettlementServed: // a payment may still come back
+		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || f.time > t.until
+	case "":
+		return !t.answer.Verdict.GetHeld() || f.time > t.until
+	case SettlementVoid:
+		return !t.voidedByTime && f.time > t.until // else its service may still say that it was served
 	}
 	return f.time > t.until
 }
@@ -42,15 +49,15 @@ func (t *Trace) Done(f *Fold) bool {
 // traced begins the record if the hold is of the watched request, and tells whether it is.
 func (f *Fold) traced(h *hold, item *event.Admission) bool {
 	t := f.trace
-	if t == nil || t.request != h.request || t.answer != nil {
-		return false
+	if t == nil || t.request != h.request || t.answer.GetSettlement() != "" {
+		return false // one that was refused because of open holds is asked again under the same id
 	}
 	e := &event.ExplainAnswer{
 		RequestId: append([]byte(nil), item.RequestId...), Account: item.Account, QuotaKey: item.QuotaKey,
 		TimeMs: f.time, Sequence: f.sequence, Index: h.index, Anonymous: item.Anonymous,
 	}
 	e.UsedBefore = f.usedBy(item)
-	t.answer, t.until = e, f.time+HoldMillis+MemoryMillis
+	t.answer, t.until, t.voidedByTime = e, f.time+HoldMillis+MemoryMillis, false
 	return true
 }
 
@@ -74,7 +81,7 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	e.Verdict = &event.Verdict{
 		Decision: v.Decision, Charge: v.Charge, Remaining: v.Remaining, Limit: v.Limit, CostMicros: v.CostMicros,
 		BalanceMicros: v.BalanceMicros, Tier: v.Tier, RetryAfterSeconds: v.RetryAfterSeconds, Final: v.Final,
-		ResetSeconds: v.ResetSeconds, CurrentKeyVersion: v.CurrentKeyVersion,
+		ResetSeconds: v.ResetSeconds, CurrentKeyVersion: v.CurrentKeyVersion, Held: v.Held,
 	}
 	e.UsedAfter = f.usedBy(item)
 	if a := f.accounts[item.Account]; a != nil && !item.Anonymous {
@@ -82,25 +89,37 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	}
 	if h != nil {
 		e.Settlement = SettlementOpen
-		f.traceGrants(h)
+		f.traceCharged(h, e.PriceMicros)
 	}
 }
 
-func (f *Fold) traceGrants(h *hold) {
-	if f.trace == nil || f.trace.request != h.request || f.trace.answer == nil {
+// traceCharged records how the request was paid. Its payment may move later.
+func (f *Fold) traceCharged(h *hold, price uint64) {
+	if !f.watches(h.request) {
 		return
 	}
-	f.trace.answer.Grants = nil
+	e := f.trace.answer
+	e.PriceMicros, e.Charge, e.CostMicros, e.Grants = price, h.charge, h.cost, nil
 	for _, u := range h.use {
-		f.trace.answer.Grants = append(f.trace.answer.Grants, &event.GrantUse{
-			Grant: u.grant.id, AmountMicros: u.amount, Reason: u.grant.reason,
-		})
+		e.Grants = append(e.Grants, &event.GrantUse{Grant: u.grant.id, AmountMicros: u.amount, Reason: u.grant.reason})
 	}
+}
+
+// traceReturned records that the void of another request gave the price back.
+func (f *Fold) traceReturned(request event.RequestID) {
+	if f.watches(request) {
+		e := f.trace.answer
+		e.Charge, e.CostMicros, e.Grants = event.ChargeSource_CHARGE_QUOTA, 0, nil
+	}
+}
+
+func (f *Fold) watches(request event.RequestID) bool {
+	return f.trace != nil && f.trace.request == request && f.trace.answer != nil
 }
 
 // traceSettled records how the request ended. A later settlement may change that.
 func (f *Fold) traceSettled(request event.RequestID, settlement string) {
-	if f.trace == nil || f.trace.request != request || f.trace.answer == nil {
+	if !f.watches(request) {
 		return
 	}
 	f.trace.answer.Settlement, f.trace.answer.SettlementSequence = settlement, f.sequence

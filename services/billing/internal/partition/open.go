@@ -42,6 +42,9 @@ func (p *Partition) open(ctx context.Context) error {
 	if err := p.checkLast(ctx, fold, key); err != nil {
 		return err
 	}
+	if err := fold.Know(p.cfg.Rules); err != nil {
+		return fmt.Errorf("snapshot %s: %w", key, err)
+	}
 	p.log.Info("folding", "snapshot", key, "from", fold.Sequence(), "to", state.Last)
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)

@@ -31,6 +31,8 @@ type Config struct {
 	Partition        int
 	Instance         string // of this process
 	Book             *plan.Book
+	Rules            uint32        // newest version of the rules that this instance folds
+	Started          time.Time     // when this process started, by Clock. Prices that were published later are newer than Book
 	SnapshotMessages int           // between two snapshots
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded
 	ProjectionBound  int           // documents that may wait for the read model
@@ -186,6 +188,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.deps.Metrics.skipped.Inc()
 	}
 	if p.deps.Clock().Sub(m.Time) < answerAge {
+		p.announce(effects.Changed)
 		p.answer(effects)
 	}
 	p.deps.Metrics.messages.Inc()
@@ -210,21 +213,14 @@ func (p *Partition) message(m journal.Message) account.Message {
 	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kind, Data: m.Data}
 }
 
-// answer sends verdicts and outcomes to their sources, and announces changed accounts. A source that has lost an answer
-// publishes its batch once more, and is answered from the fold's state.
-func (p *Partition) answer(effects account.Effects) {
-	for _, a := range effects.Answers {
-		subject := event.VerdictSubject(a.Source)
-		if a.Kind == account.Outcomes {
-			subject = event.CommandOutcomeSubject(a.Source)
-		}
-		p.publish(subject, a.Data)
-	}
-	if len(effects.Changed) == 0 {
+// announce names changed accounts to the edges. It goes before the answers: an edge that passes an outcome on has then
+// forgotten the refusals of before.
+func (p *Partition) announce(changed []event.AccountID) {
+	if len(changed) == 0 {
 		return
 	}
 	var announcement event.Announcement
-	for _, id := range effects.Changed {
+	for _, id := range changed {
 		announcement.Accounts = append(announcement.Accounts, uint64(id))
 	}
 	data, err := event.Encode(&announcement)
@@ -233,6 +229,18 @@ func (p *Partition) answer(effects account.Effects) {
 		return
 	}
 	p.publish(event.AnnounceSubject, data)
+}
+
+// answer sends verdicts and outcomes to their sources. A source that has lost an answer publishes its batch once more, and
+// is answered from the fold's state.
+func (p *Partition) answer(effects account.Effects) {
+	for _, a := range effects.Answers {
+		subject := event.VerdictSubject(a.Source)
+		if a.Kind == account.Outcomes {
+			subject = event.CommandOutcomeSubject(a.Source)
+		}
+		p.publish(subject, a.Data)
+	}
 }
 
 // publish does not wait for more messages: the connection flushes as soon as it has anything to send.
@@ -257,6 +265,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { return p.keepSnapshots(work) })
+	group.Go(func() error { return p.keepBook(work) })
 	return group.Wait()
 }
 
@@ -280,40 +289,6 @@ func (p *Partition) serveQueries() (stop func(), err error) {
 		servers = append(servers, server)
 	}
 	return stop, nil
-}
-
-// publishPrices appends the configured price book unless it is the current one, and waits until it is folded.
-func (p *Partition) publishPrices(ctx context.Context) error {
-	want := account.PriceEvent(p.cfg.Book)
-	again := time.NewTimer(0)
-	defer again.Stop()
-	for {
-		changed := p.position.Next()
-		p.mu.Lock()
-		same := samePrices(p.fold.Prices(), want)
-		p.mu.Unlock()
-		if same {
-			return nil
-		}
-		select {
-		case <-again.C:
-			want.StampMs, want.OffsetMs = p.now().UnixMilli(), p.deps.Offset.Milliseconds()
-			data, err := event.Encode(want)
-			if err != nil {
-				return err
-			}
-			p.log.Info("publishing the price book")
-			p.publish(event.PricesSubject(p.cfg.Partition), data)
-			again.Reset(5 * time.Second)
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func samePrices(have, want *event.PriceBook) bool {
-	return have != nil && *account.BookOf(have) == *account.BookOf(want)
 }
 
 // tick appends an empty batch when a hold or grant is due and no other message moves the fold's time.

@@ -85,8 +85,8 @@ func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 }
 
 // Newest loads the newest snapshot that this code can use and that is not after the sequence upTo. It returns a fresh fold
-// and an empty key if there is none. Snapshots that are damaged or of another version of the code are passed over with a
-// warning, and not deleted here.
+// and an empty key if there is none. Snapshots of this version of the code and of the one before are used. Those that are
+// damaged or of another version are passed over with a warning, and not deleted here.
 func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string, error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 		if snapshot.Sequence > upTo {
 			continue
 		}
-		if snapshot.Version != account.CodeVersion {
+		if snapshot.Version != account.CodeVersion && snapshot.Version != account.CodeVersion-1 {
 			s.log.Warn("snapshot of another version is not used", "key", snapshot.Key, "version", account.CodeVersion)
 			continue
 		}

@@ -56,6 +56,7 @@ type fakeBilling struct {
 	used     map[event.AccountID]int64
 	versions map[event.AccountID]uint32 // current key versions; no entry: any
 	final    bool
+	held     int  // refusals that are still to be held
 	lose     int  // answers that are still to be lost
 	silent   bool // all answers are lost
 	sources  map[string]*fakeSource
@@ -164,6 +165,11 @@ func (f *fakeBilling) decide(a *event.Admission) *event.Verdict {
 		return v
 	}
 	limit, limited := f.limits[account]
+	if f.held > 0 {
+		f.held--
+		v.Decision, v.Charge, v.Limit, v.Held, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, event.ChargeSource_CHARGE_NONE, limit, true, 1
+		return v
+	}
 	if limited && f.used[account] >= limit {
 		v.Decision, v.Charge, v.Limit, v.Final = event.Decision_QUOTA_EXHAUSTED, event.ChargeSource_CHARGE_NONE, limit, f.final
 		return v

@@ -2,9 +2,11 @@ package bus
 
 import (
 	"context"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/wait"
 )
 
 // Admission asks billing to count one request. A caller without a key has KeyVersion 0.
@@ -131,7 +133,8 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 }
 
 // Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
-// admission back by itself, as soon as it can.
+// admission back by itself, as soon as it can. A refusal that open holds may still undo is asked again for
+// up to heldWait.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
 		return p.refusal, nil
@@ -139,7 +142,36 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if err := p.lane.wait(ctx, &p.item); err != nil {
 		return nil, err
 	}
+	if p.item.answer.Held {
+		return p.askAgain(ctx)
+	}
 	return &p.item.answer, nil
+}
+
+const (
+	heldWait  = time.Second
+	heldFirst = 50 * time.Millisecond
+	heldMost  = 400 * time.Millisecond
+)
+
+// askAgain asks under the same request id until holds that stood in the way are settled. Billing remembers no refusal.
+func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
+	until := p.lane.bus.elapsed() + heldWait
+	pause := wait.Backoff{First: heldFirst, Most: heldMost}
+	last := &p.item
+	for last.answer.Held {
+		d := pause.Next()
+		if p.lane.bus.elapsed()+d > until || !wait.For(ctx, d) {
+			break
+		}
+		next := &usageItem{value: usage{Admission: p.item.value.Admission}, done: make(chan struct{})}
+		p.lane.start(next)
+		if err := p.lane.wait(ctx, next); err != nil {
+			return nil, err
+		}
+		last = next
+	}
+	return &last.answer, nil
 }
 
 // giveBack voids an admission that nobody waits for. If its verdict is not known, billing may have

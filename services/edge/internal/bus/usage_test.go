@@ -421,3 +421,43 @@ func TestRunTellsOfSettlementsThatItCouldNotStore(t *testing.T) {
 		t.Fatal("run returned nil with a settlement that was not stored")
 	}
 }
+
+// TestAHeldRefusalIsAskedAgain: while holds that may be voided stand in the way, for about a second, under one request id.
+func TestAHeldRefusalIsAskedAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	b := w.bus(t, nil)
+	hold := func(n int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.held, f.admissions = n, 0
+	}
+	asked := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.admissions
+	}
+	hold(2)
+	a := admission(event.NewAccountID())
+	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Admitted() || v.BalanceMicros != fingerprintOf(a.RequestID[:]) {
+		t.Fatalf("the holds were voided: %v, %v", v, err)
+	}
+	if n := asked(); n != 3 {
+		t.Errorf("asked %d times, want 3", n)
+	}
+	hold(1000)
+	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || v.Admitted() || !v.Held {
+		t.Fatalf("the holds stay: %v, %v", v, err)
+	}
+	if n := asked(); n < 2 || n > 20 {
+		t.Errorf("asked %d times in a second", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	hold(1000)
+	p := b.StartAdmit(a)
+	eventually.True(t, "it was asked", func() bool { return asked() > 0 })
+	cancel()
+	if v, err := p.Wait(ctx); err == nil && v.Admitted() {
+		t.Errorf("given up: %v", v)
+	}
+}

@@ -40,6 +40,7 @@ const (
 	HeadersTooLarge      Kind = "headers_too_large"
 	RequestTimeout       Kind = "request_timeout"
 	QuotaExhausted       Kind = "quota_exhausted"
+	QuotaHeld            Kind = "quota_held"
 	PlanUpgradeRequired  Kind = "plan_upgrade_required"
 	AnonymousLimit       Kind = "anonymous_limit"
 	TooManyFailures      Kind = "too_many_failures"
@@ -76,7 +77,7 @@ func (k Kind) Status() int {
 		return 416
 	case IdempotencyMismatch:
 		return 422
-	case QuotaExhausted, PlanUpgradeRequired, AnonymousLimit, TooManyFailures, RateLimited:
+	case QuotaExhausted, QuotaHeld, PlanUpgradeRequired, AnonymousLimit, TooManyFailures, RateLimited:
 		return 429
 	case HeadersTooLarge:
 		return 431

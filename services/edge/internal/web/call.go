@@ -34,10 +34,17 @@ func (s *Server) serve(r *route) fiber.Handler {
 		if r.rules.has(terminal) {
 			ctx.Context().SetUserValue(failsAsText{}, true)
 		}
+		returned := false
+		defer func() {
+			if !returned {
+				c.metered.abort() // the handler panicked
+			}
+		}()
 		err := s.check(c)
 		if err == nil {
 			err = r.handle(c)
 		}
+		returned = true
 		if err != nil && r.rules.has(html) && pages.WantsHTML(ctx) {
 			return s.failurePage(ctx, err)
 		}

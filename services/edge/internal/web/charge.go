@@ -91,8 +91,9 @@ func (m *metered) renew(r *event.Request) error {
 	return nil
 }
 
-// served makes the admission final and writes the headers that say how it was paid. Called before the answer.
+// served makes the admission final and writes the headers that say how it was paid. Called once the answer is made.
 func (m *metered) served() {
+	m.open = false
 	m.s.bus.Served(m.admission)
 	m.setCharge()
 }
@@ -134,6 +135,23 @@ func (m *metered) void(failure error) error {
 	}
 	m.setVoided()
 	return failure
+}
+
+// abort gives the admission of a read back whose handler panicked. A write may be on its way: its service settles it, and
+// billing voids it otherwise.
+func (m *metered) abort() {
+	if m.s == nil || m.admission.Write || m.pending == nil {
+		return
+	}
+	if m.verdict == nil {
+		if v, err := m.pending.Wait(m.s.ctx); err != nil || !v.Admitted() {
+			return
+		}
+		m.open = true
+	}
+	if m.open {
+		_ = m.void(nil) // the answer is 500 either way, and the bus goes on trying
+	}
 }
 
 // failedInExecution tells failures of step 5 (docs/api.md, Order of checks) from our own, and from faults of the request
@@ -195,6 +213,10 @@ func (m *metered) refused(v *bus.Verdict) error {
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return errServedBefore
 	case event.Decision_QUOTA_EXHAUSTED:
+		if v.Held {
+			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
+			break
+		}
 		e = fault.New(fault.QuotaExhausted, "Monthly limit of %d requests reached for %s. Upgrade your plan to continue.", v.Limit, key)
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title())
@@ -209,7 +231,7 @@ func (m *metered) refused(v *bus.Verdict) error {
 	m.setRefused(v)
 	e.RetryAfter = int(v.RetryAfterSeconds)
 	e.QuotaKey, e.Limit = key.String(), &v.Limit
-	if v.RetryAfterSeconds > 0 {
+	if v.RetryAfterSeconds > 0 && !v.Held {
 		e.ResetMs = resetMs(v)
 	}
 	return e

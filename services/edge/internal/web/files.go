@@ -47,9 +47,13 @@ func (s *Server) getFile(c *call) error {
 		return m.void(err)
 	}
 	if !download {
-		m.served()
-		return send(c.Ctx, fiber.StatusOK, s.fileMembers(newAnswer(768).key("file"), doc).
+		err := send(c.Ctx, fiber.StatusOK, s.fileMembers(newAnswer(768).key("file"), doc).
 			str("downloadUrl", s.downloadURL(doc.Id, c.who.account)).end().remaining(m.remaining()))
+		if err != nil {
+			return m.void(err)
+		}
+		m.served()
+		return nil
 	}
 	if noneOf.Matches(fileTag(doc)) {
 		if err := m.void(nil); err != nil {

@@ -59,7 +59,6 @@ func (s *Server) list(c *call, l *listing) error {
 	if err != nil {
 		return m.void(err)
 	}
-	m.served()
 	o := append(newAnswer(256+512*len(page.Documents)).key(l.field), '[')
 	for i, doc := range page.Documents {
 		if i > 0 {
@@ -73,7 +72,11 @@ func (s *Server) list(c *call, l *listing) error {
 	} else {
 		o = append(o, "null"...)
 	}
-	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", page.More).remaining(plan.Unlimited))
+	if err := send(c.Ctx, fiber.StatusOK, o.bool("hasMore", page.More).remaining(plan.Unlimited)); err != nil {
+		return m.void(err)
+	}
+	m.served()
+	return nil
 }
 
 // listQuery reads the parameters of a list.

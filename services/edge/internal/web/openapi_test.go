@@ -122,8 +122,9 @@ func TestEveryDecisionHasADescribedName(t *testing.T) {
 	schema := spec.Components.Schemas["ExplainedRequest"].Value.Properties["decision"].Value
 	for number := range event.Decision_name {
 		if d := event.Decision(number); d != event.Decision_DECISION_UNSPECIFIED {
-			if err := schema.VisitJSON(decisionName(d)); err != nil {
-				t.Errorf("%s: %v", decisionName(d), err)
+			name := decisionName(&event.Verdict{Decision: d})
+			if err := schema.VisitJSON(name); err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}

@@ -66,8 +66,11 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	if err != nil {
 		return m.void(err)
 	}
+	if err := r.answer(f, m.remaining()); err != nil {
+		return m.void(err)
+	}
 	m.served()
-	return r.answer(f, m.remaining())
+	return nil
 }
 
 func versionQuery(c *fiber.Ctx) (version uint64, err error) {

@@ -285,9 +285,9 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 	v := e.GetVerdict()
 	out := explainedView{
 		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: formatTime(e.TimeMs),
-		Decision: decisionName(v.GetDecision()), ChargeSource: chargeName(v), Settlement: optionalText(e.Settlement),
+		Decision: decisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: optionalText(e.Settlement),
 		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
-		Price: credits(e.PriceMicros), Cost: credits(v.GetCostMicros()),
+		Price: credits(e.PriceMicros), Cost: credits(e.CostMicros),
 		Grants:  make([]grantUseView, 0, len(e.Grants)),
 		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
 	}
@@ -300,7 +300,7 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 	if v.GetTier() != 0 {
 		out.Tier = new(plan.Tier(v.GetTier()).String())
 	}
-	if v.GetCharge() == event.ChargeSource_CHARGE_CREDITS {
+	if e.Charge == event.ChargeSource_CHARGE_CREDITS && v.GetCharge() == e.Charge {
 		out.BalanceAfter = new(credits(v.GetBalanceMicros()))
 	}
 	for _, g := range e.Grants {
@@ -315,18 +315,22 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 }
 
 // decisionName is the code that the decision has in the API.
-func decisionName(d event.Decision) string {
-	if d == event.Decision_INVALID_KEY {
+func decisionName(v *event.Verdict) string {
+	switch d := v.GetDecision(); {
+	case d == event.Decision_INVALID_KEY:
 		return string(fault.InvalidAPIKey)
+	case d == event.Decision_QUOTA_EXHAUSTED && v.GetHeld():
+		return string(fault.QuotaHeld)
+	default:
+		return strings.ToLower(d.String())
 	}
-	return strings.ToLower(d.String())
 }
 
-func chargeName(v *event.Verdict) string {
+func chargeName(charge event.ChargeSource, limit int64) string {
 	switch {
-	case v.GetCharge() == event.ChargeSource_CHARGE_CREDITS:
+	case charge == event.ChargeSource_CHARGE_CREDITS:
 		return "credits"
-	case v.GetCharge() == event.ChargeSource_CHARGE_QUOTA && v.GetLimit() != plan.Unlimited:
+	case charge == event.ChargeSource_CHARGE_QUOTA && limit != plan.Unlimited:
 		return "quota"
 	}
 	return "none"

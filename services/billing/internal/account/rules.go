@@ -1,0 +1,76 @@
+package account
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// Versions of the rules. The first price book that names a version brings it into force, from the next message on. What was
+// decided before stays as it was decided: every version decides its own part of a journal, for ever.
+const (
+	// RulesFirst decides a journal that names no version.
+	RulesFirst = 1
+	// RulesHeld: failed calls cost nothing, neither themselves nor those beside them. A refusal says whether open holds may
+	// undo it. A price book that is not agreed has no effect. A month is closed CloseMillis after its end and does not change
+	// after that. Times of a clock that was ahead are taken back (docs/adr/0007-rules-have-a-date.md).
+	RulesHeld = 2
+	// NewestRules are the newest that this code knows.
+	NewestRules = RulesHeld
+)
+
+// ErrRules means that the journal has come to rules that this code does not know. A newer version of the program wrote it.
+// No later message can be folded.
+var ErrRules = errors.New("the journal's rules are newer than this program's")
+
+// Rules is the version of the rules that decides the next message.
+func (f *Fold) Rules() uint32 { return f.rules }
+
+// SameTerms tells whether two price books have the same limits and prices.
+func SameTerms(a, b *event.PriceBook) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *BookOf(a) == *BookOf(b)
+}
+
+// setBook brings a price book into force, and the rules that it names.
+func (f *Fold) setBook(book *event.PriceBook) {
+	changed := book.Rules > f.rules
+	if changed {
+		f.rules, f.terms = book.Rules, f.sequence
+	}
+	if have := f.Prices(); f.rules >= RulesHeld && have != nil && (!book.Agreed || SameTerms(book, have)) {
+		return
+	}
+	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
+	f.book = f.books[len(f.books)-1].book
+	if f.rules >= RulesHeld {
+		f.terms = f.sequence
+	}
+	f.trimAdmitted()
+}
+
+// Know makes the fold one of a program that knows no rules after a version. The error is ErrRules if it has come to newer
+// ones already.
+func (f *Fold) Know(rules uint32) error {
+	f.newest = rules
+	if f.rules > rules {
+		f.broken = fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, rules)
+	}
+	return f.broken
+}
+
+// BookHash is a hash of a price book as text, by which instances compare theirs.
+func BookHash(book *plan.Book) string {
+	data, err := event.Encode(PriceEvent(book))
+	if err != nil {
+		return "" // agrees with none
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}

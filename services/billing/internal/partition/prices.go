@@ -1,0 +1,149 @@
+package partition
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
+	"quire.dev/services/billing/internal/account"
+)
+
+const (
+	// agreeWait is how long the instances have to say which prices and rules they know.
+	agreeWait = 300 * time.Millisecond
+	// agreeFirst and agreeMost are between two of these questions, which are asked only while something is to be changed.
+	agreeFirst = time.Second
+	agreeMost  = 30 * time.Second
+	// foldWait bounds the wait for a price book that was published. It is published again after that.
+	foldWait = 5 * time.Second
+)
+
+// publishPrices sees to the price book before the partition is served. The first book of a journal is published at once, with
+// the newest rules. Another one is published if all live instances agree; otherwise keepBook goes on trying.
+func (p *Partition) publishPrices(ctx context.Context) error {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		none := p.fold.Prices() == nil
+		p.mu.Unlock()
+		if !none {
+			_, err := p.renewBook(ctx)
+			return err
+		}
+		book := account.PriceEvent(p.cfg.Book)
+		book.Rules, book.Agreed = p.cfg.Rules, true
+		if err := p.publishBook(ctx, book); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepBook brings prices and rules up to date once the live instances agree.
+func (p *Partition) keepBook(ctx context.Context) error {
+	pause := wait.Backoff{First: agreeFirst, Most: agreeMost}
+	for pause.Wait(ctx) {
+		done, err := p.renewBook(ctx)
+		if err != nil {
+			return err
+		}
+		if done {
+			pause.Reset()
+		}
+	}
+	return nil
+}
+
+// renewBook publishes the configured prices if all live instances were configured with the same, and the newest rules that all
+// of them know. While a roll-out goes on they differ. An instance that started before the prices in force were published keeps
+// its own, so that one of the version before never brings its prices back. It returns true if there is nothing left to change.
+func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
+	p.mu.Lock()
+	have, rules := p.fold.Prices(), p.fold.Rules()
+	p.mu.Unlock()
+	want := account.PriceEvent(p.cfg.Book)
+	same := account.SameTerms(have, want)
+	if same && rules >= p.cfg.Rules {
+		return true, nil
+	}
+	samePrices, known, err := p.agreement(ctx)
+	if err != nil {
+		p.log.Info("prices and rules stay as they are until the live instances agree", "cause", err)
+		return false, nil
+	}
+	older := have.StampMs-have.OffsetMs > p.cfg.Started.UnixMilli()
+	if !same && (older || !samePrices) {
+		p.log.Info("the prices in force stay: they are newer than this instance, or the live instances were configured with others",
+			"newer", older)
+		want, same = account.PriceEvent(account.BookOf(have)), true
+	}
+	if known = min(known, p.cfg.Rules); same && known <= rules {
+		return false, nil
+	}
+	want.Rules, want.Agreed = known, true
+	return samePrices && !older && known == p.cfg.Rules, p.publishBook(ctx, want)
+}
+
+// agreement asks all live instances. samePrices tells whether they were configured with the prices of this one, and rules is
+// the newest version that all of them know.
+func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint32, err error) {
+	asking, cancel := context.WithTimeout(ctx, agreeWait)
+	defer cancel()
+	answers, err := rpc.Gather(asking, p.deps.NC, event.InstancesSubject, nil)
+	if err != nil {
+		return false, 0, err
+	}
+	book := account.BookHash(p.cfg.Book)
+	samePrices, rules = true, p.cfg.Rules
+	heard, live := map[string]bool{}, map[string]bool{p.cfg.Instance: true}
+	for _, data := range answers {
+		var i event.Instance
+		if err := json.Unmarshal(data, &i); err != nil {
+			return false, 0, fmt.Errorf("decode the answer of a billing instance: %w", err)
+		}
+		heard[i.Name] = true
+		for _, name := range i.Live {
+			live[name] = true
+		}
+		samePrices = samePrices && i.Book == book
+		rules = min(rules, max(i.Rules, account.RulesFirst))
+	}
+	for name := range live {
+		if !heard[name] {
+			return false, 0, fmt.Errorf("instance %s is alive and did not answer", name)
+		}
+	}
+	return samePrices, rules, nil
+}
+
+// publishBook appends a price book and waits until one is folded, which may be another replica's.
+func (p *Partition) publishBook(ctx context.Context, book *event.PriceBook) error {
+	book.StampMs, book.OffsetMs = p.now().UnixMilli(), p.deps.Offset.Milliseconds()
+	data, err := event.Encode(book)
+	if err != nil {
+		return err
+	}
+	p.log.Info("publishing the price book", "rules", book.Rules)
+	p.publish(event.PricesSubject(p.cfg.Partition), data)
+	again := time.NewTimer(foldWait)
+	defer again.Stop()
+	for {
+		changed := p.position.Next()
+		p.mu.Lock()
+		folded := account.SameTerms(p.fold.Prices(), book) && p.fold.Rules() >= max(book.Rules, account.RulesFirst)
+		p.mu.Unlock()
+		if folded {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-again.C:
+			return nil // the caller tries again
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
