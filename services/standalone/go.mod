@@ -8,9 +8,11 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/common v0.72.0
+	golang.org/x/net v0.60.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	quire.dev/cluster v0.0.0
+	quire.dev/docs v0.0.0
 	quire.dev/pkg v0.0.0
 	quire.dev/services/billing v0.0.0
 	quire.dev/services/edge v0.0.0
@@ -72,7 +74,6 @@ require (
 	go.mongodb.org/mongo-driver/v2 v2.9.3 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -81,7 +82,6 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
-	quire.dev/docs v0.0.0 // indirect
 )
 
 replace quire.dev/pkg => ../../pkg

@@ -94,12 +94,12 @@ func (r *request) golang() string {
 		switch {
 		case p.name != "":
 			line("%s := %s", camel(p.name, "ID"), strconv.Quote(p.text))
-			address += `" + ` + camel(p.name, "ID")
+			address += `"+` + camel(p.name, "ID")
 			open = false
 		case open:
 			address += p.text
 		default:
-			address += ` + "` + p.text
+			address += `+"` + p.text
 			open = true
 		}
 	}
@@ -107,7 +107,7 @@ func (r *request) golang() string {
 	case open:
 		address += r.query + `"`
 	case r.query != "":
-		address += ` + "` + r.query + `"`
+		address += `+"` + r.query + `"`
 	}
 
 	body := "nil"

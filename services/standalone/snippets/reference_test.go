@@ -1,0 +1,313 @@
+package snippets
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"quire.dev/docs"
+)
+
+// operation is an operation of the reference with its snippets, by language.
+type operation struct {
+	id, method string
+	path       *regexp.Regexp
+	success    []int
+	tag        string
+	snippets   map[string]string
+}
+
+// operations reads the snippets from the pages, and what they must do from the document.
+func operations(t *testing.T, i *instance) []*operation {
+	t.Helper()
+	spec, err := openapi3.NewLoader().LoadFromData(docs.API())
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := make(map[string]*operation)
+	var out []*operation
+	for path, item := range spec.Paths.Map() {
+		for method, op := range item.Operations() {
+			pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
+			o := &operation{
+				id: op.OperationID, method: method, path: regexp.MustCompile("^" + pattern + "$"), tag: op.Tags[0],
+				snippets: make(map[string]string),
+			}
+			for status := range op.Responses.Map() {
+				if code, err := strconv.Atoi(status); err == nil && code < 300 {
+					o.success = append(o.success, code)
+				}
+			}
+			byID[o.id] = o
+			out = append(out, o)
+		}
+	}
+	for _, path := range links(i.page(t, "/docs"), "/docs/api/") {
+		for _, b := range blocks(i.page(t, path)) {
+			if b.snippet == "" {
+				continue
+			}
+			if byID[b.snippet] == nil || byID[b.snippet].snippets[b.language] != "" {
+				t.Fatalf("%s has a snippet of %s in %s that is not described, or twice", path, b.snippet, b.language)
+			}
+			byID[b.snippet].snippets[b.language] = b.text
+		}
+	}
+	slices.SortFunc(out, func(a, b *operation) int { return strings.Compare(a.id, b.id) })
+	for _, o := range out {
+		if len(o.snippets) != 3 {
+			t.Errorf("%s has %d snippets", o.id, len(o.snippets))
+		}
+	}
+	return out
+}
+
+// setting is what a snippet finds when it runs.
+type setting struct {
+	text      string            // of the snippet, with the values of this set-up in place of the examples
+	variables map[string]string // of the environment
+	session   string
+}
+
+var (
+	// assignments are the first lines of a snippet that set the ids of its path.
+	assignments = map[string]*regexp.Regexp{
+		"bash": regexp.MustCompile(`(?m)^([A-Z_]+)=(\S+)$`),
+		"go":   regexp.MustCompile(`(?m)^\t(\w+) := "([^"]*)"$`),
+		"ts":   regexp.MustCompile(`(?m)^const (\w+) = "([^"]*)";$`),
+	}
+	emails    = regexp.MustCompile(`[\w.+-]+@[\w-]+\.[\w.-]+`)
+	passwords = regexp.MustCompile(`"password": "([^"]+)"`)
+)
+
+// prepare makes the things that a snippet works on, and puts their ids in place of the examples.
+func (i *instance) prepare(t *testing.T, o *operation, language string) setting {
+	t.Helper()
+	email := fmt.Sprintf("%s-%s@snippets.example", o.id, language)
+	account, key := i.account(t, "owner-"+email, "pro")
+	s := setting{text: o.snippets[language], variables: map[string]string{"API_KEY": key, "ADMIN_TOKEN": adminToken}}
+	s.text = assignments[language].ReplaceAllStringFunc(s.text, func(line string) string {
+		m := assignments[language].FindStringSubmatch(line)
+		value, known := i.value(t, o, m[1], account, key)
+		if !known {
+			return line
+		}
+		return strings.Replace(line, m[2], value, 1)
+	})
+	if m := passwords.FindStringSubmatch(s.text); m != nil && emails.MatchString(s.text) && strings.Contains(s.text, "/login") {
+		i.session(t, email, m[1])
+	}
+	s.text = emails.ReplaceAllString(s.text, email)
+	if strings.Contains(s.text, "cookies.txt") || strings.Contains(s.text, `"SESSION"`) || strings.Contains(s.text, ".SESSION") {
+		s.session = i.session(t, "session-"+email, password)
+		s.variables["SESSION"] = s.session
+	}
+	return s
+}
+
+// value makes what a variable of a snippet names, and gives its id.
+func (i *instance) value(t *testing.T, o *operation, variable, account, key string) (id string, known bool) {
+	t.Helper()
+	path := "/api/dev/pastes/create"
+	if strings.Contains(o.path.String(), "paste-lite") {
+		path = "/api/dev/paste-lite/create"
+	}
+	content := map[string]string{"content": "hello\n"}
+	switch strings.ReplaceAll(strings.ToUpper(variable), "_", "") {
+	case "PASTEID":
+		return i.do(t, "POST", path, content, "x-api-key", key).text(t, "id"), true
+	case "FILEID":
+		return i.do(t, "POST", "/api/dev/files/upload?name=notes.txt", "hello", "x-api-key", key).text(t, "id"), true
+	case "ACCOUNTID":
+		return account, true
+	case "REQUESTID":
+		return i.do(t, "POST", path, content, "x-api-key", key).header.Get("X-Request-Id"), true
+	case "PERIOD":
+		return time.Now().UTC().Format("2006-01"), true
+	case "NAME":
+		return "", false // of a file: the example is as good as any
+	}
+	t.Errorf("%s sets %s, for which this test has no value", o.id, variable)
+	return "", false
+}
+
+// expect holds the calls that the proxy saw to the operation whose snippet ran.
+func expect(t *testing.T, o *operation, language, output string, err error, calls []call) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s in %s: %v\n%s\n%s", o.id, language, err, output, o.snippets[language])
+	}
+	if len(calls) != 1 || calls[0].method != o.method || !o.path.MatchString(calls[0].path) || !slices.Contains(o.success, calls[0].status) {
+		t.Errorf("%s in %s: calls %v, documented is %s %s with %v\n%s\n%s", o.id, language, calls, o.method, o.path, o.success, output, o.snippets[language])
+	}
+}
+
+// run runs a program in a folder, and gives what it printed.
+func run(t *testing.T, folder string, variables map[string]string, name string, arguments ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, arguments...)
+	cmd.Dir, cmd.Env = folder, environment(folder, variables)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheReferencesSnippetsDoWhatTheyShow(t *testing.T) {
+	needTools(t)
+	i := start(t)
+	ops := operations(t, i)
+	if len(ops) < 20 {
+		t.Fatalf("%d operations", len(ops))
+	}
+	t.Run("bash", func(t *testing.T) { i.runBash(t, ops) })
+	t.Run("go", func(t *testing.T) { i.runGo(t, ops) })
+	t.Run("ts", func(t *testing.T) { i.runTypeScript(t, ops) })
+}
+
+func (i *instance) runBash(t *testing.T, ops []*operation) {
+	for _, o := range ops {
+		s := i.prepare(t, o, "bash")
+		folder := t.TempDir()
+		write(t, filepath.Join(folder, "notes.txt"), "Meeting notes\n")
+		if s.session != "" {
+			write(t, filepath.Join(folder, "cookies.txt"), "127.0.0.1\tFALSE\t/\tFALSE\t0\tquire_session\t"+s.session+"\n")
+		}
+		out, err := run(t, folder, s.variables, "bash", "-euo", "pipefail", "-c", s.text)
+		expect(t, o, "bash", out, err, i.seen())
+	}
+}
+
+// runGo makes one program of all snippets, a package of each: linking takes longer than compiling.
+func (i *instance) runGo(t *testing.T, ops []*operation) {
+	folder := t.TempDir()
+	settings := make(map[string]setting)
+	var imports, cases strings.Builder
+	for _, o := range ops {
+		s := i.prepare(t, o, "go")
+		settings[o.id] = s
+		if !strings.HasPrefix(s.text, "package main\n") || strings.Count(s.text, "\nfunc main() {\n") != 1 {
+			t.Fatalf("%s is no program:\n%s", o.id, s.text)
+		}
+		name := strings.ToLower(o.id)
+		source := strings.Replace(strings.Replace(s.text, "package main", "package "+name, 1), "func main()", "func Main()", 1)
+		write(t, filepath.Join(folder, name, "snippet.go"), source+"\n")
+		fmt.Fprintf(&imports, "\t%q\n", "snippets/"+name)
+		fmt.Fprintf(&cases, "\tcase %q:\n\t\t%s.Main()\n", o.id, name)
+	}
+	write(t, filepath.Join(folder, "go.mod"), "module snippets\n\ngo 1.26.0\n")
+	write(t, filepath.Join(folder, "main.go"), "package main\n\nimport (\n\t\"os\"\n\n"+imports.String()+")\n\nfunc main() {\n\tswitch os.Args[1] {\n"+cases.String()+"\t}\n}\n")
+	unformatted, err := run(t, folder, nil, "gofmt", "-l", ".")
+	if err != nil || strings.Contains(unformatted, "snippet.go") {
+		t.Errorf("snippets are not formatted: %s %v", unformatted, err)
+	}
+	build := map[string]string{"GOWORK": "off", "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT"} {
+		out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build[name] = strings.TrimSpace(string(out))
+	}
+	if out, err := run(t, folder, build, "go", "vet", "./..."); err != nil {
+		t.Fatalf("vet: %v\n%s", err, out)
+	}
+	if out, err := run(t, folder, build, "go", "build", "-o", "snippet", "."); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for _, o := range ops {
+		out, err := run(t, folder, settings[o.id].variables, filepath.Join(folder, "snippet"), o.id)
+		expect(t, o, "go", out, err, i.seen())
+	}
+}
+
+// tsconfig is as strict as it can be. The snippets use nothing of node but its environment.
+const tsconfig = `{
+  "compilerOptions": {
+    "strict": true, "noEmit": true, "target": "es2022", "module": "esnext", "moduleDetection": "force", "moduleResolution": "bundler",
+    "lib": ["es2022", "dom", "dom.iterable"], "types": [], "noUnusedLocals": true
+  },
+  "include": ["*.ts"]
+}
+`
+
+const nodeTypes = "declare global {\n  const process: { env: Record<string, string | undefined> };\n}\nexport {};\n"
+
+// runner runs the snippets one after the other. The proxy tells them apart by what they call, so each is told to begin.
+const runner = `
+import { readFileSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { createRequire } from "node:module";
+const [modules, list] = process.argv.slice(2);
+const ts = createRequire(modules + "/")("typescript");
+for (const { id, variables } of JSON.parse(readFileSync(list, "utf8"))) {
+  Object.assign(process.env, variables);
+  const { outputText } = ts.transpileModule(readFileSync(id + ".ts", "utf8"), { compilerOptions: { target: "es2022", module: "esnext" } });
+  writeFileSync(id + ".mjs", outputText);
+  console.log("\u001e" + id);
+  try {
+    await import(pathToFileURL(id + ".mjs").href);
+  } catch (error) {
+    console.log("\u001ffailed: " + error);
+  }
+}
+`
+
+func (i *instance) runTypeScript(t *testing.T, ops []*operation) {
+	folder := t.TempDir()
+	type job struct {
+		ID        string            `json:"id"`
+		Variables map[string]string `json:"variables"`
+	}
+	var jobs []job
+	for _, o := range ops {
+		s := i.prepare(t, o, "ts")
+		write(t, filepath.Join(folder, o.id+".ts"), s.text+"\n")
+		jobs = append(jobs, job{o.id, s.variables})
+	}
+	write(t, filepath.Join(folder, "tsconfig.json"), tsconfig)
+	write(t, filepath.Join(folder, "node.d.ts"), nodeTypes)
+	write(t, filepath.Join(folder, "run.mjs"), runner)
+	write(t, filepath.Join(folder, "jobs.json"), toJSON(t, jobs))
+	if out, err := run(t, folder, nil, filepath.Join(*nodeModules, ".bin", "tsc"), "-p", "."); err != nil {
+		t.Errorf("types: %v\n%s", err, out)
+	}
+	i.seen()
+	out, err := run(t, folder, nil, "node", "run.mjs", *nodeModules, "jobs.json")
+	if err != nil {
+		t.Fatalf("node: %v\n%s", err, out)
+	}
+	calls := i.seen()
+	outputs := make(map[string]string)
+	for part := range strings.SplitSeq(out, "\u001e") {
+		id, output, _ := strings.Cut(part, "\n")
+		outputs[id] = output
+	}
+	if len(calls) != len(ops) {
+		t.Errorf("%d calls of %d snippets", len(calls), len(ops))
+	}
+	for n, o := range ops {
+		var failed error
+		if _, why, found := strings.Cut(outputs[o.id], "\u001ffailed: "); found {
+			failed = fmt.Errorf("%s", why)
+		}
+		expect(t, o, "ts", outputs[o.id], failed, calls[min(n, len(calls)):min(n+1, len(calls))])
+	}
+}
