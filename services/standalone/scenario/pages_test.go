@@ -41,13 +41,14 @@ func TestPagesShowWhatIsPublic(t *testing.T) {
 			"content": content, "title": "A <title>", "visibility": "public", "language": "html", "tags": []string{"one"},
 		})
 		page := i.page(t, "GET", path, browser()).
-			shows(t, http.StatusOK, "first line\n\t&lt;script&gt;alert(", "&amp; more", "A &lt;title&gt;", "html", "#one", path+"/raw").
+			shows(t, http.StatusOK, ">first line\n</span>", "&lt;", "&amp; more", "A &lt;title&gt;", "HTML", "#one", `id="L2"`, `href="#L2"`,
+				`"`+path+`/raw"`, `"`+path+`/download"`, `<meta property="og:url" content="`+i.public+path+`">`).
 			hides(t, "<script>alert", "A <title>")
 		page.hasHeader(t, "X-Robots-Tag", "")
 		if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
 			t.Errorf("Content-Security-Policy %q", csp)
 		}
-		i.page(t, "GET", path, request{}).shows(t, http.StatusOK, "&lt;script&gt;")
+		i.page(t, "GET", path, request{}).shows(t, http.StatusOK, "&amp; more")
 		i.do(t, "HEAD", path, request{}).shows(t, http.StatusOK)
 		i.do(t, "PUT", path, request{}).fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "")
 		i.page(t, "GET", k.page+k.make(t, a, nil), browser()).hasHeader(t, "X-Robots-Tag", "noindex, nofollow")
@@ -62,6 +63,12 @@ func TestPagesShowWhatIsPublic(t *testing.T) {
 		} {
 			raw.hasHeader(t, name, want)
 		}
+		saved := i.do(t, "GET", path+"/download", browser())
+		if saved.status != http.StatusOK || string(saved.body) != content {
+			t.Errorf("download: %d %q", saved.status, saved.body)
+		}
+		saved.hasHeader(t, "Content-Disposition", `attachment; filename="A -title.html"`)
+		saved.hasHeader(t, "Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 		part := i.do(t, "GET", path+"/raw", browser("Range", "bytes=2-4"))
 		if part.status != http.StatusPartialContent || string(part.body) != "rst" {
 			t.Errorf("range: %d %q", part.status, part.body)
@@ -115,7 +122,7 @@ func TestAPageShowsTheBeginningOfALargeText(t *testing.T) {
 		t.Errorf("%d bytes of %d", len(raw.body), len(content))
 	}
 	whole := "/p/" + a.paste(t, object{"content": strings.Repeat("x", 100<<10) + "the end"}) // stored as a blob
-	i.page(t, "GET", whole, browser()).shows(t, http.StatusOK, "xthe end</code>").hides(t, "Only the beginning")
+	i.page(t, "GET", whole, browser()).shows(t, http.StatusOK, "xthe end\n</span></span></code>").hides(t, "Only the beginning")
 }
 
 func TestABurningPasteIsShownAfterAClickOnly(t *testing.T) {
@@ -139,7 +146,7 @@ func TestABurningPasteIsShownAfterAClickOnly(t *testing.T) {
 				i.page(t, "POST", path, foreign).shows(t, http.StatusForbidden).hides(t, "the secret content")
 			}
 			i.page(t, "POST", path, browser("Sec-Fetch-Site", "same-origin")).
-				shows(t, http.StatusOK, "the secret content</code>", "its title", "gone now").
+				shows(t, http.StatusOK, "the secret content\n</span></span></code>", "its title", "gone now").
 				hides(t, "/raw", "Only the beginning").hasHeader(t, "Cache-Control", "no-store")
 			i.page(t, "POST", path, browser("Sec-Fetch-Site", "same-origin")).shows(t, http.StatusNotFound).hides(t, "the secret content")
 			i.page(t, "GET", path, browser()).shows(t, http.StatusNotFound)

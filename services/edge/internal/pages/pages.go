@@ -22,7 +22,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/docs"
-	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/render"
 )
 
 // Pages renders pages. Anybody may have written the text that they show: html/template escapes it, and the
@@ -45,7 +45,7 @@ func New() *Pages {
 	if err != nil {
 		panic(err) // they are embedded in the program
 	}
-	functions := template.FuncMap{"size": sizeText, "date": dateText, "instant": instantText, "hex": hex.EncodeToString, "asset": p.assets.address}
+	functions := template.FuncMap{"visible": render.Visible, "size": sizeText, "date": dateText, "instant": instantText, "hex": hex.EncodeToString, "asset": p.assets.address}
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 	return p
 }
@@ -78,15 +78,15 @@ type Social struct {
 	URL                string // absolute
 }
 
-// link is a link of the header.
-type link struct {
+// Link leads to another page.
+type Link struct {
 	Name, Path string
-	Current    bool
+	Current    bool // it is the page itself
 }
 
 // links are in the header of each page.
-func links(section string) []link {
-	out := []link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Account", Path: "/console"}}
+func links(section string) []Link {
+	out := []Link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Account", Path: "/console"}}
 	for i := range out {
 		out[i].Current = out[i].Path == section
 	}
@@ -98,8 +98,7 @@ type layout struct {
 	*Page
 	Sheets []template.CSS
 	Nonce  string
-	Links  []link
-	Main   template.HTML
+	Links  []Link
 }
 
 // minCompressBytes is the size from which a page is compressed. A smaller one fits the first packets as it is.
@@ -115,17 +114,18 @@ func (p *Pages) execute(page *Page, nonce string) ([]byte, []sheet, error) {
 		}
 		sheets = append(sheets, s)
 	}
-	data := layout{Page: page, Nonce: nonce, Links: links(page.Section)}
+	around := layout{Page: page, Nonce: nonce, Links: links(page.Section)}
 	for _, s := range sheets {
-		data.Sheets = append(data.Sheets, s.text)
+		around.Sheets = append(around.Sheets, s.text)
 	}
-	var main, out bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&main, page.Template, page.Data); err != nil {
-		return nil, nil, fmt.Errorf("render page %s: %w", page.Template, err)
-	}
-	data.Main = template.HTML(main.String()) //nolint:gosec // a template made it
-	if err := p.templates.ExecuteTemplate(&out, "layout", &data); err != nil {
-		return nil, nil, fmt.Errorf("render page %s: %w", page.Template, err)
+	var out bytes.Buffer
+	for _, part := range []struct {
+		template string
+		data     any
+	}{{"layout-top", &around}, {page.Template, page.Data}, {"layout-bottom", &around}} {
+		if err := p.templates.ExecuteTemplate(&out, part.template, part.data); err != nil {
+			return nil, nil, fmt.Errorf("render page %s: %w", page.Template, err)
+		}
 	}
 	return out.Bytes(), sheets, nil
 }
@@ -170,61 +170,6 @@ func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 		f.Reason = "There is nothing here. It may have expired, been deleted or been read for its last time."
 	}
 	return p.Render(c, &Page{Template: "failure", Title: http.StatusText(f.Status), Status: f.Status, Data: f})
-}
-
-// Ask is a page that asks for the password of a document, or for the click that makes this its last read. A program that
-// follows links does not click.
-type Ask struct {
-	Document *event.Document
-	Action   string // path that the form is posted to
-	Wrong    bool   // the password that was sent is not the document's
-}
-
-// Ask shows nothing else of the document.
-func (p *Pages) Ask(c *fiber.Ctx, a Ask) error {
-	heading, status := "This paste has a password", fiber.StatusOK
-	if len(a.Document.PasswordHash) == 0 {
-		heading = "This paste burns after reading"
-	}
-	if a.Wrong {
-		status = fiber.StatusForbidden
-	}
-	SetRobots(c, a.Document)
-	return p.Render(c, &Page{Template: "ask", Title: heading, Status: status, Data: struct {
-		Ask
-		Heading string
-	}{a, heading}})
-}
-
-// Text is a page that shows a text.
-type Text struct {
-	Document  *event.Document
-	Content   string
-	Truncated bool   // Content is only the beginning
-	Burned    bool   // nobody can read the text again
-	Raw       string // path of the whole content; empty where it has none
-}
-
-// Text shows a text.
-func (p *Pages) Text(c *fiber.Ctx, t Text) error {
-	heading := t.Document.Title
-	if strings.TrimSpace(heading) == "" {
-		heading = "Untitled"
-	}
-	SetRobots(c, t.Document)
-	return p.Render(c, &Page{Template: "text", Title: heading, Wide: true, Data: struct {
-		Text
-		Heading string
-	}{t, heading}})
-}
-
-// File shows the facts about a file. raw is the path of its bytes.
-func (p *Pages) File(c *fiber.Ctx, doc *event.Document, raw string) error {
-	SetRobots(c, doc)
-	return p.Render(c, &Page{Template: "file", Title: doc.Title, Data: struct {
-		Document *event.Document
-		Raw      string
-	}{doc, raw}})
 }
 
 // sizeText is a size as people read it.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"quire.dev/docs"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/render"
 )
 
 const hostile = `<script>alert("x")</script>'"><img src=x onerror=alert(1)>{{.}}`
@@ -48,25 +50,34 @@ func bodyOf(t *testing.T, res *http.Response) string {
 func TestWhatSomebodyWroteIsNeverMarkup(t *testing.T) {
 	p := New()
 	doc := &event.Document{
-		Id: hostile, Title: hostile, Language: hostile, Tags: []string{hostile}, ContentType: hostile, CreatedMs: 1,
+		Id: hostile, Title: hostile, Visibility: uint32(event.Public), Language: hostile, Tags: []string{hostile}, ContentType: hostile, CreatedMs: 1,
 		Content: &event.Content{Inline: []byte(hostile), SizeBytes: uint64(len(hostile))},
 	}
 	for name, h := range map[string]fiber.Handler{
 		"text": func(c *fiber.Ctx) error {
-			return p.Text(c, Text{Document: doc, Content: hostile, Raw: hostile})
+			return p.Text(c, &Text{Document: doc, Lines: linesOf(hostile), Raw: hostile, Download: hostile, URL: hostile})
 		},
 		"burned": func(c *fiber.Ctx) error {
-			return p.Text(c, Text{Document: doc, Content: hostile, Burned: true})
+			return p.Text(c, &Text{Document: doc, Lines: linesOf(hostile), Burned: true, Truncated: true, Version: 1})
 		},
 		"ask":  func(c *fiber.Ctx) error { return p.Ask(c, Ask{Document: doc, Action: hostile, Wrong: true}) },
-		"file": func(c *fiber.Ctx) error { return p.File(c, doc, hostile) },
+		"file": func(c *fiber.Ctx) error { return p.File(c, &File{Document: doc, Raw: hostile, Notice: hostile}) },
+		"landing": func(c *fiber.Ctx) error {
+			return p.Landing(c, 400, &Landing{URL: hostile, Checks: hostile, Draft: Draft{
+				Content: hostile, Title: hostile, Language: hostile, Visibility: hostile, ExpiresIn: hostile, Once: hostile,
+				Errors: map[string]string{"": hostile, "content": hostile, "title": hostile, "language": hostile},
+			}})
+		},
+		"created": func(c *fiber.Ctx) error {
+			return p.Created(c, &Created{Document: doc, URL: hostile, Path: hostile, ManageToken: hostile})
+		},
 		"failure": func(c *fiber.Ctx) error {
 			return p.Failure(c, Failure{Status: 400, Reason: hostile, Code: hostile, RequestID: hostile})
 		},
 	} {
 		res := answerOf(t, h)
 		body := bodyOf(t, res)
-		for _, markup := range []string{"<script>", "<img", "alert(\"x\")", `'">`} {
+		for _, markup := range []string{"<script>", "<img", "javascript:", "alert(\"x\")", `'">`} {
 			if strings.Contains(body, markup) {
 				t.Errorf("%s: %q is in\n%s", name, markup, body)
 			}
@@ -115,7 +126,8 @@ func checkProtected(t *testing.T, name string, header http.Header, body string) 
 	if _, has := directives["script-src"]; has != (len(scripts) > 0) {
 		t.Errorf("%s: %d scripts with the policy %s", name, len(scripts), policy)
 	}
-	if handler := regexp.MustCompile(`<[a-z][^>]*\s(on[a-z]+|style)=`).FindString(body); handler != "" {
+	bare := regexp.MustCompile(`="[^"]*"`).ReplaceAllString(body, `=""`)
+	if handler := regexp.MustCompile(`<[a-z][^>]*\s(on[a-z]+|style)=`).FindString(bare); handler != "" {
 		t.Errorf("%s has what its policy forbids: %s", name, handler)
 	}
 	for field, want := range map[string]string{
@@ -130,13 +142,50 @@ func checkProtected(t *testing.T, name string, header http.Header, body string) 
 	}
 }
 
-func TestATextThatBeginsWithALineBreakKeepsIt(t *testing.T) {
+// linesOf is a text as its page gets it.
+func linesOf(text string) *render.Text {
+	return render.New(render.Config{}).Text(context.Background(), text, "html")
+}
+
+func TestATextIsWhatItsLinesHave(t *testing.T) {
 	p := New()
-	body := bodyOf(t, answerOf(t, func(c *fiber.Ctx) error {
-		return p.Text(c, Text{Document: &event.Document{}, Content: "\n\nx"})
-	}))
-	if !strings.Contains(body, "<pre><code>\n\nx</code></pre>") { // a browser drops one that follows <pre> itself
-		t.Errorf("%s", body)
+	for _, text := range []string{"\n\nx", "a\n\n  b\n", "\tx"} {
+		body := bodyOf(t, answerOf(t, func(c *fiber.Ctx) error {
+			return p.Text(c, &Text{Document: &event.Document{}, Lines: linesOf(text)})
+		}))
+		_, inner, _ := strings.Cut(body, `<code id="text">`)
+		inner, _, _ = strings.Cut(inner, "</code></pre>")
+		if got := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(inner, ""); got != strings.TrimSuffix(text, "\n")+"\n" {
+			t.Errorf("%q is shown as %q", text, got)
+		}
+	}
+}
+
+func TestOnlyTextsThatStayPublicHaveACard(t *testing.T) {
+	p := New()
+	for name, tc := range map[string]struct {
+		doc  *event.Document
+		card bool
+	}{
+		"public":   {&event.Document{Visibility: uint32(event.Public), Title: "a \u202ename", Language: "go"}, true},
+		"unlisted": {&event.Document{Visibility: uint32(event.Unlisted)}, false},
+		"password": {&event.Document{Visibility: uint32(event.Public), PasswordHash: []byte("x")}, false},
+		"burning":  {&event.Document{Visibility: uint32(event.Public), BurnAfterRead: true}, false},
+	} {
+		body := bodyOf(t, answerOf(t, func(c *fiber.Ctx) error {
+			return p.Text(c, &Text{Document: tc.doc, Lines: linesOf("x"), URL: "https://q.example/p/x"})
+		}))
+		for _, part := range []string{`<meta property="og:`, `<meta name="twitter:`, `<link rel="canonical"`, `<meta name="description"`} {
+			if strings.Contains(body, part) != tc.card {
+				t.Errorf("%s: %s is there: %v", name, part, !tc.card)
+			}
+		}
+		if strings.Contains(body, `<meta name="robots" content="noindex">`) == tc.card {
+			t.Errorf("%s: search engines may keep it: %v", name, !tc.card)
+		}
+		if tc.card && !strings.Contains(body, `<meta property="og:title" content="a ⟨U&#43;202E⟩name">`) {
+			t.Errorf("%s: the card's title is not that of the text, with what can't be seen", name)
+		}
 	}
 }
 

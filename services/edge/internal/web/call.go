@@ -22,7 +22,8 @@ type call struct {
 	form  []byte // the body, where the route says that it is a form
 	hash  uint64 // see bodyHash; 0 where the handler reads the body
 
-	metered metered // see meter
+	metered  metered // see meter
+	download bool    // the content is to be saved
 }
 
 // serve is a route as fiber calls it.

@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/chroma/v2/lexers"
 
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
 )
 
 // languages finds the language of a text by the name of its file, with the patterns that the highlighter knows. The
@@ -103,4 +104,28 @@ func (l *languages) of(name string) string {
 		}
 	}
 	return fold.DefaultLanguage
+}
+
+// fileName is the name that a text is saved under: its title, with the end that its language's files commonly have.
+func fileName(doc *event.Document) string {
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
+			return '-'
+		}
+		return r
+	}, doc.Title), " .-")
+	if name == "" {
+		name = doc.Id
+	}
+	if filepath.Ext(name) != "" && !strings.Contains(filepath.Ext(name), " ") {
+		return name
+	}
+	if lexer := lexers.Get(doc.Language); lexer != nil {
+		for _, glob := range lexer.Config().Filenames {
+			if end, ok := strings.CutPrefix(glob, "*."); ok && !strings.ContainsAny(end, "*?[") {
+				return name + "." + end
+			}
+		}
+	}
+	return name + ".txt"
 }

@@ -23,12 +23,14 @@ import (
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
 )
 
 // Config says how the edge speaks HTTP. New fills in defaults.
 type Config struct {
 	PublicURL      string        // "http://<listener>" where empty
 	UpgradeURL     string        // where a client gets a plan with more; <PublicURL>/console where empty
+	ContentURL     string        // origin that raw content and downloads are linked at; empty: this one
 	AdminToken     string        // empty: the admin paths do not exist
 	Partitions     int           // of every journal
 	PasswordHashes int           // that may run at a time, 19 MiB each; 2
@@ -40,6 +42,7 @@ func (cfg *Config) setDefaults() {
 	cfg.PasswordHashes = cmp.Or(cfg.PasswordHashes, 2)
 	cfg.AdmissionAge = cmp.Or(cfg.AdmissionAge, defaultAdmissionAge)
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
+	cfg.ContentURL = strings.TrimSuffix(cfg.ContentURL, "/")
 }
 
 // Deps are the parts that the server works with. All are required but Metrics, Health and Ops.
@@ -67,6 +70,7 @@ type Server struct {
 	failures  *failureLog
 	views     *viewLimit
 	pages     *pages.Pages
+	render    *render.Renderer
 	languages func() *languages              // made at the first use
 	docs      func() (*documentation, error) // made when first asked for
 	health    *telemetry.Health
@@ -83,6 +87,7 @@ func New(cfg Config, deps Deps) *Server {
 		failures:  newFailureLog(),
 		views:     newViewLimit(),
 		pages:     pages.New(),
+		render:    render.New(render.Config{}),
 		languages: sync.OnceValue(newLanguages),
 	}
 	s.publicURL.Store(&s.cfg.PublicURL)
@@ -121,3 +126,7 @@ func (s *Server) PublicURL() string { return *s.publicURL.Load() }
 
 // url is an absolute address under the public one.
 func (s *Server) url(path string) string { return *s.publicURL.Load() + path }
+
+// contentURL is the address of content that others wrote: a path of this site, or of the origin that has such content
+// alone.
+func (s *Server) contentURL(path string) string { return s.cfg.ContentURL + path }

@@ -16,10 +16,14 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
 )
 
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
 const pageBytes = 512 << 10
+
+// pageFactor is the memory that a page of a text takes for each byte of the text: most pages are below that.
+const pageFactor = 8
 
 // failurePage answers as fail does, with a page in place of JSON.
 func (s *Server) failurePage(c *fiber.Ctx, err error) error {
@@ -91,7 +95,7 @@ func (s *Server) revealText(c *call, k *textKind) error {
 		}
 		content, err := s.burn(c, k.domain, doc, 0)
 		if err == nil {
-			return s.pages.Text(c.Ctx, pages.Text{Document: doc, Content: string(content), Burned: true})
+			return s.pages.Text(c.Ctx, &pages.Text{Document: doc, Lines: s.lines(doc, content), Burned: true})
 		}
 		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
 			return err
@@ -139,11 +143,17 @@ func (s *Server) showContent(c *call, k *textKind, doc *event.Document) error {
 	if err != nil {
 		return err
 	}
-	shown := pages.Text{Document: doc, Content: string(content), Truncated: truncated}
+	path := k.page + doc.Id
+	shown := &pages.Text{Document: doc, Lines: s.lines(doc, content), Truncated: truncated, URL: s.url(path)}
 	if len(doc.PasswordHash) == 0 {
-		shown.Raw = k.page + doc.Id + "/raw"
+		shown.Raw, shown.Download = s.contentURL(path+"/raw"), s.contentURL(path+"/download")
 	}
 	return s.pages.Text(c.Ctx, shown)
+}
+
+// lines are the lines of a document's text, highlighted where it is of a known language.
+func (s *Server) lines(doc *event.Document, content []byte) *render.Text {
+	return s.render.Text(s.ctx, string(content), doc.Language)
 }
 
 // excerpt is the first pageBytes of a content, of whole characters.
@@ -152,7 +162,7 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
 	}
-	if err := s.http.Reserve(c.Ctx, 2*size); err != nil { // once as it is, once as a page
+	if err := s.http.Reserve(c.Ctx, pageFactor*size); err != nil {
 		return nil, false, err
 	}
 	r, err := s.openContent(s.ctx, content, 0, size)
@@ -171,6 +181,12 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 		return text, false, nil
 	}
 	return text[:wholeRunes(text)], true, nil
+}
+
+// downloadText is rawText as a file that the browser saves.
+func (s *Server) downloadText(c *call, k *textKind) error {
+	c.download = true
+	return s.rawText(c, k)
 }
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
@@ -195,6 +211,9 @@ func (s *Server) rawText(c *call, k *textKind) error {
 		return httpin.NotModified(c.Ctx, tag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
+	if c.download {
+		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(fileName(doc)))
+	}
 	return s.sendContent(c, doc, tag)
 }
 
@@ -203,7 +222,7 @@ func (s *Server) showFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.pages.File(c.Ctx, doc, "/f/"+doc.Id+"/raw")
+	return s.pages.File(c.Ctx, &pages.File{Document: doc, Raw: s.contentURL("/f/" + doc.Id + "/raw")})
 }
 
 func (s *Server) rawFile(c *call) error {
