@@ -110,5 +110,5 @@ func (s *Server) sameOrigin(c *call) error {
 	if c.route.method == fiber.MethodGet || httpin.SameOrigin(c.Ctx, s.PublicURL()) {
 		return nil
 	}
-	return fault.New(fault.CrossOrigin, "This call is not taken from pages of other sites: Sec-Fetch-Site or Origin names one.")
+	return fault.New(fault.CrossOrigin, "This call is not taken from pages of another origin: Sec-Fetch-Site or Origin names one.")
 }
