@@ -189,7 +189,7 @@ class Site {
    * Registers a test with a page of its own.
    *
    * options: scheme ('light' or 'dark'), screen (a name in screens), script (false turns scripts off), timezone,
-   * allow (patterns of faults that the test expects: each must happen), and Playwright's own for a context in `context`.
+   * session (the cookie of a session, as Api.session returns it), allow (patterns of faults that the test expects: each must happen), and Playwright's own for a context in `context`.
    */
   test(name, options, body) {
     if (typeof options === 'function') [options, body] = [{}, options]
@@ -233,6 +233,7 @@ class Visit {
       ...options.context,
     })
     visit.context.setDefaultTimeout(patience)
+    if (options.session) await visit.context.addCookies([{ ...options.session, url: site.url }])
     await visit.watch()
     visit.page = await visit.context.newPage()
     for (const method of ['open', 'each', 'expectErrorPage']) visit[method] = visit[method].bind(visit)
@@ -253,6 +254,8 @@ class Visit {
       const where = message.location().url
       // The page that a test opens may be an error page. Tests look at its status themselves.
       if (this.opened.has(where) && /the server responded with a status of/.test(message.text())) return
+      // A browser looks for this icon beside an answer that is no page, and names no other.
+      if (where === `${this.site.url}/favicon.ico`) return
       this.fault(`console ${message.type()}: ${message.text()} (${where})`)
     })
     context.on('weberror', (e) => this.fault(`uncaught: ${e.error().stack ?? e.error()}`))

@@ -31,7 +31,9 @@ func (m markdown) block(source string) template.HTML {
 	if err := m.Convert([]byte(source), &out); err != nil {
 		panic(fmt.Errorf("render Markdown: %w", err)) // a buffer takes everything
 	}
-	return template.HTML(out.String()) //nolint:gosec // goldmark leaves HTML out
+	// Code that is too wide is scrolled with the keyboard too.
+	html := strings.ReplaceAll(out.String(), "<pre>", `<pre tabindex="0">`)
+	return template.HTML(html) //nolint:gosec // goldmark leaves HTML out
 }
 
 // inline renders a text that may be one paragraph, without the paragraph.
