@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"mime"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,31 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 		}
 	})
 	return err
+}
+
+// ParseForm reads an application/x-www-form-urlencoded body and calls field for every field, in the order of their names.
+// A field that comes twice is 400.
+func ParseForm(body []byte, field func(name string, v Value) error) error {
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return Malformed("The body is not a valid form.")
+	}
+	if len(values) > maxJSONFields {
+		return Malformed("There are more than %d fields.", maxJSONFields)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch list := values[name]; {
+		case !utf8.ValidString(name) || !utf8.ValidString(list[0]):
+			return Malformed("The form is not valid UTF-8.")
+		case len(list) > 1:
+			return InvalidField(name, "must be given once")
+		default:
+			if err := field(name, Value{Kind: Query, Text: []byte(list[0])}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // NoQuery refuses every query parameter.

@@ -126,12 +126,21 @@ func (s *Server) registerUser(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+	u, email, err := s.signUp(c, sent)
+	if err != nil {
 		return err
+	}
+	return s.json(c.Ctx, fiber.StatusCreated, viewProfile(u, email))
+}
+
+// signUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
+func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+		return nil, "", err
 	}
 	user, err := s.addUser(c, sent, s.proposeAccount(c.idem, sent.email))
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	o, err := s.command(c, &event.Command{
 		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, plan.Free),
@@ -139,16 +148,14 @@ func (s *Server) registerUser(c *call) error {
 	})
 	if err != nil {
 		if fault.KindOf(err) == fault.EmailTaken {
-			return s.sourceFailed(c.Ctx, err)
+			err = s.sourceFailed(c.Ctx, err)
 		}
-		return err
+		return nil, "", err
 	}
 	if err := s.openSession(c.Ctx, event.AccountID(user.Account)); err != nil {
-		return err
+		return nil, "", err
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, viewProfile(&event.UsageAnswer{
-		Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs,
-	}, user.Email))
+	return &event.UsageAnswer{Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs}, user.Email, nil
 }
 
 // storeUser stores a user, or returns the one that has the email.
@@ -241,34 +248,43 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 	return nil, errUnknownOutcome
 }
 
-// login opens a session. It takes as long for an email that nobody has.
+// login opens a session.
 func (s *Server) login(c *call) error {
 	sent, err := readCredentials(c.json, 1)
 	if err != nil {
 		return err
 	}
-	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+	u, email, err := s.signIn(c, sent)
+	if err != nil {
 		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, viewProfile(u, email))
+}
+
+// signIn opens a session. It takes as long for an email that nobody has.
+func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
+	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+		return nil, "", err
 	}
 	user, err := s.checkCredentials(sent)
 	if err != nil {
 		if fault.KindOf(err) == fault.InvalidCredentials {
-			return s.sourceFailed(c.Ctx, err)
+			err = s.sourceFailed(c.Ctx, err)
 		}
-		return err
+		return nil, "", err
 	}
-	u, err := s.usage(event.AccountID(user.Account))
+	u, err = s.usage(event.AccountID(user.Account))
 	if fault.KindOf(err) == fault.NotFound {
 		// The registration stopped half way. It is finished here.
 		u, err = s.finishRegistration(c, user)
 	}
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if err := s.openSession(c.Ctx, event.AccountID(user.Account)); err != nil {
-		return err
+		return nil, "", err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewProfile(u, user.Email))
+	return u, user.Email, nil
 }
 
 func (s *Server) checkCredentials(sent credentials) (*event.User, error) {
@@ -302,6 +318,13 @@ func (s *Server) finishRegistration(c *call, user *event.User) (*event.UsageAnsw
 
 // logout closes the session where there is one.
 func (s *Server) logout(c *call) error {
+	if err := s.signOut(c); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+func (s *Server) signOut(c *call) error {
 	if token := s.sessionToken(c.Ctx); token != "" {
 		_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CloseSession{
 			CloseSession: &event.CloseSession{SessionHash: apikey.HashToken(token)},
@@ -311,7 +334,7 @@ func (s *Server) logout(c *call) error {
 		}
 	}
 	s.setSessionCookie(c.Ctx, "", 0)
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return nil
 }
 
 func (s *Server) profile(c *call) error {
@@ -347,23 +370,32 @@ type newKeyView struct {
 	Key    keyView `json:"key"`
 }
 
-// regenerateKey makes a new key the only one. The outcome comes from the fold that admits requests, so that no request
-// with the old key is admitted after it.
+// regenerateKey makes a new key the only one.
 func (s *Server) regenerateKey(c *call) error {
+	made, err := s.makeKey(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, made)
+}
+
+// makeKey makes a new key the only one. The outcome comes from the fold that admits requests, so that no request with the
+// old key is admitted after it.
+func (s *Server) makeKey(c *call) (*newKeyView, error) {
 	key := s.newKey(c, c.who.account)
 	o, err := s.command(c, &event.Command{
 		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
 		Action: &event.Command_RotateKey{RotateKey: s.rotation(key)},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key.Version = o.KeyVersion
 	text := s.secret.Format(key)
-	return s.json(c.Ctx, fiber.StatusOK, newKeyView{
+	return &newKeyView{
 		success: succeeded(), APIKey: text,
 		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: formatTime(o.KeyCreatedMs)},
-	})
+	}, nil
 }
 
 // newKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/httpin"
 )
 
@@ -68,6 +69,13 @@ func (s *Server) routes() []route {
 		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views, s.rawFile},
 		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery, s.downloadFile},
 		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, html, s.createFromPage},
+		{"GET", console.Path, sessionOrNone, unmetered, noBody, page, s.showConsole},
+		{"GET", console.SignUpPath, sessionOrNone, unmetered, noBody, page, s.showSignUp},
+		{"POST", console.SignUpPath, anybody, unmetered, form, page, s.signUpFromPage},
+		{"GET", console.SignInPath, sessionOrNone, unmetered, noBody, page, s.showSignIn},
+		{"POST", console.SignInPath, anybody, unmetered, form, page, s.signInFromPage},
+		{"POST", console.SignOutPath, sessionOrNone, unmetered, form, page, s.signOutFromPage},
+		{"POST", console.KeyPath, sessionOrNone, unmetered, form, page, s.makeKeyFromPage},
 		{"GET", "/assets/:name", anybody, unmetered, noBody, anyQuery, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/api/:tag", anybody, unmetered, noBody, page, s.documentation},

@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
@@ -71,6 +72,7 @@ type Server struct {
 	views     *viewLimit
 	pages     *pages.Pages
 	render    *render.Renderer
+	console   *console.Console
 	languages func() *languages              // made at the first use
 	docs      func() (*documentation, error) // made when first asked for
 	health    *telemetry.Health
@@ -90,6 +92,7 @@ func New(cfg Config, deps Deps) *Server {
 		render:    render.New(render.Config{}),
 		languages: sync.OnceValue(newLanguages),
 	}
+	s.console = console.New(s.pages)
 	s.publicURL.Store(&s.cfg.PublicURL)
 	s.docs = sync.OnceValues(s.newDocumentation)
 	in := cfg.In

@@ -1,0 +1,192 @@
+package web
+
+import (
+	"crypto/rand"
+	"net/url"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// maxNextBytes is more than any path of ours has.
+const maxNextBytes = 1 << 10
+
+// showConsole shows the account of the session, or has its reader sign in first.
+func (s *Server) showConsole(c *call) error {
+	if err := s.readSession(c); err != nil {
+		return s.signInFirst(c, err)
+	}
+	u, email, err := s.ownUsage(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Account(c.Ctx, &console.Account{Email: email, Usage: u, UpgradeURL: s.cfg.UpgradeURL, Once: rand.Text()})
+}
+
+// signInFirst leads a reader without a session to the form. Any other failure of the session stays what it is.
+func (s *Server) signInFirst(c *call, err error) error {
+	if fault.KindOf(err) != fault.SessionRequired {
+		return err
+	}
+	return redirect(c.Ctx, console.SignInPath)
+}
+
+// redirect leads a browser to a path of ours, with GET.
+func redirect(c *fiber.Ctx, path string) error {
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	c.Set(fiber.HeaderLocation, path)
+	c.Status(fiber.StatusSeeOther)
+	return nil
+}
+
+// nextPath is the path to go on to that a link or a form names. One that leads elsewhere is not followed.
+func nextPath(next string) string {
+	to, err := url.Parse(next)
+	switch {
+	case err != nil, len(next) > maxNextBytes, to.Scheme != "", to.Host != "", to.User != nil, to.Opaque != "",
+		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.ContainsAny(next, "\\\r\n\t"), httpin.HasControl(next):
+		return console.Path
+	case to.Path == console.SignInPath, to.Path == console.SignUpPath: // which lead on from there
+		return console.Path
+	}
+	return next
+}
+
+func (s *Server) showSignUp(c *call) error { return s.showSign(c, s.console.SignUp) }
+
+func (s *Server) showSignIn(c *call) error { return s.showSign(c, s.console.SignIn) }
+
+// showSign shows an empty form. A reader who has a session does not need it.
+func (s *Server) showSign(c *call, show func(*fiber.Ctx, int, *console.Sign) error) error {
+	next := nextPath(c.Query("next"))
+	if s.readSession(c) == nil {
+		return redirect(c.Ctx, next)
+	}
+	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text()})
+}
+
+// signUpFromPage makes an account, as registerUser does.
+func (s *Server) signUpFromPage(c *call) error {
+	return s.sign(c, accountPasswordMin, s.console.SignUp, func(sent credentials) error {
+		_, _, err := s.signUp(c, sent)
+		return err
+	})
+}
+
+// signInFromPage opens a session, as login does.
+func (s *Server) signInFromPage(c *call) error {
+	return s.sign(c, 1, s.console.SignIn, func(sent credentials) error {
+		_, _, err := s.signIn(c, sent)
+		return err
+	})
+}
+
+// sign takes a form with credentials and leads to the next page. A form that is refused is shown again.
+func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(credentials) error) error {
+	var email, password, next, once string
+	err := httpin.ParseForm(c.form, httpin.Fields{
+		"email": httpin.To(&email, httpin.StringField), "password": httpin.To(&password, httpin.StringField),
+		"next": httpin.To(&next, httpin.StringField), "once": httpin.To(&once, httpin.StringField),
+	}.Set)
+	if err != nil { // a browser sends no such form
+		return err
+	}
+	email = strings.TrimSpace(email)
+	form := &console.Sign{Email: email, Next: nextPath(next), Once: rand.Text()}
+	sent, err := readSign(email, password, shortest)
+	if err == nil {
+		err = s.readOnce(c, once)
+	}
+	if err == nil {
+		err = do(sent)
+	}
+	switch {
+	case err == nil:
+		return redirect(c.Ctx, form.Next)
+	case !pages.WantsHTML(c.Ctx):
+		return err
+	}
+	return s.refuseSign(c, form, show, err)
+}
+
+// readSign checks credentials as the API does.
+func readSign(email, password string, shortest int) (sent credentials, err error) {
+	if sent.email, err = emailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
+		return sent, err
+	}
+	sent.password, err = accountPasswordField(shortest)("password", httpin.Value{Kind: httpin.Query, Text: []byte(password)})
+	return sent, err
+}
+
+// readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
+// it goes to a journal that is kept for ever.
+func (s *Server) readOnce(c *call, once string) error {
+	if once == "" {
+		return nil
+	}
+	if len(once) > maxOnceBytes {
+		return httpin.InvalidField("once", "must be what the page has")
+	}
+	scope := c.who.payer()
+	if scope == 0 {
+		scope = s.network(c.Ctx)
+	}
+	id := event.NewIdempotencyID(scope.Bytes(), c.Method(), c.Path(), once)
+	c.idem = id[:]
+	return nil
+}
+
+// refuseSign shows the form again, without the password. The error stands beside its field.
+func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
+	s.fail(c.Context(), c.Route().Path, err)
+	e := asFault(err)
+	field, message := e.Field, e.Message
+	switch {
+	case e.Kind == fault.EmailTaken:
+		field = "email"
+	case field == "email":
+		message = strings.Replace(message, field, "The email", 1)
+	case field == "password":
+		message = strings.Replace(message, field, "The password", 1)
+	default:
+		field = ""
+	}
+	form.Errors = map[string]string{field: message}
+	return show(c.Ctx, e.Kind.Status(), form)
+}
+
+// signOutFromPage closes the session, as logout does.
+func (s *Server) signOutFromPage(c *call) error {
+	if err := httpin.ParseForm(c.form, httpin.Fields(nil).Set); err != nil {
+		return err
+	}
+	if err := s.signOut(c); err != nil {
+		return err
+	}
+	return redirect(c.Ctx, "/")
+}
+
+// makeKeyFromPage makes a new API key, as regenerateKey does, and shows it this once.
+func (s *Server) makeKeyFromPage(c *call) error {
+	if err := s.readSession(c); err != nil {
+		return s.signInFirst(c, err)
+	}
+	var once string
+	if err := httpin.ParseForm(c.form, httpin.Fields{"once": httpin.To(&once, httpin.StringField)}.Set); err != nil {
+		return err
+	}
+	if err := s.readOnce(c, once); err != nil {
+		return err
+	}
+	made, err := s.makeKey(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Key(c.Ctx, &console.Key{APIKey: made.APIKey, URL: s.url("")})
+}
