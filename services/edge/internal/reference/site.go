@@ -134,16 +134,18 @@ func (s *Site) render() error {
 		for j := range tag.Operations {
 			data.Operations = append(data.Operations, v.operation(&tag.Operations[j]))
 		}
-		if err := add(apiPath+tag.Slug, heading1(tag.Name)+" API", "Reference of the API: "+tag.Name+".", "tag", data); err != nil {
+		if err := add(apiPath+tag.Slug, heading1(tag.Name), "Reference of the API: "+tag.Name+".", "tag", data); err != nil {
 			return err
 		}
 	}
 	for i, g := range s.guides {
 		data := struct {
-			Text           template.HTML
+			Heading, Text  template.HTML
 			Parts          []heading
 			Previous, Next *guide
-		}{Text: s.markdown.block(g.Source)}
+		}{}
+		top, rest, _ := strings.Cut(string(s.markdown.block(g.Source)), "</h1>")
+		data.Heading, data.Text = template.HTML(top+"</h1>"), template.HTML(rest) //nolint:gosec // halves of what goldmark made
 		for _, h := range s.markdown.headings(g.Source) {
 			if h.Level == 2 {
 				data.Parts = append(data.Parts, h)
@@ -210,7 +212,7 @@ func (s *Site) index() {
 				Text: strings.Join([]string{op.ID, tag.Name, op.QuotaKey, plainCode(op.Description)}, " "),
 			})
 			view := v.operation(op)
-			for _, group := range view.Parameters {
+			for _, group := range slices.Concat(view.InPath, view.Parameters) {
 				s.indexFields(url, op, group.Fields)
 			}
 			for _, body := range view.Body {

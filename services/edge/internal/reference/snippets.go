@@ -67,7 +67,11 @@ func (r *request) curl() string {
 		}
 	case r.body.kind != "":
 		argument("-H", shellQuote("Content-Type: "+r.body.kind))
-		argument("--data-binary", shellQuote(r.body.text))
+		flag := "-d"
+		if strings.Contains(r.body.text, "\n") || strings.HasPrefix(r.body.text, "@") {
+			flag = "--data-binary" // -d takes a text that begins with @ as the name of a file
+		}
+		argument(flag, shellQuote(r.body.text))
 	}
 	return out.String()
 }

@@ -13,7 +13,8 @@ type operationView struct {
 	Text       template.HTML
 	Auth       template.HTML
 	Idempotent bool
-	Parameters []parametersView
+	InPath     []parametersView // none or one
+	Parameters []parametersView // the other ones
 	Body       []bodyView
 	BodyText   template.HTML
 	Answers    []answerView // of success
@@ -70,7 +71,11 @@ func (v *viewer) operation(op *Operation) operationView {
 			out.Idempotent = out.Idempotent || p.Name == "Idempotency-Key"
 			view.Fields = append(view.Fields, v.parameter(op.ID, p))
 		}
-		if len(view.Fields) > 0 {
+		switch {
+		case len(view.Fields) == 0:
+		case place[0] == "path":
+			out.InPath = append(out.InPath, view)
+		default:
 			out.Parameters = append(out.Parameters, view)
 		}
 	}
@@ -110,7 +115,9 @@ func (v *viewer) parameter(id string, p *Parameter) fieldView {
 	f := v.field(id, Field{Name: p.Name, Required: p.Required, Schema: p.Schema}, make(map[string]string))
 	f.ID = id + "-" + slug(p.In+" "+p.Name)
 	f.Text = v.markdown.inline(p.Description)
-	f.Example = firstOf(p.Example, f.Example)
+	if len(f.Values) == 0 {
+		f.Example = firstOf(p.Example, f.Example)
+	}
 	return f
 }
 
