@@ -2,7 +2,6 @@ package httpin
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -90,7 +89,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n := copy(p, (*c.buffer)[c.r:c.w])
 	n = c.header.take(p[:n])
-	if n == 0 && c.header.folded {
+	if n == 0 && c.header.refusal != "" {
 		return 0, errHeader
 	}
 	c.consume(n)
@@ -237,51 +236,4 @@ func (c *conn) Close() error {
 		c.owner.linger(c.Conn, time.Now().Add(lingerTimeout), lingerBytes)
 	}
 	return c.Conn.Close()
-}
-
-// errHeader ends a connection whose header fasthttp could not read to its end. fasthttp would wait for more of it.
-var errHeader = errors.New("a header line has no colon, or continues the line before it")
-
-// headerScan finds the end of a request header: the first empty line after a line that is not empty. It ends lines as
-// fasthttp does, at LF with or without a CR before it.
-type headerScan struct {
-	begun    bool // a byte has come
-	seenLine bool // a line that is not empty has ended
-	lineLen  int
-	onlyCR   bool
-	folded   bool // a line continues the one before: nothing is taken from there on
-	done     bool
-}
-
-// take returns how many bytes of p belong to the header.
-func (h *headerScan) take(p []byte) int {
-	h.begun = h.begun || len(p) > 0
-	for at := 0; at < len(p); {
-		if h.lineLen == 0 && h.seenLine && (p[at] == ' ' || p[at] == '\t') {
-			h.folded = true // RFC 9112, 5.2 refuses it, and fasthttp would lose count of the bytes that it read
-			return at
-		}
-		i := bytes.IndexByte(p[at:], '\n')
-		if i < 0 {
-			h.addToLine(p[at:])
-			return len(p)
-		}
-		h.addToLine(p[at : at+i])
-		at += i + 1
-		empty := h.lineLen == 0 || h.lineLen == 1 && h.onlyCR
-		h.lineLen, h.onlyCR = 0, false
-		if empty && h.seenLine {
-			h.done = true
-			return at
-		}
-		h.seenLine = h.seenLine || !empty
-	}
-	return len(p)
-}
-
-func (h *headerScan) addToLine(p []byte) {
-	if h.lineLen == 0 && len(p) > 0 {
-		h.onlyCR = p[0] == '\r'
-	}
-	h.lineLen += len(p)
 }

@@ -28,6 +28,7 @@ const (
 	CodeNotFound             = "not_found"              // 404
 	CodeMethodNotAllowed     = "method_not_allowed"     // 405
 	CodeRequestTimeout       = "request_timeout"        // 408
+	CodeVersionMismatch      = "version_mismatch"       // 412
 	CodeTooLarge             = "too_large"              // 413
 	CodeUnsupportedMediaType = "unsupported_media_type" // 415
 	CodeRangeNotSatisfiable  = "range_not_satisfiable"  // 416
@@ -116,8 +117,9 @@ func internal(cause error) *Error {
 	return &Error{Status: fiber.StatusInternalServerError, Code: CodeInternal, Message: InternalMessage, Cause: cause}
 }
 
-// fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp.
-func (s *Server) fromFramework(err error) error {
+// fromFramework is err, or the Error that stands for an error of Fiber's router or of fasthttp. refusal says why the
+// connection withheld the header from fasthttp; empty: it did not.
+func (s *Server) fromFramework(err error, refusal string) error {
 	e, ok := errors.AsType[*fiber.Error](err)
 	if !ok {
 		return err
@@ -141,6 +143,9 @@ func (s *Server) fromFramework(err error) error {
 		}
 	case fiber.StatusBadRequest, fiber.StatusBadGateway:
 		malformed := Malformed("The request is not valid HTTP.")
+		if refusal != "" {
+			malformed.Message = refusal
+		}
 		malformed.Cause = e
 		return malformed
 	}

@@ -141,7 +141,7 @@ func (s *Server) HandleMissing(h func(c *fiber.Ctx, err error) error) {
 		if !ok || unknown.Code != fiber.StatusNotFound || c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
 			return err
 		}
-		return h(c, s.fromFramework(err))
+		return h(c, s.fromFramework(err, ""))
 	})
 }
 
@@ -242,7 +242,7 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 	if len(ctx.Response.Header.Peek(fiber.HeaderXRequestID)) == 0 { // fasthttp could not read the header
 		ctx.Response.Header.Set(fiber.HeaderXRequestID, s.cfg.NewRequestID())
 	}
-	err = s.fromFramework(err)
+	err = s.fromFramework(err, connOf(c).header.refusal)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMethodNotAllowed {
 		c.Append(fiber.HeaderAllow, fiber.MethodOptions)
 		if c.Method() == fiber.MethodOptions {

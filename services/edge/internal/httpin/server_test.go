@@ -128,6 +128,12 @@ func TestEveryFailureIsAnsweredByFailWithARequestID(t *testing.T) {
 		{"length and chunks", "POST /there HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed", 400, ""},
 		{"no host", "GET /there HTTP/1.1\r\n\r\n", "malformed", 400, ""},
 		{"header without colon", "GET /there HTTP/1.1\r\nHost: a\r\nAbc\r\n\r\n", "malformed", 400, ""},
+		{"two hosts", "GET /there HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "malformed", 400, ""},
+		{"NUL in a header", "GET /there HTTP/1.1\r\nHost: a\r\nA: b\x00c\r\n\r\n", "malformed", 400, ""},
+		{"CR in a header", "GET /there HTTP/1.1\r\nHost: a\r\nA: b\rc: d\r\n\r\n", "malformed", 400, ""},
+		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "malformed", 400, ""},
+		{"HTTP/1.2", "GET /there HTTP/1.2\r\nHost: a\r\n\r\n", "malformed", 400, ""},
+		{"no version", "GET /there\r\nHost: a\r\n\r\n", "malformed", 400, ""},
 		{"folded header", "GET /there HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", "malformed", 400, ""},
 		{"bad chunk", "POST /there HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", "malformed", 400, ""},
 	} {

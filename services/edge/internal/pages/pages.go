@@ -15,13 +15,13 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/docs"
+	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/render"
 )
 
@@ -152,7 +152,7 @@ func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 
 // WantsHTML tells whether a browser asks.
 func WantsHTML(c *fiber.Ctx) bool {
-	return strings.Contains(strings.ToLower(c.Get(fiber.HeaderAccept)), fiber.MIMETextHTML)
+	return httpin.Prefers(c.Context(), fiber.MIMETextHTML, fiber.MIMEApplicationJSON)
 }
 
 // Failure is a request that failed.

@@ -133,7 +133,7 @@ func TestFailuresForATerminalAreText(t *testing.T) {
 func TestErrorsOfHTTPInAreFaults(t *testing.T) {
 	for code, status := range map[string]int{
 		httpin.CodeMalformed: 400, httpin.CodeUnknownField: 400, httpin.CodeInvalidField: 400, httpin.CodeNotFound: 404,
-		httpin.CodeMethodNotAllowed: 405, httpin.CodeRequestTimeout: 408, httpin.CodeTooLarge: 413,
+		httpin.CodeMethodNotAllowed: 405, httpin.CodeRequestTimeout: 408, httpin.CodeVersionMismatch: 412, httpin.CodeTooLarge: 413,
 		httpin.CodeUnsupportedMediaType: 415, httpin.CodeRangeNotSatisfiable: 416, httpin.CodeHeadersTooLarge: 431,
 		httpin.CodeInternal: 500, httpin.CodeUnavailable: 503,
 	} {

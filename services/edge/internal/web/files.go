@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -25,7 +24,7 @@ const (
 )
 
 func (s *Server) getFile(c *call) error {
-	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
+	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -55,14 +54,11 @@ func (s *Server) getFile(c *call) error {
 		m.served()
 		return nil
 	}
-	if noneOf.Matches(fileTag(doc)) {
-		if err := m.void(nil); err != nil {
-			return err
-		}
-		return httpin.NotModified(c.Ctx, fileTag(doc))
-	}
-	if err := s.sendFile(c, doc, httpin.ETags{}); err != nil {
+	if err := s.sendFile(c, doc, conditions); err != nil {
 		return m.void(err)
+	}
+	if c.Response().StatusCode() == fiber.StatusNotModified {
+		return m.void(nil)
 	}
 	m.served()
 	c.Set(headerQuotaRemaining, strconv.FormatInt(m.remaining(), 10))
@@ -82,24 +78,23 @@ func wantsBytes(c *fiber.Ctx) (bool, error) {
 		}
 		return nil
 	}}.Set)
-	for part := range strings.SplitSeq(c.Get(fiber.HeaderAccept), ",") {
-		media, params, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(media), "application/octet-stream") && strings.ReplaceAll(params, " ", "") != "q=0" {
-			download = true
-		}
-	}
+	download = download || httpin.Prefers(c.Context(), fiber.MIMEOctetStream, fiber.MIMEApplicationJSON)
 	return download, err
 }
 
 // fileTag is the entity tag of a file's bytes.
 func fileTag(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
 
-// sendFile answers with the file's bytes or the part that Range asks for, or with 304 where noneOf matches.
-func (s *Server) sendFile(c *call, doc *event.Document, noneOf httpin.ETags) error {
-	if noneOf.Matches(fileTag(doc)) {
+// sendFile answers with the file's bytes or the part that Range asks for, or with 304 where the client has them.
+func (s *Server) sendFile(c *call, doc *event.Document, conditions httpin.Conditions) error {
+	known, err := conditions.Check(fileTag(doc))
+	switch {
+	case err != nil:
+		return err
+	case known:
 		return httpin.NotModified(c.Ctx, fileTag(doc))
 	}
-	err := s.sendContent(c, doc, fileTag(doc))
+	err = s.sendContent(c, doc, fileTag(doc))
 	if err == nil {
 		pages.ProtectFile(c.Ctx, doc)
 	}
@@ -155,7 +150,7 @@ func (s *Server) downloadFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
+	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -174,7 +169,7 @@ func (s *Server) downloadFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.sendFile(c, doc, noneOf)
+	return s.sendFile(c, doc, conditions)
 }
 
 func (s *Server) deleteFile(c *call) error { return s.deleteItem(c, event.File, "id") }

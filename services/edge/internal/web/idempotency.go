@@ -2,6 +2,9 @@ package web
 
 import (
 	"bytes"
+	"cmp"
+	"mime"
+	"net/url"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -49,7 +52,29 @@ func (s *Server) readIdempotencyKey(c *call) error {
 // its meaning. It is taken before the body is parsed, which changes it.
 func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 	h := &c.Context().Request.Header
-	return event.BodyHash(body, bytes.ToLower(h.ContentType()), c.Context().QueryArgs().QueryString(), h.Peek(fiber.HeaderIfMatch))
+	return event.BodyHash(body, canonicalType(c), canonicalQuery(c), h.Peek(fiber.HeaderIfMatch))
+}
+
+// canonicalType is the request's Content-Type without a charset, of which there is one, and in one spelling.
+func canonicalType(c *fiber.Ctx) []byte {
+	raw := c.Context().Request.Header.ContentType()
+	if bytes.IndexByte(raw, ';') < 0 {
+		return bytes.ToLower(raw)
+	}
+	name, _, params := httpin.MediaType(c)
+	delete(params, "charset")
+	return []byte(cmp.Or(mime.FormatMediaType(name, params), name))
+}
+
+// canonicalQuery is the request's query by name, in one spelling. The order of values under one name is kept.
+func canonicalQuery(c *fiber.Ctx) []byte {
+	args := c.Context().QueryArgs()
+	if args.Len() == 0 {
+		return nil
+	}
+	query := url.Values{}
+	args.VisitAll(func(name, value []byte) { query.Add(string(name), string(value)) })
+	return []byte(query.Encode())
 }
 
 func idempotencyMismatch() error {

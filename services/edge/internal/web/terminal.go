@@ -136,7 +136,7 @@ func (s *Server) readTerminalForm(c *call, r *draftRules, d *draft, boundary str
 		return "", 0, err
 	}
 	form := multipart.NewReader(bytes.NewReader(body), boundary)
-	said := [][]byte{nil, nil, bytes.Clone(c.Context().QueryArgs().QueryString())} // content, name, query, fields
+	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
 	for range maxParts {
 		part, err := form.NextRawPart()

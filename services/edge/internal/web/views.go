@@ -191,7 +191,7 @@ func (s *Server) downloadText(c *call, k *textKind) error {
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
 func (s *Server) rawText(c *call, k *textKind) error {
-	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
+	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -206,8 +206,12 @@ func (s *Server) rawText(c *call, k *textKind) error {
 		return err
 	}
 	tag := strconv.FormatUint(doc.Version, 10)
+	known, err := conditions.Check(tag)
+	if err != nil {
+		return err
+	}
 	pages.ProtectRaw(c.Ctx, doc)
-	if noneOf.Matches(tag) {
+	if known {
 		return httpin.NotModified(c.Ctx, tag)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
@@ -226,7 +230,7 @@ func (s *Server) showFile(c *call) error {
 }
 
 func (s *Server) rawFile(c *call) error {
-	noneOf, err := httpin.ParseETags(c.Ctx, fiber.HeaderIfNoneMatch)
+	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -235,7 +239,7 @@ func (s *Server) rawFile(c *call) error {
 		return err
 	}
 	pages.SetRobots(c.Ctx, doc)
-	return s.sendFile(c, doc, noneOf)
+	return s.sendFile(c, doc, conditions)
 }
 
 // asset answers with a file that pages load.
