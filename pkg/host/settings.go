@@ -40,6 +40,7 @@ type Settings struct {
 	Listen         string
 	PublicURL      string // empty: http://<listener>
 	UpgradeURL     string // empty: <PublicURL>/console
+	ContentURL     string // empty: PublicURL
 	OpsListen      string // empty: operators are served on Listen
 	Data           string
 	Secret         config.Secret
@@ -104,6 +105,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_UPGRADE_URL", value: config.URL(&s.UpgradeURL, "http", "https"), readers: Edge | Quire,
 			meaning: "Address where a user gets a plan with higher limits. Refusals for a quota name it as `upgradeUrl`. Without it they name `/console` under the public URL.",
+		},
+		{
+			name: "QUIRE_CONTENT_URL", value: config.URL(&s.ContentURL, "http", "https"), readers: Edge | Quire,
+			meaning: "A second origin of the same edges, on another host, for raw content and downloads. Links to those lead there, and it answers nothing else. Without it they are under the public URL.",
 		},
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",

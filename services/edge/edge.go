@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,6 +32,7 @@ type Config struct {
 	PublicURL      string         // empty: http://<listener>
 	UpgradeURL     string         // where clients get a plan with more; empty: <PublicURL>/console
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
+	ContentURL     string         // origin on another host that has raw content and downloads alone; empty: PublicURL
 	AdminToken     string         // empty: the admin paths do not exist
 	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
 	Partitions     int            // of every journal
@@ -61,10 +64,31 @@ func (c *Config) Validate() error {
 	if c.Partitions < 1 {
 		errs = append(errs, fmt.Errorf("%d partitions", c.Partitions))
 	}
+	if err := checkContentURL(c.ContentURL, c.PublicURL); err != nil {
+		errs = append(errs, err)
+	}
 	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkContentURL wants another host and not only another port, since a browser sends cookies to all ports of a host.
+func checkContentURL(content, public string) error {
+	if content == "" {
+		return nil
+	}
+	u, err := url.Parse(content)
+	switch {
+	case err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return errors.New("the content URL must be an origin, such as https://content.example")
+	case public == "":
+		return errors.New("the content URL needs a public URL beside it")
+	}
+	if p, err := url.Parse(public); err == nil && strings.EqualFold(p.Hostname(), u.Hostname()) {
+		return errors.New("the content URL must have another host than the public URL")
+	}
+	return nil
 }
 
 // Deps are the parts that an edge works with. They stay the caller's. Metrics, Health, Logger and Ops may be nil.
@@ -111,7 +135,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ops = fasthttpadaptor.NewFastHTTPHandler(deps.Ops)
 	}
 	s.web = web.New(web.Config{
-		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions,
+		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions,
 		AdmissionAge: cfg.AdmissionAge,
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,

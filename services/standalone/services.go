@@ -142,7 +142,7 @@ func (p *process) addEdge(blobs blob.Store) error {
 		return err
 	}
 	p.edge, err = edge.New(edge.Config{
-		Listen: p.cfg.Listen, PublicURL: p.cfg.PublicURL, UpgradeURL: p.cfg.UpgradeURL,
+		Listen: p.cfg.Listen, PublicURL: p.cfg.PublicURL, UpgradeURL: p.cfg.UpgradeURL, ContentURL: p.cfg.ContentURL,
 		Secret: p.folder.Secret, AdminToken: p.folder.AdminToken,
 		TrustedProxies: p.cfg.TrustedProxies, Partitions: p.cfg.Partitions, ClockOffset: p.cfg.ClockOffset,
 	}, edge.Deps{

@@ -30,6 +30,9 @@ type call struct {
 func (s *Server) serve(r *route) fiber.Handler {
 	when := r.scripts()
 	return func(ctx *fiber.Ctx) error {
+		if !r.rules.has(content) && s.onContentHost(ctx) {
+			return notFound()
+		}
 		c := &call{Ctx: ctx, route: r}
 		allowScripts(ctx, when)
 		if r.rules.has(terminal) {

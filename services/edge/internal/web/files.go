@@ -134,7 +134,7 @@ func (s *Server) downloadURL(id string, reader event.AccountID) string {
 		q.Set("as", reader.String())
 	}
 	q.Set("signature", s.secret.SignLink(signedPath(id, reader.String()), expires))
-	return s.url("/f/" + id + "/download?" + q.Encode())
+	return s.contentBase() + "/f/" + id + "/download?" + q.Encode()
 }
 
 func signedPath(id, reader string) string { return "/f/" + id + "/download?as=" + reader }

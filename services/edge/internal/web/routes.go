@@ -59,15 +59,15 @@ func (s *Server) routes() []route {
 
 		{"GET", "/p/:ref", anybody, unmetered, noBody, page, with(paste, s.showText)},
 		{"POST", "/p/:ref", anybody, unmetered, form, page, with(paste, s.revealText)},
-		{"GET", "/p/:ref/raw", anybody, unmetered, noBody, views, with(paste, s.rawText)},
-		{"GET", "/p/:ref/download", anybody, unmetered, noBody, views, with(paste, s.downloadText)},
+		{"GET", "/p/:ref/raw", anybody, unmetered, noBody, views | content, with(paste, s.rawText)},
+		{"GET", "/p/:ref/download", anybody, unmetered, noBody, views | content, with(paste, s.downloadText)},
 		{"GET", "/q/:ref", anybody, unmetered, noBody, page, with(quick, s.showText)},
 		{"POST", "/q/:ref", anybody, unmetered, form, page, with(quick, s.revealText)},
-		{"GET", "/q/:ref/raw", anybody, unmetered, noBody, views, with(quick, s.rawText)},
-		{"GET", "/q/:ref/download", anybody, unmetered, noBody, views, with(quick, s.downloadText)},
+		{"GET", "/q/:ref/raw", anybody, unmetered, noBody, views | content, with(quick, s.rawText)},
+		{"GET", "/q/:ref/download", anybody, unmetered, noBody, views | content, with(quick, s.downloadText)},
 		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
-		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views, s.rawFile},
-		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery, s.downloadFile},
+		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views | content, s.rawFile},
+		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery | content, s.downloadFile},
 		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, html, s.createFromPage},
 		{"GET", console.Path, sessionOrNone, unmetered, noBody, page, s.showConsole},
 		{"GET", console.SignUpPath, sessionOrNone, unmetered, noBody, page, s.showSignUp},
@@ -153,6 +153,7 @@ const (
 	limited                      // a source may call so often a minute
 	html                         // failures are pages where a browser asks
 	terminal                     // failures are text unless JSON is asked for
+	content                      // exists on the host of Config.ContentURL too; no other row does
 	otherwise                    // the path is of one segment, and no other row has it in any method
 
 	views = limited | anyQuery

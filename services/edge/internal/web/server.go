@@ -78,6 +78,8 @@ type Server struct {
 	health    *telemetry.Health
 	priceBook priceCache
 	publicURL atomic.Pointer[string]
+
+	contentHost string // of Config.ContentURL
 }
 
 // New prepares a server; it does nothing before Serve.
@@ -94,6 +96,7 @@ func New(cfg Config, deps Deps) *Server {
 	}
 	s.console = console.New(s.pages)
 	s.publicURL.Store(&s.cfg.PublicURL)
+	s.contentHost = hostOf(s.cfg.ContentURL)
 	s.docs = sync.OnceValues(s.newDocumentation)
 	in := cfg.In
 	in.Logger, in.Fail, in.Answered = deps.Logger, s.fail, newMetrics(deps.Metrics).observe
@@ -129,7 +132,3 @@ func (s *Server) PublicURL() string { return *s.publicURL.Load() }
 
 // url is an absolute address under the public one.
 func (s *Server) url(path string) string { return *s.publicURL.Load() + path }
-
-// contentURL is the address of content that others wrote: a path of this site, or of the origin that has such content
-// alone.
-func (s *Server) contentURL(path string) string { return s.cfg.ContentURL + path }

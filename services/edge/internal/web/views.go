@@ -36,7 +36,7 @@ func (s *Server) failurePage(c *fiber.Ctx, err error) error {
 
 // missingPage answers where no route has the path: with a page where a browser asks outside of the API.
 func (s *Server) missingPage(c *fiber.Ctx, err error) error {
-	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) {
+	if strings.HasPrefix(c.Path(), "/api/") || !pages.WantsHTML(c) || s.onContentHost(c) {
 		return err
 	}
 	if err := s.views.admit(s.http.Source(c), s.now()); err != nil {

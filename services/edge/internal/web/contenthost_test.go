@@ -1,0 +1,59 @@
+package web
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTheContentHostHasContentAlone calls each route on the content host. A route of content refuses the header.
+func TestTheContentHostHasContentAlone(t *testing.T) {
+	s, addr := startServer(t, Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminToken: "the token"}, func(*Server) {})
+	rows := 0
+	for _, r := range s.routes() {
+		path := strings.NewReplacer(":ref", "AAAAAAAAAAAA", ":id", "AAAAAAAAAAAA", ":", "").Replace(r.path)
+		status := func(host string) int {
+			return exchange(t, addr, r.method+" "+path+" HTTP/1.1\r\nHost: "+host+
+				"\r\nAccept: text/html\r\nIf-None-Match: no tag\r\nContent-Length: 0\r\n\r\n", 1)[0].status
+		}
+		want := 404
+		if r.rules.has(content) {
+			rows++
+			want = 400
+			if got := status("quire.example"); got != 400 {
+				t.Errorf("%s %s is %d on the public host", r.method, r.path, got)
+			}
+		}
+		for _, host := range []string{"content.example", "CONTENT.example:443"} {
+			if r.who != operators {
+				if got := status(host); got != want {
+					t.Errorf("%s %s is %d on %s, want %d", r.method, r.path, got, host, want)
+				}
+			}
+		}
+	}
+	if rows != 6 {
+		t.Errorf("%d routes are on the content host", rows)
+	}
+	for _, path := range []string{"/nothing", "/api/nothing", "/console/nothing"} {
+		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: content.example\r\nAccept: text/html\r\n\r\n", 1)[0]
+		if a.status != 404 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s: %d %v", path, a.status, a.header)
+		}
+	}
+	if s.contentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.contentBase() != "https://content.example" {
+		t.Errorf("content is linked at %s", s.contentURL(""))
+	}
+	if link := s.downloadURL("AAAAAAAAAAAA", 0); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
+		t.Error(link)
+	}
+	if urls := string(s.pageURLs(object("{"), pasteKind(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {
+		t.Error(urls)
+	}
+}
+
+func TestWithoutAContentHostContentIsOnThePublicOne(t *testing.T) {
+	s := New(Config{PublicURL: "https://quire.example"}, Deps{})
+	if s.contentURL("/p/x/raw") != "/p/x/raw" || s.contentBase() != "https://quire.example" {
+		t.Errorf("content is linked at %q", s.contentURL(""))
+	}
+}
