@@ -3,6 +3,7 @@ package httpin
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // errHeader ends a connection whose header fasthttp could not read to its end. fasthttp would wait for more of it.
@@ -27,6 +28,7 @@ type headerScan struct {
 	begun    bool // a byte has come
 	seenLine bool // a line that is not empty has ended
 	lineLen  int
+	nul      bool                   // there is one among the bytes at hand, perhaps of the body
 	cr       bool                   // the last byte of the line is a CR
 	start    [len(hostName)]byte    // of the line
 	end      [versionBytes + 1]byte // of the request line, with its CR
@@ -38,6 +40,7 @@ type headerScan struct {
 // take returns how many bytes of p belong to the header.
 func (h *headerScan) take(p []byte) int {
 	h.begun = h.begun || len(p) > 0
+	h.nul = bytes.IndexByte(p, 0) >= 0
 	for at := 0; at < len(p) && h.refusal == ""; {
 		if h.lineLen == 0 && h.seenLine && (p[at] == ' ' || p[at] == '\t') {
 			h.refusal = foldedLine // fasthttp would lose count of the bytes that it read
@@ -72,11 +75,14 @@ func (h *headerScan) addToLine(p []byte) {
 		return
 	}
 	cr := bytes.IndexByte(p, '\r')
-	if h.cr || cr >= 0 && cr < len(p)-1 || bytes.IndexByte(p, 0) >= 0 {
+	if h.cr || cr >= 0 && cr < len(p)-1 || h.nul && bytes.IndexByte(p, 0) >= 0 {
 		h.refusal = controlInLine
 	}
 	h.cr = cr >= 0
-	if h.lineLen < len(h.start) {
+	if h.lineLen == 0 {
+		h.start[0] = p[0]
+	}
+	if h.lineLen < len(h.start) && h.start[0]|0x20 == hostName[0] { // the others need not be kept
 		copy(h.start[h.lineLen:], p)
 	}
 	if !h.seenLine {
@@ -101,7 +107,7 @@ func (h *headerScan) endLine() {
 		if !h.knownVersion() {
 			h.refusal = unknownVersion
 		}
-	case length >= len(h.start) && bytes.EqualFold(h.start[:], []byte(hostName)):
+	case h.start[0]|0x20 == hostName[0] && length >= len(hostName) && strings.EqualFold(string(h.start[:]), hostName):
 		if h.hosts++; h.hosts > 1 {
 			h.refusal = severalHosts
 		}
