@@ -96,9 +96,9 @@ e2e/node_modules: e2e/package-lock.json
 	@cd e2e && npm ci --loglevel=error >/dev/null && touch node_modules
 
 .PHONY: e2e
-e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='*xss*' for some files)
+e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
 	$(call need,chromium,chromium fonts-dejavu-core)
-	@cd e2e && node --test --test-reporter=spec browser/$(or $(ONLY),*).test.mjs
+	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
 .PHONY: test-docs
 test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet

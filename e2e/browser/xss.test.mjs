@@ -116,6 +116,8 @@ site.test('a payload behind a password and before a burning click does nothing',
     assert.ok(!(await page.content()).includes('__xss'), 'the page says more than that there is a paste')
     await page.getByLabel('Password').fill(payload.slice(0, 128).replace(/[\r\n]/g, ''))
     await page.getByRole('button', { name: 'Show it' }).click()
+    await page.getByText('This was the only time').waitFor()
+    await page.waitForLoadState()
     await harmless(page)
   })
 })

@@ -1,0 +1,159 @@
+// What holds for every page: anybody can use it, on any screen, with a keyboard, and soon.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { screens, suite } from '../harness.mjs'
+import { mainPages } from '../pages.mjs'
+
+const site = await suite({ QUIRE_ANON_LIMIT: '1000' })
+const pages = await mainPages(site)
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Finds what keeps people with a screen reader, weak sight or a keyboard from using the page. */
+async function accessible(page) {
+  await page.evaluate(axe)
+  const found = await page.evaluate(async () => {
+    const { violations } = await globalThis.axe.run(document, { resultTypes: ['violations'] })
+    return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, help, nodes }) => ({ id, help, nodes: nodes.slice(0, 5).map((n) => `${n.html.slice(0, 200)} ${n.failureSummary}`) }))
+  })
+  assert.deepEqual(found, [], JSON.stringify(found, null, 2))
+}
+
+/** The page is as wide as the screen: only wide content itself may scroll to the side. */
+async function fits(page) {
+  const { width, wide } = await page.evaluate(() => {
+    const width = document.documentElement.clientWidth
+    const scrolls = (e) => e && (/auto|scroll|hidden|clip/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement))
+    const wide = [...document.body.querySelectorAll('*')]
+      .filter((e) => e.getBoundingClientRect().right > width + 1 && e.parentElement !== null && !scrolls(e.parentElement))
+      .map((e) => e.cloneNode().outerHTML.slice(0, 150))
+    return { width, wide: document.scrollingElement.scrollWidth > width ? [`scrolls to ${document.scrollingElement.scrollWidth}`, ...wide.slice(-3)] : [] }
+  })
+  assert.deepEqual(wide, [], `wider than the ${width} pixels of the screen`)
+}
+
+/** The page has the marks by which people with a screen reader find their way. */
+async function structured(page) {
+  assert.equal(await page.locator('html').getAttribute('lang'), 'en')
+  assert.match(await page.title(), /Quire/)
+  assert.equal(await page.locator('h1').count(), 1, 'number of h1')
+  assert.equal(await page.getByRole('main').count(), 1)
+  assert.equal(await page.getByRole('banner').count(), 1)
+}
+
+/** At 200 % and 400 % of its size nothing has to be scrolled to the side (WCAG 1.4.4 and 1.4.10). */
+async function zooms(page) {
+  for (const zoom of [2, 4]) {
+    await page.setViewportSize({ width: screens.desktop.width / zoom, height: screens.desktop.height / zoom })
+    await fits(page)
+  }
+  await page.setViewportSize(screens.desktop)
+}
+
+/** The tabulator key leads through the page, and each stop is in sight and marked. */
+async function tabbable(page) {
+  const stops = []
+  for (let i = 0; i < 15; i++) {
+    await page.keyboard.press('Tab')
+    const stop = await page.evaluate(() => {
+      const e = document.activeElement
+      if (!e || e === document.body) return null
+      const style = getComputedStyle(e)
+      const box = e.getBoundingClientRect()
+      return {
+        element: e.cloneNode().outerHTML.slice(0, 120),
+        marked: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0 || style.boxShadow !== 'none',
+        seen: box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+      }
+    })
+    if (!stop) break
+    stops.push(stop)
+  }
+  assert.ok(stops.length > 2, 'the tabulator key leads nowhere')
+  assert.deepEqual(stops.filter(({ marked, seen }) => !marked || !seen), [], 'stops that a reader does not see')
+}
+
+/** Paper gets the content, in black on white, and nothing that can only be clicked. */
+async function prints(page) {
+  await page.emulateMedia({ media: 'print', colorScheme: 'light' })
+  assert.ok(!await page.getByRole('navigation', { name: 'Site' }).isVisible(), "the site's links are printed")
+  assert.ok(await page.locator('h1').isVisible(), 'the heading is not printed')
+  const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+  assert.match(background, /^rgba?\(255, 255, 255|^rgba\(0, 0, 0, 0\)/)
+}
+
+for (const { name, path, status, session } of pages) {
+  site.test(`anybody can use ${name}: light, desktop, zoomed, by keyboard, on paper`, { session }, async ({ page, open }) => {
+    await open(path, { status })
+    await structured(page)
+    await fits(page)
+    await accessible(page)
+    await tabbable(page)
+    await zooms(page)
+    await prints(page)
+  })
+
+  site.test(`anybody can use ${name}: dark, phone`, { session, scheme: 'dark', screen: 'phone' }, async ({ page, open }) => {
+    await open(path, { status })
+    await fits(page)
+    await accessible(page)
+  })
+
+  site.test(`anybody can use ${name}: without scripts`, { session, script: false }, async ({ page, open }) => {
+    await open(path, { status })
+    assert.equal(await page.locator('h1').count(), 1, 'number of h1')
+    assert.ok((await page.getByRole('main').innerText()).length > 20)
+    assert.equal(await page.locator('.needs-script:visible, [data-script]:visible').count(), 0, 'controls that need a script')
+  })
+}
+
+const budgetBytes = 60 << 10
+
+for (const { name, path, status, session } of pages.filter(({ ours }) => ours)) {
+  site.test(`${name} weighs less than 60 KiB and is painted after one round trip`, { session }, async ({ page, open, requests }) => {
+    await open(path, { status })
+    let bytes = 0
+    const each = []
+    for (const request of requests) {
+      const { responseHeadersSize, responseBodySize } = await request.sizes()
+      bytes += responseHeadersSize + responseBodySize
+      each.push(`${responseHeadersSize + responseBodySize} ${new URL(request.url()).pathname}`)
+    }
+    console.log(`# ${name}: ${(bytes / 1024).toFixed(1)} KiB (${each.join(', ')})`)
+    assert.ok(bytes < budgetBytes, `${bytes} bytes: ${each.join(', ')}`)
+    const blocking = await page.evaluate(() => performance.getEntriesByType('resource')
+      .filter((r) => r.renderBlockingStatus === 'blocking').map((r) => r.name))
+    assert.deepEqual(blocking, [])
+  })
+}
+
+site.test('every link of our pages leads somewhere', async ({ page, open }) => {
+  const seen = new Map()
+  for (const { path, ours, session, status } of pages) {
+    if (!ours || session) continue
+    await open(path, { status })
+    for (const link of await page.locator('a[href]').evaluateAll((all) => all.map((a) => a.href))) {
+      const url = new URL(link)
+      if (url.origin === site.url && !seen.has(url.href)) seen.set(url.href, path)
+    }
+  }
+  const api = site.api()
+  const broken = []
+  const targets = new Map() // ids of the pages that links lead to
+  for (const [link, from] of seen) {
+    const url = new URL(link)
+    const address = url.pathname + url.search
+    if (!targets.has(address)) {
+      const answer = await api.send('GET', address, { headers: { accept: 'text/html', 'x-forwarded-for': `10.9.${targets.size >> 8}.${targets.size & 255}` } })
+      targets.set(address, { status: answer.status, body: await answer.text() })
+    }
+    const { status, body } = targets.get(address)
+    if (status >= 400 && !(status === 404 && pages.some((p) => p.path === address && p.status === 404))) broken.push(`${from}: ${link} is ${status}`)
+    const id = decodeURIComponent(url.hash.slice(1))
+    if (id && !body.includes(`id="${id}"`)) broken.push(`${from}: ${link} has no such place`)
+  }
+  assert.ok(seen.size > 5)
+  assert.deepEqual(broken, [])
+})

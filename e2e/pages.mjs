@@ -1,0 +1,39 @@
+// The main pages, each with content on it.
+import { csv, goCode, goCodeLater, markdown, pdf, png } from './fixtures.mjs'
+
+/**
+ * Makes the content of the main pages and returns them: name, path, status (200 where it is absent) and ours, where nothing
+ * on the page was written by strangers.
+ */
+export async function mainPages(site) {
+  const owner = await site.api().account('max')
+  const { api } = owner
+  const code = await api.paste({ title: 'lru.go', content: goCode, language: 'go', visibility: 'public', tags: ['cache', 'go'] })
+  await api.update(code.id, { content: goCodeLater })
+  const text = await api.paste({ title: 'Release notes', content: markdown, language: 'markdown', visibility: 'public', expiresIn: '30d' })
+  const table = await api.paste({ title: 'cities.csv', content: csv, language: 'csv', visibility: 'public' })
+  const quick = await site.api().quickPaste({ content: `${'one line that is much longer than any screen is wide '.repeat(8)}\n\tand a short one\n` })
+  const locked = await api.paste({ content: 'x', password: 'x' })
+  const burning = await api.paste({ content: 'x', burnAfterRead: true })
+  const picture = await api.file('a picture with a name that is rather long, as names of files from a phone are.png', 'image/png', png(1600, 900), { visibility: 'public' })
+  const document = await api.file('page.pdf', 'application/pdf', pdf, { visibility: 'public' })
+  const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
+  return [
+    { name: 'the landing page', path: '/', ours: true },
+    { name: 'the reference', path: '/docs', ours: true },
+    { name: 'the list of errors', path: '/docs/errors', ours: true },
+    { name: 'a search in the documentation', path: '/docs/search?q=quota', ours: true },
+    { name: 'a guide', path: '/docs/guides/first-call', ours: true },
+    { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
+    { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },
+    { name: 'the question for a password', path: `/p/${locked.id}`, ours: true },
+    { name: 'the warning before burning', path: `/p/${burning.id}`, ours: true },
+    { name: 'a program', path: `/p/${code.id}` },
+    { name: 'a text in Markdown', path: `/p/${text.id}` },
+    { name: 'a table', path: `/p/${table.id}` },
+    { name: 'a quick paste', path: `/q/${quick.id}` },
+    { name: 'a picture', path: `/f/${picture.id}` },
+    { name: 'a PDF', path: `/f/${document.id}` },
+    { name: 'a file', path: `/f/${bytes.id}` },
+  ]
+}
