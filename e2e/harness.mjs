@@ -115,6 +115,25 @@ export class Api {
     return { ...account, apiKey, api: new Api(this.url, apiKey) }
   }
 
+  /** A new account with a password: as account gives it, and session() signs in and returns the cookie for a visit. */
+  async user(tier = 'pro') {
+    const email = `${crypto.randomUUID()}@example.com`
+    const password = 'correct horse battery'
+    const { account } = await this.call('POST', '/api/users/register', { json: { email, password } })
+    await this.admin('PUT', `/api/admin/accounts/${account.id}/tier`, { tier })
+    const session = async () => {
+      const answer = await this.send('POST', '/api/users/login', { json: { email, password } })
+      assert.equal(answer.status, 200)
+      const [, name, value] = answer.headers.get('set-cookie').match(/^([^=]+)=([^;]+)/)
+      return { name, value, httpOnly: true, sameSite: 'Lax' }
+    }
+    const { name, value } = await session()
+    const { apiKey } = await this.call('POST', '/api/users/user/dev-key/regenerate', {
+      headers: { cookie: `${name}=${value}`, 'sec-fetch-site': 'same-origin' },
+    })
+    return { ...account, email, password, apiKey, session, api: new Api(this.url, apiKey) }
+  }
+
   paste(fields) {
     return this.call('POST', '/api/dev/pastes/create', { json: fields })
   }
@@ -189,7 +208,7 @@ class Site {
    * Registers a test with a page of its own.
    *
    * options: scheme ('light' or 'dark'), screen (a name in screens), script (false turns scripts off), timezone,
-   * session (the cookie of a session, as Api.session returns it), allow (patterns of faults that the test expects: each must happen), and Playwright's own for a context in `context`.
+   * session (the cookie of a session, as user().session() returns it), allow (patterns of faults that the test expects: each must happen), and Playwright's own for a context in `context`.
    */
   test(name, options, body) {
     if (typeof options === 'function') [options, body] = [{}, options]
@@ -323,7 +342,8 @@ class Visit {
       if (page.isClosed()) continue
       await page.waitForLoadState('load')
       // Two frames: what the page's scripts started has reached us by then.
-      if (this.options.script !== false) {
+      // In a sandbox, as that of raw content, there are none.
+      if (this.options.script !== false && await page.evaluate(() => self.origin) !== 'null') {
         await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
       }
     }

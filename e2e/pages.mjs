@@ -6,7 +6,7 @@ import { csv, goCode, goCodeLater, markdown, pdf, png } from './fixtures.mjs'
  * on the page was written by strangers.
  */
 export async function mainPages(site) {
-  const owner = await site.api().account('max')
+  const owner = await site.api().user('max')
   const { api } = owner
   const code = await api.paste({ title: 'lru.go', content: goCode, language: 'go', visibility: 'public', tags: ['cache', 'go'] })
   await api.update(code.id, { content: goCodeLater })
@@ -18,12 +18,16 @@ export async function mainPages(site) {
   const picture = await api.file('a picture with a name that is rather long, as names of files from a phone are.png', 'image/png', png(1600, 900), { visibility: 'public' })
   const document = await api.file('page.pdf', 'application/pdf', pdf, { visibility: 'public' })
   const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
+  const session = await owner.session()
   return [
     { name: 'the landing page', path: '/', ours: true },
     { name: 'the reference', path: '/docs', ours: true },
     { name: 'the list of errors', path: '/docs/errors', ours: true },
     { name: 'a search in the documentation', path: '/docs/search?q=quota', ours: true },
     { name: 'a guide', path: '/docs/guides/first-call', ours: true },
+    { name: 'the page to sign up', path: '/console/sign-up', ours: true },
+    { name: 'the page to sign in', path: '/console/sign-in', ours: true },
+    { name: 'the account', path: '/console', session, ours: true },
     { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
     { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },
     { name: 'the question for a password', path: `/p/${locked.id}`, ours: true },
