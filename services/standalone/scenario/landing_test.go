@@ -52,7 +52,7 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	}
 	i.page(t, "GET", path, browser()).shows(t, http.StatusOK, "a &lt;title&gt;.go")
 	landing.header = browser().header
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 left in 24 hours", "There is one more in 24 hours.")
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 left in 24 hours").hides(t, "There is one more")
 
 	token := regexp.MustCompile(`id="token">([^<]+)<`).FindSubmatch(made.body)
 	if token == nil {
@@ -99,6 +99,9 @@ func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
 			t.Errorf("%s: another field is marked too", field)
 		}
 	}
+	// A password that got lost here would make a paste without one.
+	i.sendPasteForm(t, source, "title", strings.Repeat("t", 201), "password", "the <password>").
+		shows(t, http.StatusBadRequest, `value="the &lt;password&gt;"`, "<details open>").hasHeader(t, "Content-Encoding", "")
 	i.sendPasteForm(t, source, "content", "").shows(t, http.StatusBadRequest, "The text must not be empty.", `id="content-error"`)
 	i.sendPasteForm(t, source, "content", strings.Repeat("\n", quickBytes)).shows(t, http.StatusCreated)
 	i.sendPasteForm(t, source, "content", strings.Repeat("ü", quickBytes/2)+"x").shows(t, http.StatusRequestEntityTooLarge, "at most 256 KiB", "üü")
@@ -107,7 +110,7 @@ func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
 		i.sendPasteForm(t, source).shows(t, http.StatusCreated)
 	}
 	i.sendPasteForm(t, source, "content", kept, "title", "kept too").
-		shows(t, http.StatusTooManyRequests, "Anonymous limit of 10 quick pastes per 24 hours reached.", "line one", "kept too", "0 of 10 left")
+		shows(t, http.StatusTooManyRequests, "Anonymous limit of 10 quick pastes per 24 hours reached.", "line one", "kept too", "0 of 10 left", "There is one more in 24 hours.")
 }
 
 func TestTheFormTakesNothingElse(t *testing.T) {

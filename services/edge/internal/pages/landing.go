@@ -34,7 +34,7 @@ type Landing struct {
 // Landing shows the first page. status is that of a draft that was refused.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 	return p.Render(c, &Page{
-		Template: "landing", Status: status, Index: true, Section: "/", Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
+		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "", Section: "/", Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Quire keeps text and files behind a link, from a browser, a terminal or a program, and counts every request exactly.",
 	})
@@ -207,11 +207,11 @@ func aboutKey(key plan.QuotaKey) string {
 // Hours is the window of the allowance.
 func (l *Landing) Hours() int64 { return l.Allowance.GetWindowMs() / 3_600_000 }
 
-// NextIn is when there is one more, "" where all are there.
+// NextIn is when there is one again, "" where there is one.
 func (l *Landing) NextIn() string {
 	seconds := l.Allowance.GetResetSeconds()
 	switch minutes := (seconds + 59) / 60; {
-	case seconds == 0:
+	case seconds == 0 || l.Allowance.GetRemaining() > 0:
 		return ""
 	case minutes < 2:
 		return "a minute"

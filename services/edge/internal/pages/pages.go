@@ -162,14 +162,28 @@ type Failure struct {
 }
 
 // Title says in a few words which kind of failure it is.
-func (f Failure) Title() string { return http.StatusText(f.Status) }
+func (f Failure) Title() string {
+	switch f.Status {
+	case fiber.StatusNotFound:
+		return "There is nothing here"
+	case fiber.StatusForbidden:
+		return "This is not allowed"
+	case fiber.StatusTooManyRequests:
+		return "Too much at once"
+	case fiber.StatusServiceUnavailable, fiber.StatusGatewayTimeout:
+		return "Not available at the moment"
+	case fiber.StatusInternalServerError:
+		return "Something went wrong"
+	}
+	return http.StatusText(f.Status)
+}
 
 // Failure answers with a page that says why there is no other.
 func (p *Pages) Failure(c *fiber.Ctx, f Failure) error {
 	if f.Status == fiber.StatusNotFound {
-		f.Reason = "There is nothing here. It may have expired, been deleted or been read for its last time."
+		f.Reason = "The address may be mistyped, or what was there has expired, was deleted or was read for its last time."
 	}
-	return p.Render(c, &Page{Template: "failure", Title: http.StatusText(f.Status), Status: f.Status, Data: f})
+	return p.Render(c, &Page{Template: "failure", Title: f.Title(), Status: f.Status, Data: f})
 }
 
 // sizeText is a size as people read it.

@@ -114,5 +114,8 @@ func TestTheNextAllowanceIsSaidRoundedUp(t *testing.T) {
 		if got := (&Landing{Allowance: &event.AllowanceAnswer{ResetSeconds: seconds}}).NextIn(); got != want {
 			t.Errorf("%d s: %q, want %q", seconds, got, want)
 		}
+		if got := (&Landing{Allowance: &event.AllowanceAnswer{ResetSeconds: seconds, Remaining: 1}}).NextIn(); got != "" {
+			t.Errorf("%d s, with one left: %q", seconds, got)
+		}
 	}
 }
