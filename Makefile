@@ -102,8 +102,7 @@ e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='xss f
 
 .PHONY: test-docs
 test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
-	@e2e/node_modules/.bin/openapi-typescript docs/openapi.yaml -o bin/openapi.ts >/dev/null
-	@e2e/node_modules/.bin/tsc --strict --noEmit bin/openapi.ts
+	@e2e/describe.sh
 	$(call need,curl,curl)
 	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
 	$(call need,jq,jq)

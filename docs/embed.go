@@ -1,4 +1,4 @@
-// Package docs holds the documents that the edge serves: the description of the API and the guides.
+// Package docs holds the documents that the edge serves: the descriptions of the API and of the pages, the errors and the guides.
 package docs
 
 import (
@@ -10,6 +10,9 @@ import (
 //go:embed openapi.yaml
 var api []byte
 
+//go:embed openapi-pages.yaml
+var pages []byte
+
 //go:embed errors.md
 var errorCodes string
 
@@ -18,6 +21,10 @@ var files embed.FS
 
 // API returns openapi.yaml, the OpenAPI document of the API.
 func API() []byte { return bytes.Clone(api) }
+
+// Pages returns openapi-pages.yaml, the OpenAPI document of the pages for people and the operators' paths. It refers to
+// parts of openapi.yaml, by that name.
+func Pages() []byte { return bytes.Clone(pages) }
 
 // Errors returns errors.md: the codes of the API's errors, each with its cause and its cure.
 func Errors() string { return errorCodes }

@@ -3,11 +3,13 @@ package scenario
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -16,24 +18,50 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-const specificationFile = "../../../docs/openapi.yaml"
+const (
+	specificationFile      = "../../../docs/openapi.yaml"
+	pagesSpecificationFile = "../../../docs/openapi-pages.yaml"
+)
 
-// specification is docs/openapi.yaml, to which all answers are held.
+// specification is docs/openapi.yaml with docs/openapi-pages.yaml beside it, to which all answers are held.
 var specification = sync.OnceValue(func() *spec {
-	doc, err := openapi3.NewLoader().LoadFromFile(specificationFile)
-	if err == nil {
-		err = doc.Validate(context.Background())
+	out := &spec{}
+	for _, file := range []string{specificationFile, pagesSpecificationFile} {
+		loader := openapi3.NewLoader()
+		loader.IsExternalRefsAllowed = true // the second refers to the first
+		doc, err := loader.LoadFromFile(file)
+		if err == nil {
+			err = doc.Validate(context.Background())
+		}
+		if err != nil {
+			return &spec{err: fmt.Errorf("load %s: %w", file, err)}
+		}
+		router, err := gorillamux.NewRouter(doc)
+		if err != nil {
+			return &spec{err: fmt.Errorf("route %s: %w", file, err)}
+		}
+		out.docs, out.routers = append(out.docs, doc), append(out.routers, router)
 	}
-	if err != nil {
-		return &spec{err: fmt.Errorf("load %s: %w", specificationFile, err)}
-	}
-	router, err := gorillamux.NewRouter(doc)
-	return &spec{router: router, err: err}
+	return out
 })
 
 type spec struct {
-	router routers.Router
-	err    error
+	docs    []*openapi3.T
+	routers []routers.Router
+	err     error
+}
+
+// route finds the operation in the document that has it.
+func (s *spec) route(r *http.Request) (*routers.Route, map[string]string, error) {
+	var errs []error
+	for _, router := range s.routers {
+		route, params, err := router.FindRoute(r)
+		if err == nil {
+			return route, params, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, nil, errors.Join(errs...)
 }
 
 // validator is a client's transport that fails if an answer is not as documented.
@@ -75,7 +103,7 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	}
 	contentType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	isJSON := contentType == "application/json"
-	route, params, err := s.router.FindRoute(r)
+	route, params, err := s.route(r)
 	if err != nil {
 		// The path or the method is not documented. Only errors that say so, pages, OPTIONS and HEAD may be answered.
 		switch {
@@ -91,11 +119,21 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	if response == nil {
 		return fmt.Errorf("status %d is not documented", res.StatusCode)
 	}
+	if contentType != "text/html" { // what keeps a page safe is the browser's, and its own tests'
+		if err := checkHeaders(res.Header, response.Value); err != nil {
+			return err
+		}
+	}
 	if r.Method == http.MethodHead {
 		return nil
 	}
 	if len(body) > 0 && response.Value.Content.Get(contentType) == nil {
 		return fmt.Errorf("type %q is not documented", contentType)
+	}
+	if res.StatusCode >= http.StatusBadRequest && isJSON {
+		if err := checkError(body, response.Value); err != nil {
+			return err
+		}
 	}
 	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route}
 	answer := &openapi3filter.ResponseValidationInput{
@@ -104,4 +142,48 @@ func (s *spec) check(r *http.Request, res *http.Response, body []byte) error {
 	}
 	answer.SetBodyBytes(body)
 	return openapi3filter.ValidateResponse(r.Context(), answer)
+}
+
+// checkHeaders holds that every header of an answer is documented, but those of HTTP itself and of CORS, which are the
+// same everywhere.
+func checkHeaders(sent http.Header, documented *openapi3.Response) error {
+	for name := range sent {
+		switch name {
+		case "Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Vary":
+			continue
+		}
+		if strings.HasPrefix(name, "Access-Control-") {
+			continue
+		}
+		known := false
+		for header := range documented.Headers {
+			known = known || strings.EqualFold(header, name)
+		}
+		if !known {
+			return fmt.Errorf("header %s is not documented", name)
+		}
+	}
+	return nil
+}
+
+// checkError holds that an error's code is among those documented for the operation and status, and that it has no field
+// that the documented example of the code has not, but those that only some errors of a code have.
+func checkError(body []byte, documented *openapi3.Response) error {
+	var sent object
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return err
+	}
+	code, _ := sent["code"].(string)
+	example := documented.Content["application/json"].Examples[code]
+	if example == nil {
+		return fmt.Errorf("code %q is not documented", code)
+	}
+	shown, _ := example.Value.Value.(map[string]any)
+	for field := range sent {
+		_, ok := shown[field]
+		if ofSome := field == "field" || field == "suggestion" || field == "limit"; !ok && !ofSome {
+			return fmt.Errorf("the documented example of %s has no %s", code, field)
+		}
+	}
+	return nil
 }

@@ -14,3 +14,6 @@ func tagOf(data []byte) string {
 
 // OpenAPI answers with the description of the API itself.
 func (p *Pages) OpenAPI(c *fiber.Ctx) error { return p.openapi.Answer(c) }
+
+// PagesOpenAPI answers with the description of the pages and the operators' paths.
+func (p *Pages) PagesOpenAPI(c *fiber.Ctx) error { return p.pagesOpenAPI.Answer(c) }

@@ -32,12 +32,13 @@ type Pages struct {
 	sheets    map[string]sheet
 	assets    *assets
 
-	openapi *Kept
+	openapi, pagesOpenAPI *Kept
 }
 
 // New reads the templates, the style sheets and the assets.
 func New() *Pages {
-	p := &Pages{openapi: KeepText("application/yaml; charset=utf-8", docs.API())}
+	const yaml = "application/yaml; charset=utf-8"
+	p := &Pages{openapi: KeepText(yaml, docs.API()), pagesOpenAPI: KeepText(yaml, docs.Pages())}
 	var err error
 	if p.assets, err = loadAssets(); err == nil {
 		p.sheets, err = loadSheets()

@@ -200,14 +200,19 @@ func TestSizesAndDates(t *testing.T) {
 	}
 }
 
-func TestTheDescriptionIsServed(t *testing.T) {
+func TestTheDescriptionsAreServed(t *testing.T) {
 	p := New()
-	res := answerOf(t, p.OpenAPI)
-	if body := bodyOf(t, res); res.StatusCode != 200 || body != string(docs.API()) || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/yaml") {
-		t.Errorf("%d %v %.100s", res.StatusCode, res.Header, body)
-	}
-	again := answerOf(t, p.OpenAPI, "If-None-Match", res.Header.Get("ETag"))
-	if body := bodyOf(t, again); again.StatusCode != 304 || body != "" || again.Header.Get("ETag") != res.Header.Get("ETag") {
-		t.Errorf("%d %v", again.StatusCode, again.Header)
+	for _, d := range []struct {
+		handle fiber.Handler
+		source []byte
+	}{{p.OpenAPI, docs.API()}, {p.PagesOpenAPI, docs.Pages()}} {
+		res := answerOf(t, d.handle)
+		if body := bodyOf(t, res); res.StatusCode != 200 || body != string(d.source) || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/yaml") {
+			t.Errorf("%d %v %.100s", res.StatusCode, res.Header, body)
+		}
+		again := answerOf(t, d.handle, "If-None-Match", res.Header.Get("ETag"))
+		if body := bodyOf(t, again); again.StatusCode != 304 || body != "" || again.Header.Get("ETag") != res.Header.Get("ETag") {
+			t.Errorf("%d %v", again.StatusCode, again.Header)
+		}
 	}
 }

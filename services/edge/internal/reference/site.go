@@ -49,7 +49,7 @@ type Site struct {
 func New(base string) (*Site, error) {
 	s := &Site{base: base, markdown: newMarkdown(), pages: make(map[string]*Page)}
 	var err error
-	if s.document, err = ParseDocument(docs.API()); err != nil {
+	if s.document, err = ParseDocument(bytes.ReplaceAll(docs.API(), []byte(exampleBase), []byte(base))); err != nil {
 		return nil, err
 	}
 	if s.guides, err = guidesIn(docs.Guides(), base); err != nil {

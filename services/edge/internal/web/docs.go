@@ -71,3 +71,5 @@ func (s *Server) searchDocumentation(c *call) error {
 }
 
 func (s *Server) openapi(c *call) error { return s.pages.OpenAPI(c.Ctx) }
+
+func (s *Server) pagesOpenAPI(c *call) error { return s.pages.PagesOpenAPI(c.Ctx) }

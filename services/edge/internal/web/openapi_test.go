@@ -2,53 +2,18 @@ package web
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"quire.dev/docs"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/fault"
 )
-
-func loadSpec(t *testing.T) *openapi3.T {
-	t.Helper()
-	spec, err := openapi3.NewLoader().LoadFromData(docs.API())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
-}
-
-func TestEveryDescribedCodeIsAFault(t *testing.T) {
-	codes := loadSpec(t).Components.Schemas["Error"].Value.Properties["code"].Value.Enum
-	if len(codes) == 0 {
-		t.Fatal("no codes")
-	}
-	for _, code := range codes {
-		kind := fault.Kind(code.(string))
-		if kind.Status() == 500 && kind != fault.Internal {
-			t.Errorf("%s has no status", kind)
-		}
-	}
-	for _, kind := range []fault.Kind{
-		fault.SessionRequired, fault.InvalidCredentials, fault.CrossOrigin, fault.EmailTaken, fault.InsufficientCredits,
-		fault.ConfirmationRequired, fault.RateLimited, fault.AdminTokenRequired,
-	} {
-		described := false
-		for _, code := range codes {
-			described = described || code == string(kind)
-		}
-		if !described {
-			t.Errorf("%s is not described", kind)
-		}
-	}
-}
 
 // TestAnswersHaveTheDescribedShape holds what is rendered here, full and empty, to its schema.
 func TestAnswersHaveTheDescribedShape(t *testing.T) {
-	spec := loadSpec(t)
+	spec := loadAPI(t)
 	id := event.NewRequestID()
 	full := fullUsage()
 	bare := fullUsage()
@@ -98,7 +63,7 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		if err := json.Unmarshal(data, &decoded); err != nil {
 			t.Fatal(err)
 		}
-		if err := spec.Components.Schemas[tc.schema].Value.VisitJSON(decoded, openapi3.VisitAsResponse()); err != nil {
+		if err := spec.Components.Schemas[tc.schema].Value.VisitJSON(decoded, openapi3.VisitAsResponse(), openapi3.EnableJSONSchema2020()); err != nil {
 			t.Errorf("%s: %s\n%v", tc.schema, data, err)
 		}
 	}
@@ -118,13 +83,12 @@ func fullUsage() *event.UsageAnswer {
 }
 
 func TestEveryDecisionHasADescribedName(t *testing.T) {
-	spec := loadSpec(t)
-	schema := spec.Components.Schemas["ExplainedRequest"].Value.Properties["decision"].Value
+	spec := loadAPI(t)
+	known := knownValues(t, spec.Components.Schemas["ExplainedRequest"].Value.Properties["decision"].Value)
 	for number := range event.Decision_name {
 		if d := event.Decision(number); d != event.Decision_DECISION_UNSPECIFIED {
-			name := decisionName(&event.Verdict{Decision: d})
-			if err := schema.VisitJSON(name); err != nil {
-				t.Errorf("%s: %v", name, err)
+			if name := decisionName(&event.Verdict{Decision: d}); !slices.Contains(known, name) {
+				t.Errorf("%s is not described", name)
 			}
 		}
 	}

@@ -17,7 +17,8 @@ type route struct {
 	handle func(*call) error
 }
 
-// routes is every endpoint. docs/openapi.yaml describes them, and a test holds each to the other.
+// routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
+// them to the table.
 func (s *Server) routes() []route {
 	paste, quick, quickList, fileList := pasteKind(), quickKind(), s.quickList(), s.fileList()
 	return []route{
@@ -83,6 +84,7 @@ func (s *Server) routes() []route {
 		{"GET", "/docs/errors", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/search", anybody, unmetered, noBody, limited | html | ownQuery, s.searchDocumentation},
 		{"GET", "/docs/openapi.yaml", anybody, unmetered, noBody, anyQuery, s.openapi},
+		{"GET", "/docs/openapi-pages.yaml", anybody, unmetered, noBody, anyQuery, s.pagesOpenAPI},
 		{"GET", "/llms.txt", anybody, unmetered, noBody, views, s.documentation},
 		{"GET", "/llms-full.txt", anybody, unmetered, noBody, views, s.documentation},
 

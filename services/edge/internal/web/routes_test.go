@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,16 +9,18 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 )
 
-// TestTheTableOfRoutesIsTheDescription holds the table and docs/openapi.yaml to each other.
+// TestTheTableOfRoutesIsTheDescription holds the table and the two descriptions to each other.
 func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
-	described := make(map[string]*openapi3.Operation)
-	for path, item := range loadSpec(t).Paths.Map() {
-		for method, op := range item.Operations() {
-			described[method+" "+path] = op
+	described := operations(loadAPI(t))
+	for name, op := range operations(loadPages(t)) {
+		if described[name] != nil {
+			t.Errorf("%s is in both descriptions", name)
 		}
+		described[name] = op
 	}
 	param := regexp.MustCompile(`:(\w+)`)
 	for _, r := range (&Server{}).routes() {
@@ -45,13 +48,131 @@ func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
 		if query != r.rules.has(ownQuery) {
 			t.Errorf("%s: it is described that it takes query parameters: %v", name, query)
 		}
-		if got, want := op.RequestBody != nil, r.body != noBody && r.body != empty; got != want {
-			t.Errorf("%s: it is described that it takes a body: %v", name, got)
+		if got, want := acceptedTypes(op), typesOf(r); !slices.Equal(got, want) {
+			t.Errorf("%s: the described types of a body are %q, it takes %q", name, got, want)
 		}
+		checkFailures(t, name, r, op)
 	}
 	for name := range described {
 		t.Errorf("%s is described but no route", name)
 	}
+}
+
+// acceptedTypes are the media types of the body that are described.
+func acceptedTypes(op *openapi3.Operation) []string {
+	if op.RequestBody == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(op.RequestBody.Value.Content))
+}
+
+// typesOf are the media types that a row takes, sorted.
+func typesOf(r route) []string {
+	switch r.body {
+	case fields, pasteJSON, quickJSON:
+		return []string{"application/json"}
+	case pasteText, quickText:
+		if r.rules.has(html) {
+			return []string{"application/x-www-form-urlencoded"}
+		}
+		return []string{"application/json", "application/x-www-form-urlencoded", "text/plain"}
+	case form:
+		return []string{"application/x-www-form-urlencoded"}
+	case quickBytes:
+		if r.method == "PUT" {
+			return []string{"*/*"}
+		}
+		return []string{"*/*", "application/x-www-form-urlencoded", "multipart/form-data"}
+	case file:
+		return []string{"*/*", "application/octet-stream", "multipart/form-data"}
+	}
+	return nil
+}
+
+// checkFailures holds the described errors to those that a row's checks give: their codes, and the types in which they come.
+func checkFailures(t *testing.T, name string, r route, op *openapi3.Operation) {
+	t.Helper()
+	types := []string{"application/json"}
+	if r.rules.has(html) {
+		types = append(types, "text/html")
+	}
+	if r.rules.has(terminal) {
+		types = append(types, "text/plain")
+	}
+	described := make(map[fault.Kind]bool)
+	for status, response := range op.Responses.Map() {
+		if status < "400" {
+			continue
+		}
+		codes := slices.Sorted(maps.Keys(errorExamples(response.Value)))
+		if len(codes) == 0 {
+			t.Errorf("%s %s: no code is described", name, status)
+		}
+		for _, code := range codes {
+			described[fault.Kind(code)] = true
+		}
+		// Of these the framework knows before the row is found.
+		early := slices.Contains(codes, string(fault.MethodNotAllowed)) || slices.Contains(codes, string(fault.HeadersTooLarge))
+		if got := slices.Sorted(maps.Keys(response.Value.Content)); !early && !slices.Equal(got, types) {
+			t.Errorf("%s %s: the described types are %q, it answers %q", name, status, got, types)
+		}
+	}
+	want := derivedKinds(r, op)
+	for _, kind := range want {
+		if !described[kind] {
+			t.Errorf("%s: %s is not described", name, kind)
+		}
+	}
+	for kind := range described {
+		if derivable(kind) && !slices.Contains(want, kind) {
+			t.Errorf("%s: %s is described, and its checks do not give it", name, kind)
+		}
+	}
+}
+
+// derivable tells whether a row says that its calls may fail so. The others are the handlers'.
+func derivable(kind fault.Kind) bool {
+	switch kind {
+	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.EmailTaken,
+		fault.InsufficientCredits, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
+		fault.TooManyFailures:
+		return false
+	}
+	return true
+}
+
+// derivedKinds are the errors that the checks in front of a row's handler give, and those of the conditions, ranges and
+// cursors that it takes.
+func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
+	kinds := []fault.Kind{
+		fault.Malformed, fault.UnknownField, fault.InvalidField, fault.MethodNotAllowed, fault.RequestTimeout,
+		fault.HeadersTooLarge, fault.Internal, fault.Unavailable,
+	}
+	add := func(when bool, more ...fault.Kind) {
+		if when {
+			kinds = append(kinds, more...)
+		}
+	}
+	takes := func(in, name string) bool { return op.Parameters.GetByInAndName(in, name) != nil }
+	who := func(some ...credential) bool { return slices.Contains(some, r.who) }
+	write, listed := r.method != "GET", r.key == plan.LiteList || r.key == plan.FilesList
+	metered := r.key != unmetered && !listed
+
+	add(who(apiKey, keyOrSession), fault.APIKeyRequired)
+	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.InvalidAPIKey)
+	add(who(keyOrToken), fault.ManageTokenRequired)
+	add(who(session, keyOrSession), fault.SessionRequired)
+	add(who(admin), fault.AdminTokenRequired)
+	add(write && who(anybody, sessionOrNone, session, keyOrSession, keyOrKeyless), fault.CrossOrigin)
+	add(takes("query", "cursor"), fault.InvalidCursor)
+	add(takes("header", "If-Match"), fault.VersionMismatch)
+	add(takes("header", "Range"), fault.RangeNotSatisfiable)
+	add(r.body != noBody, fault.TooLarge, fault.UnsupportedMediaType)
+	add(r.rules.has(idempotent) && metered, fault.IdempotencyInFlight)
+	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired)
+	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
+	add(r.rules.has(limited), fault.RateLimited)
+	return kinds
 }
 
 // securityOf are the ways in that an operation describes; "" is none.
