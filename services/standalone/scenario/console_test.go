@@ -87,7 +87,7 @@ func TestSomebodySignsUpMakesAKeyAndSignsOut(t *testing.T) {
 		t.Fatalf("cookies %v", v.cookies)
 	}
 	account := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "You have no key yet", "pasteLite.create", ">100<",
-		"not on your plan", "0.000000", "10240.0 MiB")
+		"not on your plan", "0.000000", "10.0 GiB")
 	account.hasHeader(t, "Cache-Control", "no-store")
 
 	shown := v.submit(t, account, "/console/key").shows(t, http.StatusOK, "shown this once", "/api/users/user/dev-usage", "-T main.go "+i.public)

@@ -129,7 +129,7 @@ func (a *Account) Free() bool { return plan.Tier(a.Usage.Tier) == plan.Free }
 func (a *Account) Month() string { return utc(a.Usage.PeriodStartMs).Format("January 2006") }
 
 // Renews is the day on which the counters start again.
-func (a *Account) Renews() string { return utc(a.Usage.PeriodEndMs).Format("2 January") }
+func (a *Account) Renews() string { return utc(a.Usage.PeriodEndMs).Format("2\u00a0January") }
 
 func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 

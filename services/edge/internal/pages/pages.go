@@ -196,8 +196,10 @@ func sizeText(n uint64) string {
 		return strconv.FormatUint(n, 10) + " bytes"
 	case n < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
 // dateText is Unix milliseconds as people read them, "" for 0.
