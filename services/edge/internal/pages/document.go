@@ -1,10 +1,8 @@
 package pages
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -48,18 +46,22 @@ type Text struct {
 	Tabs []Link        // the views, where there are several
 	More []Link        // other pages of the document: its versions
 
+	Both   bool   // View is beside the lines
+	Notice string // about the view
+	Whole  string // the text, in place of lines that are not all of it, where no other page has it
+
 	Truncated     bool   // only the beginning is shown
 	Burned        bool   // nobody can read the text again
 	Raw, Download string // addresses of the whole content; empty where it has none
 }
 
 // Heading is the title.
-func (t *Text) Heading() string { return cmp.Or(strings.TrimSpace(t.Document.Title), "Untitled") }
+func (t *Text) Heading() string { return titleOf(t.Document) }
 
 // Language is the language as people write it.
 func (t *Text) Language() string {
-	if t.Lines.Language != "" {
-		return t.Lines.Language
+	if name := render.LanguageName(t.Document.Language); name != "" {
+		return name
 	}
 	if l := t.Document.Language; l != "plaintext" {
 		return l
@@ -90,10 +92,19 @@ func (p *Pages) Text(c *fiber.Ctx, t *Text) error {
 // File is a page that shows a file.
 type File struct {
 	Document *event.Document
-	Raw      string        // address of its bytes
-	Preview  template.HTML // the file, or what of it can be shown; empty where nothing can
-	Embeds   []string      // see Page
-	Notice   string        // why there is no preview, where that needs saying
+	Raw      string       // address of its bytes
+	Image    string       // address of a picture; empty where it is none
+	Frame    string       // address of a PDF; likewise
+	Lines    *render.Text // of a text; nil where it is none
+	Embeds   []string     // see Page
+	Notice   string       // why there is no preview, where that needs saying
+}
+
+func (f *File) scripts() []string {
+	if f.Lines != nil {
+		return []string{"copy.js", "times.js", "lines.js"}
+	}
+	return []string{"copy.js", "times.js"}
 }
 
 // File shows a file.
@@ -101,6 +112,6 @@ func (p *Pages) File(c *fiber.Ctx, f *File) error {
 	SetRobots(c, f.Document)
 	return p.Render(c, &Page{
 		Template: "file", Title: render.VisibleText(f.Document.Title), Embeds: f.Embeds, Styles: []string{"document"},
-		Scripts: []string{"copy.js", "times.js"}, Data: f, Wide: f.Preview != "",
+		Scripts: f.scripts(), Data: f, Wide: f.Image != "" || f.Frame != "" || f.Lines != nil,
 	})
 }

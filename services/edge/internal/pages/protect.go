@@ -80,6 +80,14 @@ func ProtectFile(c *fiber.Ctx, doc *event.Document) {
 	c.Set(fiber.HeaderLastModified, time.UnixMilli(doc.CreatedMs).UTC().Format(http.TimeFormat))
 }
 
+// ProtectFrame protects an answer that is a PDF for a frame on a page of this site, which clients find at site. The sandbox
+// keeps what is in it from running: it stands in the answer, since browsers show no PDF in a frame that has the attribute.
+func ProtectFrame(c *fiber.Ctx, doc *event.Document, site string) {
+	c.Set(fiber.HeaderContentType, "application/pdf")
+	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'; frame-ancestors 'self' "+site)
+	c.Set(fiber.HeaderContentDisposition, strings.Replace(httpin.ContentDisposition(doc.Title), "attachment", "inline", 1))
+}
+
 // SetRobots keeps a document that is not public out of search engines.
 func SetRobots(c *fiber.Ctx, doc *event.Document) {
 	if event.Visibility(doc.Visibility) != event.Public {

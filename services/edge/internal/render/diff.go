@@ -33,7 +33,7 @@ type Diff struct {
 // split rows have number and line of either side. It returns nil where a text is larger than DiffBytes or has more than
 // MaxLines, or the work can't be done in time.
 func (r *Renderer) Diff(ctx context.Context, before, after, language string, split bool) *Diff {
-	if !diffable(before) || !diffable(after) {
+	if !Diffable(before) || !Diffable(after) {
 		return nil
 	}
 	kind := byte('u')
@@ -57,7 +57,8 @@ func (r *Renderer) Diff(ctx context.Context, before, after, language string, spl
 	return c.diff
 }
 
-func diffable(text string) bool {
+// Diffable tells whether a text is within the bounds of Diff.
+func Diffable(text string) bool {
 	return len(text) <= DiffBytes && utf8.ValidString(text) && countLines(text) <= MaxLines
 }
 
@@ -438,7 +439,15 @@ func (d *diffing) number(line int) {
 }
 
 func (d *diffing) line(s *side, line int) {
-	d.html = appendPieces(d.html, markPieces(s.lines[line], s.marked[line]))
+	for _, p := range markPieces(s.lines[line], s.marked[line]) {
+		if p.class != "" || len(p.text) <= wordLine {
+			d.html = appendPieces(d.html, []piece{p})
+			continue
+		}
+		var whole bool
+		d.html, whole = appendBounded(d.html, p.text)
+		d.cut = d.cut || !whole
+	}
 }
 
 func (d *diffing) fold(lines, columns int) {

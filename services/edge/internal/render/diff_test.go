@@ -113,8 +113,20 @@ func TestDiffsOfEdges(t *testing.T) {
 	r := patient()
 	many := strings.Repeat("line\n", 30)
 	for _, c := range [][2]string{
-		{"", ""}, {"", "a"}, {"a", ""}, {"a", "a\n"}, {"a\r\nb", "a\nb\n"}, {"\n\n", "\n"}, {"a", "b"}, {many, many + "x"}, {many, "x\n" + many},
-		{many + "x\n" + many, many + "y\n" + many}, {"a\nb\nc", "c\nb\na"}, {"\u202e\x00", "\u202e\x01"}, {"é世\n", "é界\n"}, {"a b c d", "d c b a"},
+		{"", ""},
+		{"", "a"},
+		{"a", ""},
+		{"a", "a\n"},
+		{"a\r\nb", "a\nb\n"},
+		{"\n\n", "\n"},
+		{"a", "b"},
+		{many, many + "x"},
+		{many, "x\n" + many},
+		{many + "x\n" + many, many + "y\n" + many},
+		{"a\nb\nc", "c\nb\na"},
+		{"\u202e\x00", "\u202e\x01"},
+		{"é世\n", "é界\n"},
+		{"a b c d", "d c b a"},
 	} {
 		requireDiff(t, r, c[0], c[1], "")
 	}
@@ -168,8 +180,10 @@ func TestADiffIsBounded(t *testing.T) {
 			t.Errorf("a text with too many %s is compared", name)
 		}
 	}
-	if d := requireDiff(t, r, "x", strings.Repeat(strings.Repeat("\x00", 50)+"\n", 5000), ""); !d.Cut || len(d.HTML) > 6<<20 {
-		t.Errorf("cut is %v, and the page takes %d bytes", d.Cut, len(d.HTML))
+	for _, text := range []string{strings.Repeat(strings.Repeat("\x00", 50)+"\n", 5000), strings.Repeat("\x00", render.DiffBytes)} {
+		if d := requireDiff(t, r, "x", text, ""); !d.Cut || len(d.HTML) > 6<<20 {
+			t.Errorf("cut is %v, and the page takes %d bytes", d.Cut, len(d.HTML))
+		}
 	}
 }
 

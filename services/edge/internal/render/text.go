@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bounds of a text on a page.
@@ -29,9 +30,10 @@ func (r *Renderer) Text(ctx context.Context, content, language string) *Text {
 	content = withoutCR(strings.ToValidUTF8(content, "\uFFFD"))
 	out := &Text{Language: LanguageName(language)}
 	if out.Lines = r.highlight(ctx, content, language); out.Lines == nil {
-		out.Plain, out.Lines = true, plainLines(content)
+		out.Plain = true
+		out.Lines, out.Cut = plainLines(content)
 	}
-	out.Cut = len(out.Lines) < countLines(content)
+	out.Cut = out.Cut || len(out.Lines) < countLines(content)
 	return out
 }
 
@@ -93,8 +95,31 @@ func highlightable(content string) bool {
 	return true
 }
 
-func plainLines(content string) []string {
-	return joinLines(strings.Split(strings.TrimSuffix(limitLines(content), "\n"), "\n"), appendVisible)
+// plainLines are the lines of a text, and whether a line is only the beginning of one.
+func plainLines(content string) (lines []string, cut bool) {
+	lines = joinLines(strings.Split(strings.TrimSuffix(limitLines(content), "\n"), "\n"), func(to []byte, line string) []byte {
+		to, whole := appendBounded(to, line)
+		cut = cut || !whole
+		return to
+	})
+	return lines, cut
+}
+
+// appendBounded appends s as appendVisible does, as long as the result is within the bound of a page. It tells whether it
+// appended all of s.
+func appendBounded(to []byte, s string) (out []byte, whole bool) {
+	const step = 4 << 10
+	for len(s) > step {
+		if len(to) > maxHTMLBytes {
+			return to, false
+		}
+		end := step
+		for !utf8.RuneStart(s[end]) {
+			end--
+		}
+		to, s = appendVisible(to, s[:end]), s[end:]
+	}
+	return appendVisible(to, s), true
 }
 
 // limitLines is the first MaxLines of a text, so that no more is split.

@@ -107,9 +107,11 @@ func TestTextBeyondABoundIsPlain(t *testing.T) {
 
 // A page of characters that each take a mark is cut: it would be a hundred times as large as the text.
 func TestThePageOfATextIsBounded(t *testing.T) {
-	text := requireText(t, patient(), strings.Repeat(strings.Repeat("\x00", 99)+"\n", 5000), "")
-	if size := len(text.HTML()); !text.Cut || size > 6<<20 {
-		t.Errorf("cut is %v, and the page takes %d bytes", text.Cut, size)
+	for _, content := range []string{strings.Repeat(strings.Repeat("\x00", 99)+"\n", 5000), strings.Repeat("é\x00", 1<<20), strings.Repeat("<", 4<<20)} {
+		text := requireText(t, patient(), content, "")
+		if size := len(text.HTML()); !text.Cut || size > 6<<20 {
+			t.Errorf("cut is %v, and the page takes %d bytes", text.Cut, size)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 			}
 		}
 	}
-	if rows != 6 {
+	if rows != 7 {
 		t.Errorf("%d routes are on the content host", rows)
 	}
 	for _, path := range []string{"/nothing", "/api/nothing", "/console/nothing"} {

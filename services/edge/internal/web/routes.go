@@ -58,16 +58,23 @@ func (s *Server) routes() []route {
 		{"GET", "/api/admin/requests/:requestId", admin, unmetered, noBody, 0, s.explainAny},
 		{"POST", "/api/admin/audit", admin, unmetered, empty, 0, s.audit},
 
-		{"GET", "/p/:ref", anybody, unmetered, noBody, page, with(paste, s.showText)},
-		{"POST", "/p/:ref", anybody, unmetered, form, page, with(paste, s.revealText)},
+		{"GET", "/p/:ref", anybody, unmetered, noBody, asked, with(paste, s.showText)},
+		{"POST", "/p/:ref", anybody, unmetered, form, asked, with(paste, s.revealText)},
+		{"GET", "/p/:ref/versions", anybody, unmetered, noBody, asked, with(paste, s.showVersions)},
+		{"GET", "/p/:ref/diff", anybody, unmetered, noBody, asked, with(paste, s.showDiff)},
+		{"POST", "/p/:ref/diff", anybody, unmetered, form, asked, with(paste, s.revealDiff)},
 		{"GET", "/p/:ref/raw", anybody, unmetered, noBody, views | content, with(paste, s.rawText)},
 		{"GET", "/p/:ref/download", anybody, unmetered, noBody, views | content, with(paste, s.downloadText)},
-		{"GET", "/q/:ref", anybody, unmetered, noBody, page, with(quick, s.showText)},
-		{"POST", "/q/:ref", anybody, unmetered, form, page, with(quick, s.revealText)},
+		{"GET", "/q/:ref", anybody, unmetered, noBody, asked, with(quick, s.showText)},
+		{"POST", "/q/:ref", anybody, unmetered, form, asked, with(quick, s.revealText)},
+		{"GET", "/q/:ref/versions", anybody, unmetered, noBody, asked, with(quick, s.showVersions)},
+		{"GET", "/q/:ref/diff", anybody, unmetered, noBody, asked, with(quick, s.showDiff)},
+		{"POST", "/q/:ref/diff", anybody, unmetered, form, asked, with(quick, s.revealDiff)},
 		{"GET", "/q/:ref/raw", anybody, unmetered, noBody, views | content, with(quick, s.rawText)},
 		{"GET", "/q/:ref/download", anybody, unmetered, noBody, views | content, with(quick, s.downloadText)},
 		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
 		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views | content, s.rawFile},
+		{"GET", "/f/:id/view", anybody, unmetered, noBody, views | content, s.viewFile},
 		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery | content, s.downloadFile},
 		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, html, s.createFromPage},
 		{"GET", console.Path, sessionOrNone, unmetered, noBody, page, s.showConsole},
@@ -160,6 +167,7 @@ const (
 
 	views = limited | anyQuery
 	page  = views | html
+	asked = limited | html | ownQuery // a page whose handler reads the query, and ignores what it does not know
 )
 
 func (r rules) has(rule rules) bool { return r&rule != 0 }

@@ -68,6 +68,7 @@ type Server struct {
 	ops       fasthttp.RequestHandler
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
 	hashing   *semaphore.Weighted // password hashes under way
+	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
 	failures  *failureLog
 	views     *viewLimit
 	pages     *pages.Pages
@@ -88,6 +89,7 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
 		hashing:   semaphore.NewWeighted(int64(cfg.PasswordHashes)),
+		rendering: semaphore.NewWeighted(renderBudget),
 		failures:  newFailureLog(),
 		views:     newViewLimit(),
 		pages:     pages.New(),

@@ -86,23 +86,35 @@ func (s *Server) readSession(c *call) error {
 	if err := s.sameOrigin(c); err != nil {
 		return err
 	}
-	token := s.sessionToken(c.Ctx)
-	if token == "" {
+	account, err := s.sessionAccount(c.Ctx)
+	if err != nil {
+		return err
+	}
+	if account == 0 {
 		return sessionRequired()
+	}
+	c.who = caller{account: account}
+	return nil
+}
+
+// sessionAccount is the account of the session that the client's cookie names, 0 where it names none.
+func (s *Server) sessionAccount(c *fiber.Ctx) (event.AccountID, error) {
+	token := s.sessionToken(c)
+	if token == "" {
+		return 0, nil
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_CheckSession{
 		CheckSession: &event.CheckSession{SessionHash: apikey.HashToken(token)},
 	}})
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return sessionRequired()
+		return 0, nil
 	case a.Status != event.UserStatus_USER_OK || a.User.GetAccount() == 0:
-		return unavailable(errUserAnswer)
+		return 0, unavailable(errUserAnswer)
 	}
-	c.who = caller{account: event.AccountID(a.User.Account)}
-	return nil
+	return event.AccountID(a.User.Account), nil
 }
 
 // sameOrigin refuses a write that a page of another site sent.

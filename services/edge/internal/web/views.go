@@ -1,12 +1,14 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -16,14 +18,10 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
-	"quire.dev/services/edge/internal/render"
 )
 
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
 const pageBytes = 512 << 10
-
-// pageFactor is the memory that a page of a text takes for each byte of the text: most pages are below that.
-const pageFactor = 8
 
 // failurePage answers as fail does, with a page in place of JSON.
 func (s *Server) failurePage(c *fiber.Ctx, err error) error {
@@ -45,32 +43,69 @@ func (s *Server) missingPage(c *fiber.Ctx, err error) error {
 	return s.failurePage(c, err)
 }
 
-// visible reads a document that anybody may see. All others are 404.
-func (s *Server) visible(d event.Domain, id string) (*event.Document, error) {
+// visible reads a document that the reader may see: a public or unlisted one, or their own. All others are 404.
+func (s *Server) visible(d event.Domain, read *event.Read) (*event.Document, error) {
 	var pending *bus.PendingRead
-	if event.ValidItemID(id) {
-		pending = s.bus.StartRead(d, &event.Read{Item: id})
+	if event.ValidItemID(read.Item) {
+		pending = s.bus.StartRead(d, read)
 	}
 	doc, err := s.readDocument(pending)
 	if err != nil {
 		return nil, err
 	}
-	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted {
+	if v := event.Visibility(doc.Visibility); v != event.Public && v != event.Unlisted && !owns(doc, read.Requester) {
 		return nil, notFound()
 	}
 	return doc, nil
 }
 
+func owns(doc *event.Document, account uint64) bool { return account != 0 && doc.Owner == account }
+
+// viewing is what a page of a text is asked for.
+type viewing struct {
+	read *event.Read
+	view string // of the text, which may be shown in several
+}
+
+// viewing reads the query of a page. Parameters that others add to links are ignored. Earlier versions are for the owner,
+// whose session is asked for here: docs/api.md, Pages for people.
+func (s *Server) viewing(c *call) (*viewing, error) {
+	account, err := s.sessionAccount(c.Ctx)
+	v := &viewing{read: &event.Read{Item: c.param("ref"), Requester: uint64(account)}, view: strings.Clone(c.Query("view"))}
+	if number := c.Query("version"); number != "" && err == nil {
+		if v.read.Version, err = strconv.ParseUint(number, 10, 63); err != nil || v.read.Version == 0 {
+			return nil, notFound()
+		}
+	}
+	return v, err
+}
+
+// address is the path and query of the page that was asked for, without its view.
+func (v *viewing) address(k *textKind) string {
+	path := k.page + v.read.Item
+	if v.read.Version != 0 {
+		path += "?version=" + strconv.FormatUint(v.read.Version, 10)
+	}
+	return path
+}
+
 func (s *Server) showText(c *call, k *textKind) error {
-	doc, err := s.visible(k.domain, c.param("ref"))
+	v, err := s.viewing(c)
 	if err != nil {
 		return err
 	}
-	if doc.BurnAfterRead || len(doc.PasswordHash) > 0 {
-		return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: k.page + doc.Id})
+	doc, err := s.visible(k.domain, v.read)
+	if err != nil {
+		return err
 	}
-	return s.showContent(c, k, doc)
+	if burns(doc, v.read.Requester) || len(doc.PasswordHash) > 0 {
+		return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: v.address(k)})
+	}
+	return s.showContent(c, k, doc, v, v.address(k))
 }
+
+// burns tells whether this reader's first read of a document is the last.
+func burns(doc *event.Document, account uint64) bool { return doc.BurnAfterRead && !owns(doc, account) }
 
 // revealText shows a text that asks for a password or a click. No other page burns.
 func (s *Server) revealText(c *call, k *textKind) error {
@@ -78,24 +113,27 @@ func (s *Server) revealText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	ref := c.param("ref")
+	v, err := s.viewing(c)
+	if err != nil {
+		return err
+	}
 	for range readTries {
-		doc, err := s.visible(k.domain, ref)
+		doc, err := s.visible(k.domain, v.read)
 		if err != nil {
 			return err
 		}
 		if err := s.admitPassword(c, doc, password); err != nil {
 			if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx) {
-				return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: k.page + doc.Id, Wrong: true})
+				return s.pages.Ask(c.Ctx, pages.Ask{Document: doc, Action: v.address(k), Wrong: true})
 			}
 			return err
 		}
-		if !doc.BurnAfterRead {
-			return s.showContent(c, k, doc)
+		if !burns(doc, v.read.Requester) {
+			return s.showContent(c, k, doc, v, "")
 		}
 		content, err := s.burn(c, k.domain, doc, 0)
 		if err == nil {
-			return s.pages.Text(c.Ctx, &pages.Text{Document: doc, Lines: s.lines(doc, content), Burned: true})
+			return s.renderText(c, string(content), &pages.Text{Document: doc, Burned: true}, v, "")
 		}
 		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
 			return err
@@ -137,23 +175,108 @@ func (s *Server) admitPassword(c *call, doc *event.Document, password string) er
 	return err
 }
 
-// showContent shows the beginning of a text. Most texts are not longer.
-func (s *Server) showContent(c *call, k *textKind, doc *event.Document) error {
+// showContent shows the beginning of a text. Most texts are not longer. address is that of the same page in another view;
+// it is empty for the answer of a form.
+func (s *Server) showContent(c *call, k *textKind, doc *event.Document, v *viewing, address string) error {
 	content, truncated, err := s.excerpt(c, doc.GetContent())
 	if err != nil {
 		return err
 	}
-	path := k.page + doc.Id
-	shown := &pages.Text{Document: doc, Lines: s.lines(doc, content), Truncated: truncated, URL: s.url(path)}
-	if len(doc.PasswordHash) == 0 {
+	path, old := k.page+doc.Id, v.read.Version
+	shown := &pages.Text{Document: doc, Version: old, Truncated: truncated, URL: s.url(path)}
+	if len(doc.PasswordHash) == 0 && old == 0 && !doc.BurnAfterRead && event.Visibility(doc.Visibility) != event.Private {
 		shown.Raw, shown.Download = s.contentURL(path+"/raw"), s.contentURL(path+"/download")
 	}
-	return s.pages.Text(c.Ctx, shown)
+	if owns(doc, v.read.Requester) {
+		shown.More = []pages.Link{{Name: "Versions", Path: path + "/versions"}}
+		if old != 0 {
+			shown.More = append(shown.More, pages.Link{Name: "Current version", Path: path})
+		}
+	}
+	return s.renderText(c, string(content), shown, v, address)
 }
 
-// lines are the lines of a document's text, highlighted where it is of a known language.
-func (s *Server) lines(doc *event.Document, content []byte) *render.Text {
-	return s.render.Text(s.ctx, string(content), doc.Language)
+const (
+	renderBudget = 8 << 20         // bytes of texts that pages are made of at a time; a page takes some ten times its text
+	renderWait   = 5 * time.Second // for a part of it
+)
+
+// rendered does the work on a page of so many bytes of text within renderBudget.
+func (s *Server) rendered(size int, render func() error) error {
+	weight := min(int64(size), renderBudget)
+	ctx, cancel := context.WithTimeout(s.ctx, renderWait)
+	defer cancel()
+	if err := s.rendering.Acquire(ctx, weight); err != nil {
+		return unavailable(fmt.Errorf("wait for memory to render in: %w", err))
+	}
+	defer s.rendering.Release(weight)
+	return render()
+}
+
+// renderText shows a text: highlighted, or what it describes where it is Markdown or separated values. The answer of a form
+// can't be asked for again in another view, so that it has both.
+func (s *Server) renderText(c *call, content string, shown *pages.Text, v *viewing, address string) error {
+	return s.rendered(len(content), func() error {
+		rendered := s.renderView(content, shown)
+		shown.Both = rendered && address == ""
+		if rendered && address != "" {
+			shown.Tabs = tabs(address, v.view)
+			if v.view == viewSource {
+				shown.View, shown.Kind, shown.Notice = "", "", ""
+			}
+		}
+		if shown.View != "" && !shown.Both {
+			shown.Lines = s.render.Text(s.ctx, content, "") // to count them
+		} else {
+			shown.Lines = s.render.Text(s.ctx, content, shown.Document.Language)
+		}
+		if shown.Burned && shown.Lines.Cut {
+			shown.Whole = content
+		}
+		return s.pages.Text(c.Ctx, shown)
+	})
+}
+
+// The views of a text that can be shown as more than its source: ?view=<view>.
+const (
+	viewRendered = "rendered"
+	viewSource   = "source"
+)
+
+func tabs(address, current string) []pages.Link {
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
+	}
+	return []pages.Link{
+		{Name: "Rendered", Path: address + separator + "view=" + viewRendered, Current: current != viewSource},
+		{Name: "Source", Path: address + separator + "view=" + viewSource, Current: current == viewSource},
+	}
+}
+
+// renderView shows what Markdown or separated values describe. It tells whether it could.
+func (s *Server) renderView(content string, shown *pages.Text) bool {
+	switch strings.ToLower(shown.Document.Language) {
+	case "markdown", "md", "mkd":
+		shown.Kind = "markdown"
+		if doc := s.render.Markdown(s.ctx, content); doc != nil {
+			shown.View = doc.HTML
+		}
+	case "csv", "tsv":
+		shown.Kind = "table"
+		if table := s.render.Table(content); table != nil {
+			shown.View = table.HTML
+			if table.Cut {
+				shown.Notice = "Only a part of the table is shown here. The source has all of it."
+			}
+		}
+	default:
+		return false
+	}
+	if shown.View == "" {
+		shown.Kind, shown.Notice = "", "It is too large or too intricate to be shown as more than its source."
+	}
+	return shown.View != ""
 }
 
 // excerpt is the first pageBytes of a content, of whole characters.
@@ -162,7 +285,7 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
 	}
-	if err := s.http.Reserve(c.Ctx, pageFactor*size); err != nil {
+	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return nil, false, err
 	}
 	r, err := s.openContent(s.ctx, content, 0, size)
@@ -195,7 +318,7 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(k.domain, c.param("ref"))
+	doc, err := s.visible(k.domain, &event.Read{Item: c.param("ref")})
 	if err != nil {
 		return err
 	}
@@ -221,20 +344,12 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	return s.sendContent(c, doc, tag)
 }
 
-func (s *Server) showFile(c *call) error {
-	doc, err := s.visible(event.File, c.param("id"))
-	if err != nil {
-		return err
-	}
-	return s.pages.File(c.Ctx, &pages.File{Document: doc, Raw: s.contentURL("/f/" + doc.Id + "/raw")})
-}
-
 func (s *Server) rawFile(c *call) error {
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err
 	}
-	doc, err := s.visible(event.File, c.param("id"))
+	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
 	if err != nil {
 		return err
 	}

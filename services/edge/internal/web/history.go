@@ -1,0 +1,195 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
+)
+
+// ownText reads a text, or a version of it, for its owner. To others there is no history: 404.
+func (s *Server) ownText(k *textKind, read *event.Read) (*event.Document, error) {
+	if read.Requester == 0 {
+		return nil, notFound()
+	}
+	doc, err := s.visible(k.domain, read)
+	if err == nil && !owns(doc, read.Requester) {
+		err = notFound()
+	}
+	return doc, err
+}
+
+// showVersions shows a text's owner the list of its versions, newest first.
+func (s *Server) showVersions(c *call, k *textKind) error {
+	account, err := s.sessionAccount(c.Ctx)
+	if err != nil {
+		return err
+	}
+	read := &event.Read{Item: c.param("ref"), Requester: uint64(account), ListVersions: defaultPage}
+	if below := c.Query("below"); below != "" {
+		if read.BelowVersion, err = strconv.ParseUint(below, 10, 63); err != nil {
+			return notFound()
+		}
+	}
+	if account == 0 || !event.ValidItemID(read.Item) {
+		return notFound()
+	}
+	found, err := s.foundVersions(s.bus.StartRead(k.domain, read))
+	if fault.KindOf(err) == fault.NotOwner {
+		return notFound()
+	}
+	if err != nil {
+		return err
+	}
+	page := k.page + read.Item
+	shown := &pages.Versions{Page: page, List: found.Versions, Newest: read.BelowVersion == 0}
+	if found.More {
+		shown.Earlier = page + "/versions?below=" + strconv.FormatUint(found.Versions[len(found.Versions)-1].Version, 10)
+	}
+	return s.pages.Versions(c.Ctx, shown)
+}
+
+// comparing is what a page of changes is asked for.
+type comparing struct {
+	item     string
+	account  uint64
+	from, to uint64 // versions; 0: the one before to, and the current one
+	split    bool
+}
+
+func (s *Server) comparing(c *call) (*comparing, error) {
+	account, err := s.sessionAccount(c.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &comparing{item: c.param("ref"), account: uint64(account), split: c.Query("view") == viewSplit}
+	for name, number := range map[string]*uint64{"from": &v.from, "to": &v.to} {
+		if text := c.Query(name); text != "" {
+			if *number, err = strconv.ParseUint(text, 10, 63); err != nil {
+				return nil, httpin.InvalidField(name, "must be the number of a version")
+			}
+		}
+	}
+	return v, nil
+}
+
+// The views of changes: ?view=<view>.
+const (
+	viewUnified = "unified"
+	viewSplit   = "split"
+)
+
+// address is the path and query of the changes in a view.
+func (v *comparing) address(k *textKind, view string) string {
+	q := url.Values{"from": {strconv.FormatUint(v.from, 10)}, "to": {strconv.FormatUint(v.to, 10)}, "view": {view}}
+	return k.page + v.item + "/diff?" + q.Encode()
+}
+
+// versions reads the two versions, and fills in the numbers of those that were not named.
+func (s *Server) versions(k *textKind, v *comparing) (from, to *event.Document, err error) {
+	if to, err = s.ownText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.to}); err != nil {
+		return nil, nil, err
+	}
+	v.to = to.Version
+	if v.from == 0 {
+		v.from = max(1, v.to-1)
+	}
+	from, err = s.ownText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.from})
+	return from, to, err
+}
+
+// showDiff shows a text's owner the changes from one version to another.
+func (s *Server) showDiff(c *call, k *textKind) error {
+	v, err := s.comparing(c)
+	if err != nil {
+		return err
+	}
+	from, to, err := s.versions(k, v)
+	if err != nil {
+		return err
+	}
+	if len(to.PasswordHash) > 0 {
+		return s.pages.Ask(c.Ctx, pages.Ask{Document: to, Action: v.address(k, v.view())})
+	}
+	tabs := []pages.Link{
+		{Name: "Unified", Path: v.address(k, viewUnified), Current: !v.split},
+		{Name: "Split", Path: v.address(k, viewSplit), Current: v.split},
+	}
+	return s.compare(c, k, v, from, to, tabs)
+}
+
+func (v *comparing) view() string {
+	if v.split {
+		return viewSplit
+	}
+	return viewUnified
+}
+
+// revealDiff is showDiff for a text with a password.
+func (s *Server) revealDiff(c *call, k *textKind) error {
+	password, err := parseReveal(c.form)
+	if err != nil {
+		return err
+	}
+	v, err := s.comparing(c)
+	if err != nil {
+		return err
+	}
+	from, to, err := s.versions(k, v)
+	if err != nil {
+		return err
+	}
+	if err := s.admitPassword(c, to, password); err != nil {
+		if fault.KindOf(err) == fault.WrongPassword && pages.WantsHTML(c.Ctx) {
+			return s.pages.Ask(c.Ctx, pages.Ask{Document: to, Action: v.address(k, v.view()), Wrong: true})
+		}
+		return err
+	}
+	return s.compare(c, k, v, from, to, nil)
+}
+
+// compare shows the changes. Texts that are too large for that are only named.
+func (s *Server) compare(c *call, k *textKind, v *comparing, from, to *event.Document, tabs []pages.Link) error {
+	shown := &pages.Changes{Page: k.page + v.item, From: from, To: to, Split: v.split, Tabs: tabs}
+	sizes := max(from.GetContent().GetSizeBytes(), to.GetContent().GetSizeBytes())
+	if sizes > render.DiffBytes {
+		shown.TooLarge = true
+		return s.pages.Changes(c.Ctx, shown)
+	}
+	return s.rendered(int(2*sizes), func() error {
+		before, err := s.wholeContent(from.GetContent())
+		if err != nil {
+			return err
+		}
+		after, err := s.wholeContent(to.GetContent())
+		if err != nil {
+			return err
+		}
+		if shown.TooLarge = !render.Diffable(before) || !render.Diffable(after); !shown.TooLarge {
+			if shown.Diff = s.render.Diff(s.ctx, before, after, to.Language, v.split); shown.Diff == nil {
+				return unavailable(errDiffTime)
+			}
+		}
+		return s.pages.Changes(c.Ctx, shown)
+	})
+}
+
+var errDiffTime = errors.New("the versions were not compared in time")
+
+func (s *Server) wholeContent(content *event.Content) (string, error) {
+	text, err := s.loadContent(s.ctx, content)
+	if errors.Is(err, blob.ErrNotFound) {
+		return "", notFound() // deleted since it was read
+	}
+	if err != nil {
+		return "", fmt.Errorf("load a version: %w", err)
+	}
+	return string(text), nil
+}

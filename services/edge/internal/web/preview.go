@@ -1,0 +1,150 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
+)
+
+// previewTextBytes bounds the text of a file that its page shows. A larger file is a download.
+const previewTextBytes = render.HighlightBytes
+
+const (
+	typePDF = "application/pdf"
+	typeSVG = "image/svg+xml"
+)
+
+// showFile shows a file: a picture, a PDF or a text, and of all others the facts.
+func (s *Server) showFile(c *call) error {
+	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+	if err != nil {
+		return err
+	}
+	path := "/f/" + doc.Id
+	shown := &pages.File{Document: doc, Raw: s.contentURL(path + "/raw")}
+	size := doc.GetContent().GetSizeBytes()
+	begin, err := s.beginning(doc)
+	if err != nil {
+		return err
+	}
+	switch kind := previewType(doc.ContentType, begin); {
+	case kind == typePDF:
+		shown.Frame = s.contentURL(path + "/view")
+		shown.Embeds = []string{s.contentOrigin()}
+	case kind != "":
+		shown.Image = shown.Raw
+		if s.cfg.ContentURL != "" {
+			shown.Embeds = []string{s.contentOrigin()}
+		}
+	case isText(begin) && size <= previewTextBytes:
+		return s.showTextFile(c, shown)
+	case isText(begin):
+		shown.Notice = "It is too large to be shown here."
+	}
+	return s.pages.File(c.Ctx, shown)
+}
+
+// contentOrigin is where raw content comes from, for a policy.
+func (s *Server) contentOrigin() string {
+	if s.cfg.ContentURL != "" {
+		return s.cfg.ContentURL
+	}
+	return "'self'"
+}
+
+func (s *Server) beginning(doc *event.Document) ([]byte, error) {
+	return s.readStored(doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
+}
+
+// readStored reads the first size bytes of a content.
+func (s *Server) readStored(content *event.Content, size int64) ([]byte, error) {
+	r, err := s.openContent(s.ctx, content, 0, size)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, notFound() // deleted since it was read
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	out := make([]byte, size)
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, unavailable(err)
+	}
+	return out, nil
+}
+
+// showTextFile shows the text of a file, in the language that its name says.
+func (s *Server) showTextFile(c *call, shown *pages.File) error {
+	content := shown.Document.GetContent()
+	return s.rendered(int(content.GetSizeBytes()), func() error {
+		text, err := s.readStored(content, int64(content.GetSizeBytes()))
+		if err != nil {
+			return err
+		}
+		if len(text) > 0 && isText(text) && utf8.Valid(text) {
+			shown.Lines = s.render.Text(s.ctx, string(text), shown.Document.Title)
+		}
+		return s.pages.File(c.Ctx, shown)
+	})
+}
+
+// previewType is the type of a file that a page may show as a picture or in a frame; "" for all others. A type is believed
+// where its name and its bytes say the same.
+func previewType(named string, begin []byte) string {
+	named, _, _ = strings.Cut(strings.ToLower(named), ";")
+	named = strings.TrimSpace(named)
+	switch named {
+	case "image/png", "image/jpeg", "image/gif", "image/webp", typePDF:
+		if http.DetectContentType(begin) == named {
+			return named
+		}
+	case "image/avif":
+		if len(begin) >= 12 && string(begin[4:8]) == "ftyp" && (string(begin[8:12]) == "avif" || string(begin[8:12]) == "avis") {
+			return named
+		}
+	case typeSVG:
+		if isText(begin) && bytes.Contains(bytes.ToLower(begin), []byte("<svg")) {
+			return named
+		}
+	}
+	return ""
+}
+
+// isText tells whether the beginning of a file is a text in UTF-8.
+func isText(begin []byte) bool {
+	return len(begin) > 0 && !bytes.ContainsRune(begin, 0) && utf8.Valid(begin[:wholeRunes(begin)])
+}
+
+// viewFile answers with a PDF for the frame on its page. Any other file is a download only.
+func (s *Server) viewFile(c *call) error {
+	conditions, err := httpin.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	doc, err := s.visible(event.File, &event.Read{Item: c.param("id")})
+	if err != nil {
+		return err
+	}
+	begin, err := s.beginning(doc)
+	if err != nil {
+		return err
+	}
+	if previewType(doc.ContentType, begin) != typePDF {
+		return notFound()
+	}
+	pages.SetRobots(c.Ctx, doc)
+	if err := s.sendFile(c, doc, conditions); err != nil {
+		return err
+	}
+	pages.ProtectFrame(c.Ctx, doc, s.PublicURL())
+	return nil
+}
