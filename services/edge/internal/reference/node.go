@@ -67,7 +67,7 @@ func (n node) follow() node {
 		}
 		target := node{n.root, n.root}
 		for part := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
-			target = target.child(strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
+			target = target.child(strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~"))
 		}
 		n = target
 	}

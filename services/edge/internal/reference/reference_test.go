@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -23,9 +24,11 @@ import (
 
 const base = "https://paste.example"
 
+var newSite = sync.OnceValues(func() (*Site, error) { return New(base) })
+
 func site(t *testing.T) *Site {
 	t.Helper()
-	s, err := New(base)
+	s, err := newSite()
 	if err != nil {
 		t.Fatal(err)
 	}
