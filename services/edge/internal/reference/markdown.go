@@ -11,6 +11,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 )
@@ -18,11 +19,45 @@ import (
 // markdown renders our own texts. HTML in them is left out. It is safe for concurrent use.
 type markdown struct{ goldmark.Markdown }
 
-func newMarkdown() markdown {
+func newMarkdown(h Highlight) markdown {
 	return markdown{goldmark.New(
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeRenderer{h}, 100))),
 		goldmark.WithExtensions(extension.Table),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(linkMover{}, 100))),
 	)}
+}
+
+// Highlight gives the lines of a text in a language as HTML. Nil leaves code as it is.
+type Highlight func(text, language string) []string
+
+// code is a text as the inside of <pre>.
+func (h Highlight) code(source, language string) template.HTML {
+	inside := template.HTMLEscapeString(source)
+	if h != nil {
+		inside = strings.Join(h(source, language), "\n")
+	}
+	return template.HTML(`<code class="language-` + template.HTMLEscapeString(language) + `">` + inside + "</code>") //nolint:gosec // escaped
+}
+
+// codeRenderer renders code that the keyboard can scroll.
+type codeRenderer struct{ highlight Highlight }
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (c codeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindFencedCodeBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		block := n.(*ast.FencedCodeBlock)
+		var text strings.Builder
+		for i := range block.Lines().Len() {
+			line := block.Lines().At(i)
+			text.Write(line.Value(source))
+		}
+		language := string(block.Language(source))
+		_, err := w.WriteString(`<pre tabindex="0">` + string(c.highlight.code(strings.TrimSuffix(text.String(), "\n"), language)) + "</pre>\n")
+		return ast.WalkContinue, err
+	})
 }
 
 // block renders paragraphs.
@@ -32,7 +67,7 @@ func (m markdown) block(source string) template.HTML {
 		panic(fmt.Errorf("render Markdown: %w", err)) // a buffer takes everything
 	}
 	// Code that is too wide is scrolled with the keyboard too.
-	html := strings.ReplaceAll(out.String(), "<pre>", `<pre tabindex="0">`)
+	html := out.String()
 	return template.HTML(html) //nolint:gosec // goldmark leaves HTML out
 }
 

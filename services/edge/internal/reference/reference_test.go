@@ -24,7 +24,7 @@ import (
 
 const base = "https://paste.example"
 
-var newSite = sync.OnceValues(func() (*Site, error) { return New(base) })
+var newSite = sync.OnceValues(func() (*Site, error) { return New(base, nil) })
 
 func site(t *testing.T) *Site {
 	t.Helper()

@@ -42,8 +42,16 @@ func find(entries []entry, query string) []entry {
 	}
 	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	out := make([]entry, 0, min(len(found), maxResults))
-	for _, f := range found[:min(len(found), maxResults)] {
-		out = append(out, f.entry)
+	seen := make(map[[2]string]bool) // a field may stand in a query, a body and an answer of one operation
+	for _, f := range found {
+		key := [2]string{f.Title, f.Where}
+		if f.Kind == "field" && seen[key] {
+			continue
+		}
+		seen[key] = true
+		if out = append(out, f.entry); len(out) == maxResults {
+			break
+		}
 	}
 	return out
 }

@@ -46,8 +46,8 @@ type Site struct {
 }
 
 // New makes the documentation of the server whose public address is base.
-func New(base string) (*Site, error) {
-	s := &Site{base: base, markdown: newMarkdown(), pages: make(map[string]*Page)}
+func New(base string, highlight Highlight) (*Site, error) {
+	s := &Site{base: base, markdown: newMarkdown(highlight), pages: make(map[string]*Page)}
 	var err error
 	if s.document, err = ParseDocument(bytes.ReplaceAll(docs.API(), []byte(exampleBase), []byte(base))); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func New(base string) (*Site, error) {
 	if s.errorsIntro, s.failures, err = errorsIn(docs.Errors(), s.markdown); err != nil {
 		return nil, err
 	}
-	functions := template.FuncMap{"lower": strings.ToLower}
+	functions := template.FuncMap{"lower": strings.ToLower, "code": highlight.code}
 	if s.templates, err = template.New("").Funcs(functions).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, err
 	}
@@ -176,13 +176,13 @@ func (s *Site) overview() any {
 	for _, scheme := range s.document.Schemes {
 		schemes = append(schemes, schemeView{scheme.Name, s.markdown.inline(scheme.Text), s.markdown.inline(scheme.Description)})
 	}
+	lead, rest, _ := strings.Cut(strings.TrimSpace(s.document.Description), "\n\n")
 	return struct {
-		Text    template.HTML
-		Base    string
-		Schemes []schemeView
-		Guides  []guide
-		Tags    []Tag
-	}{s.markdown.block(s.document.Description), s.base, schemes, s.guides, s.document.Tags}
+		Lead, Text template.HTML
+		Schemes    []schemeView
+		Guides     []guide
+		Tags       []Tag
+	}{s.markdown.block(lead), s.markdown.block(rest), schemes, s.guides, s.document.Tags}
 }
 
 // index makes the entries that a search looks through.

@@ -98,12 +98,12 @@ func (r *request) golang() string {
 		switch {
 		case p.name != "":
 			line("%s := %s", camel(p.name, "ID"), strconv.Quote(p.text))
-			address += `"+` + camel(p.name, "ID")
+			address += `" + ` + camel(p.name, "ID")
 			open = false
 		case open:
 			address += p.text
 		default:
-			address += `+"` + p.text
+			address += ` + "` + p.text
 			open = true
 		}
 	}
@@ -111,7 +111,7 @@ func (r *request) golang() string {
 	case open:
 		address += r.query + `"`
 	case r.query != "":
-		address += `+"` + r.query + `"`
+		address += ` + "` + r.query + `"`
 	}
 
 	body := "nil"
@@ -134,7 +134,8 @@ func (r *request) golang() string {
 		body = "body"
 		line("body := strings.NewReader(%s)", goText(r.body.text))
 	}
-	line("req, err := http.NewRequest(%q, %s, %s)", r.method, address, body)
+	line("url := %s", address)
+	line("req, err := http.NewRequest(%q, url, %s)", r.method, body)
 	check()
 	for _, h := range r.headers {
 		value := strconv.Quote(h.prefix)

@@ -137,7 +137,10 @@ func (v *viewer) answer(id string, a *Answer) answerView {
 	for i := range a.Media {
 		out.Bodies = append(out.Bodies, v.body(id+"-"+a.Status, &a.Media[i]))
 		if strings.Contains(a.Media[i].Type, "json") {
-			out.Examples = append(out.Examples, a.Media[i].Examples...)
+			for _, e := range a.Media[i].Examples {
+				e.Text = strings.ReplaceAll(e.Text, exampleBase, v.base)
+				out.Examples = append(out.Examples, e)
+			}
 		}
 	}
 	return out

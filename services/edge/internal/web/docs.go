@@ -15,7 +15,9 @@ type documentation struct {
 }
 
 func (s *Server) newDocumentation() (*documentation, error) {
-	site, err := reference.New(s.PublicURL())
+	site, err := reference.New(s.PublicURL(), func(text, language string) []string {
+		return s.render.Text(s.ctx, text, language).Lines
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make the documentation: %w", err)
 	}
@@ -34,7 +36,7 @@ func (s *Server) newDocumentation() (*documentation, error) {
 func documentationPage(p *reference.Page) *pages.Page {
 	return &pages.Page{
 		Template: "docs", Title: p.Title, Description: p.Description, Data: p.Main, Index: true,
-		Styles: []string{"docs"}, Scripts: []string{"docs.js"}, Fetches: true, Wide: true, Section: "/docs",
+		Styles: []string{"document", "docs"}, Scripts: []string{"docs.js"}, Fetches: true, Wide: true, Section: "/docs",
 	}
 }
 

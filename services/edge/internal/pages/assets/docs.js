@@ -23,13 +23,13 @@
   }
 
   const choose = (language) => {
-    for (const input of document.querySelectorAll(`.tabs input[value="${CSS.escape(language)}"]`)) input.checked = true;
+    for (const input of document.querySelectorAll(`.langs input[value="${CSS.escape(language)}"]`)) input.checked = true;
   };
   try {
     choose(localStorage.getItem("language") ?? "bash");
   } catch {}
   document.addEventListener("change", (event) => {
-    if (!event.target.matches(".tabs input")) return;
+    if (!event.target.matches(".langs input")) return;
     const before = event.target.getBoundingClientRect().top;
     choose(event.target.value);
     scrollBy(0, event.target.getBoundingClientRect().top - before);
