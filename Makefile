@@ -106,7 +106,7 @@ test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, genera
 	$(call need,curl,curl)
 	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
 	$(call need,jq,jq)
-	$(GO) test -count=1 -timeout 5m -run TestTheGuides ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
+	$(GO) test -count=1 -timeout 5m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
 
 .PHONY: test-cluster
 test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)

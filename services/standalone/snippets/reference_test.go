@@ -133,8 +133,8 @@ func (i *instance) value(t *testing.T, o *operation, variable, account, key stri
 		return i.do(t, "POST", path, content, "x-api-key", key).header.Get("X-Request-Id"), true
 	case "PERIOD":
 		return time.Now().UTC().Format("2006-01"), true
-	case "NAME":
-		return "", false // of a file: the example is as good as any
+	case "NAME", "URL":
+		return "", false // of a file: the example is as good as any; the address of a call
 	}
 	t.Errorf("%s sets %s, for which this test has no value", o.id, variable)
 	return "", false

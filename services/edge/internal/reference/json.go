@@ -35,7 +35,7 @@ func appendJSON(out *strings.Builder, n node, indent, prefix string) {
 	}
 }
 
-// maxFlat is the length of a list that stands in one line, in bytes.
+// maxFlat is the length of a list or body that stands in one line, in bytes.
 const maxFlat = 60
 
 func flat(n node) string {

@@ -210,7 +210,13 @@ func contentOf(b *Body) content {
 	case "multipart/form-data":
 		return formOf(m)
 	case "application/json":
-		return content{kind: m.Type, text: m.value.json()}
+		text := m.value.json()
+		if short := m.value.inlineJSON(); len(short) <= maxFlat {
+			text = short
+		}
+		return content{kind: m.Type, text: text}
+	case "*/*":
+		return content{kind: "text/plain", text: m.value.text()}
 	}
 	return content{kind: m.Type, text: m.value.text()}
 }

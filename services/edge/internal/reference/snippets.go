@@ -67,9 +67,9 @@ func (r *request) curl() string {
 		}
 	case r.body.kind != "":
 		argument("-H", shellQuote("Content-Type: "+r.body.kind))
-		flag := "-d"
-		if strings.Contains(r.body.text, "\n") || strings.HasPrefix(r.body.text, "@") {
-			flag = "--data-binary" // -d takes a text that begins with @ as the name of a file
+		flag := "--data-binary"
+		if r.body.kind == "application/json" {
+			flag = "-d"
 		}
 		argument(flag, shellQuote(r.body.text))
 	}
