@@ -133,6 +133,12 @@ func TestServicesDoTheirWork(t *testing.T) {
 	if m, err := owner["billing"].Request(event.InstancesSubject, nil, patience); err != nil || string(m.Data) != "answer" {
 		t.Errorf("billing asks its instances: %v", err)
 	}
+	// Billing compares what it has settled with the ends of the documents' journals.
+	for _, domain := range event.Documents() {
+		if _, err := journal.Open(owner["billing"].Conn, domain.Stream(0)).State(t.Context()); err != nil {
+			t.Errorf("billing asks for the end of %s: %v", domain.Stream(0), err)
+		}
+	}
 	if err := owner["billing"].Publish("billing.announce", nil); err != nil {
 		t.Fatal(err)
 	}

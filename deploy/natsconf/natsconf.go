@@ -42,9 +42,19 @@ func billing(partitions int) permissions {
 		publish: append([]string{
 			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce", "billing.instances.query",
 			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
-		}, append(members("billing"), journal("BILLING", partitions)...)...),
+		}, append(append(members("billing"), journal("BILLING", partitions)...), ends(partitions)...)...),
 		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users"},
 	}
+}
+
+// ends are the subjects by which billing asks how far the documents' journals are.
+func ends(partitions int) (subjects []string) {
+	for _, stream := range []string{"PASTE", "LITE", "FILE"} {
+		for p := range partitions {
+			subjects = append(subjects, fmt.Sprintf("$JS.API.STREAM.INFO.%s_%d", stream, p))
+		}
+	}
+	return subjects
 }
 
 func document(domain string, partitions int) permissions {

@@ -120,6 +120,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 			m.lateAnswers = append(m.lateAnswers, outcome)
 		}
 		for _, t := range settled {
+			t.StoredMs = stored - batch.OffsetMs
 			groups = addSettlement(groups, event.AccountPartition(event.AccountID(t.Account), f.cfg.PartitionCount), t)
 		}
 		f.metrics.decided(outcome.Status)

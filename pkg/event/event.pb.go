@@ -680,6 +680,7 @@ type Settlement struct {
 	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`                               // of the request in its domain's journal; 0 from an edge
 	StorageDelta  int64                  `protobuf:"zigzag64,8,opt,name=storage_delta,json=storageDelta,proto3" json:"storage_delta,omitempty"` // bytes
 	StorageAtMs   int64                  `protobuf:"varint,9,opt,name=storage_at_ms,json=storageAtMs,proto3" json:"storage_at_ms,omitempty"`    // from when the change counts; 0: the fold's time
+	StoredMs      int64                  `protobuf:"varint,10,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`              // when the domain's journal stored the request, by its clock; 0 from an edge, and from earlier versions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,6 +774,13 @@ func (x *Settlement) GetStorageDelta() int64 {
 func (x *Settlement) GetStorageAtMs() int64 {
 	if x != nil {
 		return x.StorageAtMs
+	}
+	return 0
+}
+
+func (x *Settlement) GetStoredMs() int64 {
+	if x != nil {
+		return x.StoredMs
 	}
 	return 0
 }
@@ -5839,6 +5847,7 @@ type BillingState struct {
 	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules; 0: the first
+	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // when the journal stored the message that brought the present rules, by its clock
 	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules, from rules 2 on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5958,6 +5967,13 @@ func (x *BillingState) GetRules() uint32 {
 	return 0
 }
 
+func (x *BillingState) GetRulesMs() int64 {
+	if x != nil {
+		return x.RulesMs
+	}
+	return 0
+}
+
 func (x *BillingState) GetTerms() uint64 {
 	if x != nil {
 		return x.Terms
@@ -6026,6 +6042,8 @@ type SourceState struct {
 	LastAnswer        []byte                 `protobuf:"bytes,5,opt,name=last_answer,json=lastAnswer,proto3" json:"last_answer,omitempty"` // encoded VerdictBatch or CommandOutcomeBatch
 	CommandMark       uint64                 `protobuf:"varint,6,opt,name=command_mark,json=commandMark,proto3" json:"command_mark,omitempty"`
 	LastCommandAnswer []byte                 `protobuf:"bytes,7,opt,name=last_command_answer,json=lastCommandAnswer,proto3" json:"last_command_answer,omitempty"`
+	MarkMs            int64                  `protobuf:"varint,8,opt,name=mark_ms,json=markMs,proto3" json:"mark_ms,omitempty"`    // domains: latest time of a request that was settled; 0: not known
+	FloorMs           int64                  `protobuf:"varint,9,opt,name=floor_ms,json=floorMs,proto3" json:"floor_ms,omitempty"` // domains: mark_ms of the stream that was there before; requests up to then are settled
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -6107,6 +6125,20 @@ func (x *SourceState) GetLastCommandAnswer() []byte {
 		return x.LastCommandAnswer
 	}
 	return nil
+}
+
+func (x *SourceState) GetMarkMs() int64 {
+	if x != nil {
+		return x.MarkMs
+	}
+	return 0
+}
+
+func (x *SourceState) GetFloorMs() int64 {
+	if x != nil {
+		return x.FloorMs
+	}
+	return 0
 }
 
 type AccountState struct {
@@ -6891,7 +6923,7 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12'\n" +
 	"\x0fkey_fingerprint\x18\x06 \x01(\x06R\x0ekeyFingerprint\x12\x14\n" +
 	"\x05write\x18\a \x01(\bR\x05write\x12%\n" +
-	"\x0eidempotency_id\x18\b \x01(\fR\ridempotencyId\"\xad\x02\n" +
+	"\x0eidempotency_id\x18\b \x01(\fR\ridempotencyId\"\xca\x02\n" +
 	"\n" +
 	"Settlement\x12\x1d\n" +
 	"\n" +
@@ -6903,7 +6935,9 @@ const file_event_proto_rawDesc = "" +
 	"\x06failed\x18\x06 \x01(\bR\x06failed\x12\x1a\n" +
 	"\bsequence\x18\a \x01(\x04R\bsequence\x12#\n" +
 	"\rstorage_delta\x18\b \x01(\x12R\fstorageDelta\x12\"\n" +
-	"\rstorage_at_ms\x18\t \x01(\x03R\vstorageAtMs\"\xa8\x01\n" +
+	"\rstorage_at_ms\x18\t \x01(\x03R\vstorageAtMs\x12\x1b\n" +
+	"\tstored_ms\x18\n" +
+	" \x01(\x03R\bstoredMs\"\xa8\x01\n" +
 	"\fVerdictBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
@@ -7349,7 +7383,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\x84\x04\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\x9f\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -7364,11 +7398,12 @@ const file_event_proto_rawDesc = "" +
 	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x12\x1f\n" +
 	"\vlast_digest\x18\v \x01(\fR\n" +
 	"lastDigest\x12\x14\n" +
-	"\x05rules\x18\f \x01(\rR\x05rules\x12\x14\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\x12\x19\n" +
+	"\brules_ms\x18\x0e \x01(\x03R\arulesMs\x12\x14\n" +
 	"\x05terms\x18\r \x01(\x04R\x05terms\"S\n" +
 	"\tBookState\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12-\n" +
-	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\"\xe7\x01\n" +
+	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\"\x9b\x02\n" +
 	"\vSourceState\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
@@ -7378,7 +7413,9 @@ const file_event_proto_rawDesc = "" +
 	"\vlast_answer\x18\x05 \x01(\fR\n" +
 	"lastAnswer\x12!\n" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
-	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\"\xc4\x05\n" +
+	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
+	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xc4\x05\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +

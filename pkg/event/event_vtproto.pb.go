@@ -217,6 +217,11 @@ func (m *Settlement) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.StoredMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StoredMs))
+		i--
+		dAtA[i] = 0x50
+	}
 	if m.StorageAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StorageAtMs))
 		i--
@@ -4835,6 +4840,11 @@ func (m *BillingState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.RulesMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RulesMs))
+		i--
+		dAtA[i] = 0x70
+	}
 	if m.Terms != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Terms))
 		i--
@@ -5024,6 +5034,16 @@ func (m *SourceState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FloorMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FloorMs))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.MarkMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MarkMs))
+		i--
+		dAtA[i] = 0x40
 	}
 	if len(m.LastCommandAnswer) > 0 {
 		i -= len(m.LastCommandAnswer)
@@ -5883,6 +5903,9 @@ func (m *Settlement) SizeVT() (n int) {
 	}
 	if m.StorageAtMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.StorageAtMs))
+	}
+	if m.StoredMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StoredMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7909,6 +7932,9 @@ func (m *BillingState) SizeVT() (n int) {
 	if m.Terms != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Terms))
 	}
+	if m.RulesMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RulesMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7959,6 +7985,12 @@ func (m *SourceState) SizeVT() (n int) {
 	l = len(m.LastCommandAnswer)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.MarkMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MarkMs))
+	}
+	if m.FloorMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FloorMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8906,6 +8938,25 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.StorageAtMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StoredMs", wireType)
+			}
+			m.StoredMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.StoredMs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -20354,6 +20405,25 @@ func (m *BillingState) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RulesMs", wireType)
+			}
+			m.RulesMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RulesMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -20687,6 +20757,44 @@ func (m *SourceState) UnmarshalVT(dAtA []byte) error {
 				m.LastCommandAnswer = []byte{}
 			}
 			iNdEx = postIndex
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MarkMs", wireType)
+			}
+			m.MarkMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MarkMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FloorMs", wireType)
+			}
+			m.FloorMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FloorMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

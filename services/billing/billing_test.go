@@ -450,3 +450,37 @@ func TestUsersAndSessions(t *testing.T) {
 		t.Fatal("a session ends by logging out, and only that one")
 	}
 }
+
+// TestAMarkBeyondItsStreamIsToldAndStopsNothing: a document journal was made anew. The start says so, and new writes are settled.
+func TestAMarkBeyondItsStreamIsToldAndStopsNothing(t *testing.T) {
+	s := newStack(t)
+	stream := journal.Stream{Domain: string(event.File), Name: event.File.Stream(0), Subjects: event.File.Subjects(0)}
+	if err := journal.Ensure(t.Context(), s.nc, []journal.Stream{stream}, 1); err != nil {
+		t.Fatal(err)
+	}
+	r := s.start(billing.Config{}, 0)
+	s.account(alice, plan.Pro)
+	upload := func(sequence uint64) {
+		t.Helper()
+		a := admission(alice, plan.FilesUpload)
+		a.Write = true
+		s.usage([]*event.Admission{a}, nil)
+		s.publish(event.UsageSubject(0), &event.UsageBatch{Source: stream.Name, StampMs: time.Now().UnixMilli(), Settlements: []*event.Settlement{{
+			RequestId: a.RequestId, Result: event.Result_SERVED, Account: alice, QuotaKey: a.QuotaKey, Sequence: sequence,
+			StoredMs: time.Now().Add(time.Minute).UnixMilli() + int64(s.number), StorageDelta: 1,
+		}}})
+	}
+	upload(900)
+	eventually.True(t, "it is settled", func() bool { return s.usageOf(alice).StorageUsedBytes == 1 })
+	r.stop()
+
+	s.log = &lines{}
+	s.start(billing.Config{}, 0)
+	eventually.True(t, "the start tells of it", s.log.has("ends before what is settled of it"))
+	upload(1)
+	eventually.True(t, "the next one is settled too", func() bool { return s.usageOf(alice).StorageUsedBytes == 2 })
+	eventually.True(t, "and told", s.log.has("goes_on_at=1"))
+	if a := s.audit(); !a.Match {
+		t.Errorf("audit %v", a)
+	}
+}

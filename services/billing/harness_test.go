@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,6 +42,7 @@ type stack struct {
 	views  *switched
 	blobs  *switchedBlobs
 	count  int              // partitions
+	log    *lines           // if it is not nil, it gets the log of services that are started
 	clock  func() time.Time // of services that are started; nil: the real one
 
 	number   uint64
@@ -135,7 +138,7 @@ func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Servi
 	metrics := telemetry.NewMetrics()
 	service, err := billing.New(cfg, billing.Deps{
 		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics, Clock: s.clock,
-		Logger: slog.New(slog.NewTextHandler(testWriter{s.t}, nil)),
+		Logger: slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{s.t}, s.log), nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -155,6 +158,29 @@ func (r *running) exposed() string {
 	answer := httptest.NewRecorder()
 	telemetry.Handler(r.metrics, telemetry.NewHealth()).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	return answer.Body.String()
+}
+
+// lines keeps a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	if l == nil {
+		return len(line), nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) has(text string) func() bool {
+	return func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return strings.Contains(l.text.String(), text)
+	}
 }
 
 // testWriter shows the services' log with the test that fails.

@@ -76,7 +76,7 @@ type Change struct {
 type Storage struct {
 	Account    uint64
 	DeltaBytes int64
-	AtMS       int64 // from when it counts; 0: when it is folded
+	AtMS       int64 // from when it counts, by the document's own journal: billing may hear of it much later
 }
 
 // Decide folds one request. state is the document as it stands, nil where there is none; kept is the
@@ -180,7 +180,7 @@ func create(p Policy, state *event.Document, r *event.Request, c *event.Create, 
 	if p.OutcomeDocument {
 		o.Document = Head(d)
 	}
-	return Change{Put: d, Storage: stored(p, d, 1, 0)}, o
+	return Change{Put: d, Storage: stored(p, d, 1, at.NowMS)}, o
 }
 
 // stored is the change of storage by times the size of d: 1 adds it, -1 gives it back.
@@ -263,10 +263,10 @@ func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, 
 	if !matches(d.IfMatch, state.Version) {
 		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
 	}
-	return gone(p, state, 0), done(r, at, state)
+	return gone(p, state, at.NowMS), done(r, at, state)
 }
 
-// gone is the change that deletes d with all its versions. Its storage ends at atMS, 0: when it is folded.
+// gone is the change that deletes d with all its versions. Its storage ends at atMS.
 func gone(p Policy, d *event.Document, atMS int64) Change {
 	return Change{
 		Delete: true, FirstVersion: max(d.FirstVersionKept, 1), LastVersion: max(d.Version, 1) - 1,
@@ -288,7 +288,7 @@ func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at P
 	if !Burns(state, r.Account) {
 		return Change{}, o
 	}
-	c := gone(p, state, 0)
+	c := gone(p, state, at.NowMS)
 	c.Burned = true
 	return c, o
 }

@@ -337,10 +337,10 @@ func TestSettlements(t *testing.T) {
 		want   []*event.Settlement
 	}{
 		"a served upload": {fold.Files(), nil, &event.Create{Document: file}, charge, owner, []*event.Settlement{
-			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, StorageDelta: 10},
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, StorageDelta: 10, StorageAtMs: nowMS},
 		}},
 		"a served delete": {fold.Files(), file, &event.Delete{}, charge, owner, []*event.Settlement{
-			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, StorageDelta: -10},
+			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9, StorageDelta: -10, StorageAtMs: nowMS},
 		}},
 		"a refused delete": {fold.Files(), file, &event.Delete{}, &event.Charge{Account: other, QuotaKey: 5}, other, []*event.Settlement{
 			{RequestId: []byte("0123456789abcdef"), Result: event.Result_VOID, Failed: true, Account: other, QuotaKey: 5, Sequence: 9},
@@ -350,7 +350,7 @@ func TestSettlements(t *testing.T) {
 		}},
 		"a burn, paid by another": {fold.Files(), stored(func(d *event.Document) { d.Content = file.Content; burning(d) }), &event.Burn{Version: 3}, &event.Charge{Account: other, QuotaKey: 6}, other, []*event.Settlement{
 			{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: other, QuotaKey: 6, Sequence: 9},
-			{Account: owner, Sequence: 9, StorageDelta: -10},
+			{Account: owner, Sequence: 9, StorageDelta: -10, StorageAtMs: nowMS},
 		}},
 		"a served create of text":    {fold.Pastes(), nil, &event.Create{Document: file}, charge, owner, []*event.Settlement{{RequestId: []byte("0123456789abcdef"), Result: event.Result_SERVED, Account: owner, QuotaKey: 5, Sequence: 9}}},
 		"a delete by token":          {fold.QuickPastes(), stored(keyless), &event.Delete{ManageTokenHash: []byte("token")}, nil, 0, nil},

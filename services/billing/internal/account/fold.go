@@ -109,6 +109,7 @@ type Effects struct {
 	Ledger  []*event.LedgerEntry // in order
 	Closed  []Closed
 	Changed []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
+	Anew    []Anew
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -119,10 +120,12 @@ type Fold struct {
 	digest   [sha256.Size]byte // of the last message
 	entries  uint64
 	rules    uint32 // version that decides the next message
-	terms    uint64 // sequence of the last message that changed prices or rules, from RulesHeld on
-	books    []bookFrom
-	book     *plan.Book // the last of books, nil before the first
-	month    month      // of time
+	// rulesMillis is when the message that brought the rules was stored, by the journal's clock.
+	rulesMillis int64
+	terms       uint64 // sequence of the last message that changed prices or rules, from RulesHeld on
+	books       []bookFrom
+	book        *plan.Book // the last of books, nil before the first
+	month       month      // of time
 
 	accounts map[uint64]*account
 	networks map[uint64]*network
@@ -166,6 +169,8 @@ type bookFrom struct {
 type source struct {
 	name          string
 	mark          uint64 // edges: number of the last usage batch; domains: sequence
+	markMillis    int64  // domains: latest time of a request that was settled, by the clock of their journal; 0: not known
+	floorMillis   int64  // domains: markMillis of the stream that was there before
 	answer        []byte // to that batch
 	commandMark   uint64
 	commandAnswer []byte
@@ -283,7 +288,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Answers)
 	clear(e.Ledger)
 	clear(e.Closed)
-	e.Answers, e.Ledger, e.Closed, e.Changed = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0]
+	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
 	f.ordinal = 0
 }
 
@@ -356,23 +361,66 @@ func (f *Fold) applyUsage(m Message) error {
 	return nil
 }
 
-// applySettled folds a batch without a number: a domain's settlements, of which it skips those with a sequence that it
-// has seen, or a tick, which is empty.
+// applySettled folds a batch without a number: a domain's settlements, of which it skips those that it has seen, or a tick,
+// which is empty.
 func (f *Fold) applySettled(b *event.UsageBatch) {
 	if len(b.Settlements) == 0 {
 		return
 	}
 	s := f.source(b.Source)
-	mark := s.mark
+	var last uint64
+	var latest int64
+	anew := false
 	for _, item := range b.Settlements {
-		if item.Sequence <= s.mark && item.Sequence != 0 {
-			continue
+		if item.Sequence != 0 {
+			if f.seen(s, item) {
+				continue
+			}
+			anew = anew || item.Sequence <= s.mark
 		}
 		f.settle(item)
 		f.entries++
-		mark = max(mark, item.Sequence)
+		last, latest = max(last, item.Sequence), max(latest, item.StoredMs)
 	}
-	s.mark = mark
+	if anew {
+		f.effects.Anew = append(f.effects.Anew, Anew{Stream: s.name, Mark: s.mark, Sequence: last})
+		s.mark, s.floorMillis = 0, s.settledUntil(f)
+	}
+	s.mark = max(s.mark, last)
+	if f.rules >= RulesHeld {
+		s.markMillis = max(s.markMillis, latest)
+	}
+}
+
+// seen tells whether a domain's settlement was folded before. Its sequence alone does not tell: a stream that was restored
+// from a backup, cut or made anew gives the same sequences to other requests. Those are stored later than all that was
+// settled before.
+func (f *Fold) seen(s *source, item *event.Settlement) bool {
+	if f.rules < RulesHeld || item.StoredMs == 0 {
+		return item.Sequence <= s.mark
+	}
+	return item.StoredMs <= s.floorMillis || item.Sequence <= s.mark && item.StoredMs <= s.settledUntil(f)
+}
+
+// settledUntil is the latest time of a request that a mark stands for. Requests that were settled under the first rules were
+// stored before the second came.
+func (s *source) settledUntil(f *Fold) int64 { return max(s.markMillis, f.rulesMillis+aheadMillis) }
+
+// Anew is a domain's stream that gives the sequences of settled requests to others.
+type Anew struct {
+	Stream         string
+	Mark, Sequence uint64 // last one settled before, and the last one now
+}
+
+// Marks are the sequences up to which the streams of domains are settled, by stream.
+func (f *Fold) Marks() map[string]uint64 {
+	marks := map[string]uint64{}
+	for name, s := range f.sources {
+		if !s.numbered && s.mark > 0 {
+			marks[name] = s.mark
+		}
+	}
+	return marks
 }
 
 // verdicts gives n empty verdicts. Every batch uses the same memory.
@@ -402,7 +450,7 @@ func (f *Fold) applyPrices(m Message) error {
 		return nil
 	}
 	f.advance(f.timeOf(m, book.StampMs, book.OffsetMs))
-	f.setBook(book)
+	f.setBook(book, m.TimeMillis)
 	return nil
 }
 

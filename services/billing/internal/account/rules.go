@@ -16,7 +16,7 @@ const (
 	// RulesFirst decides a journal that names no version.
 	RulesFirst = 1
 	// RulesHeld: failed calls cost nothing, neither themselves nor those beside them. A refusal says whether open holds may
-	// undo it. A price book that is not agreed has no effect. A month is closed CloseMillis after its end and does not change
+	// undo it. A price book that is not agreed has no effect. A mark knows when its stream was made anew. A month is closed CloseMillis after its end and does not change
 	// after that. Times of a clock that was ahead are taken back (docs/adr/0007-rules-have-a-date.md).
 	RulesHeld = 2
 	// NewestRules are the newest that this code knows.
@@ -39,10 +39,10 @@ func SameTerms(a, b *event.PriceBook) bool {
 }
 
 // setBook brings a price book into force, and the rules that it names.
-func (f *Fold) setBook(book *event.PriceBook) {
+func (f *Fold) setBook(book *event.PriceBook, stored int64) {
 	changed := book.Rules > f.rules
 	if changed {
-		f.rules, f.terms = book.Rules, f.sequence
+		f.rules, f.rulesMillis, f.terms = book.Rules, stored, f.sequence
 	}
 	if have := f.Prices(); f.rules >= RulesHeld && have != nil && (!book.Agreed || SameTerms(book, have)) {
 		return

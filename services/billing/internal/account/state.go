@@ -21,7 +21,7 @@ func (f *Fold) globalState() *event.BillingState {
 		Terms: f.terms,
 	}
 	if f.rules > RulesFirst {
-		s.Rules = f.rules
+		s.Rules, s.RulesMs = f.rules, f.rulesMillis
 	}
 	for _, b := range f.books {
 		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
@@ -41,7 +41,7 @@ func (f *Fold) globalState() *event.BillingState {
 func (s *source) state() *event.SourceState {
 	e := &event.SourceState{
 		Source: s.name, Mark: s.mark, SeenMs: s.seen, LastAnswer: s.answer,
-		CommandMark: s.commandMark, LastCommandAnswer: s.commandAnswer,
+		CommandMark: s.commandMark, LastCommandAnswer: s.commandAnswer, MarkMs: s.markMillis, FloorMs: s.floorMillis,
 	}
 	if s.numbered {
 		e.LastNumber = max(s.mark, s.commandMark, 1) // only tells an edge from a domain: not 0
@@ -151,7 +151,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
-	f.rules, f.terms = max(s.Rules, RulesFirst), s.Terms
+	f.rules, f.rulesMillis, f.terms = max(s.Rules, RulesFirst), s.RulesMs, s.Terms
 	if f.rules > f.newest {
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)
 	}
@@ -163,6 +163,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 		f.sources[src.Source] = &source{
 			name: src.Source, mark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
 			commandMark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
+			markMillis: src.MarkMs, floorMillis: src.FloorMs,
 		}
 	}
 	for _, c := range s.Commands {

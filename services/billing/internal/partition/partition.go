@@ -191,6 +191,10 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.announce(effects.Changed)
 		p.answer(effects)
 	}
+	for _, a := range effects.Anew {
+		p.log.Warn("a document journal was restored, cut or made anew: it is settled from here on, and nothing twice",
+			"journal", a.Stream, "settled", a.Mark, "goes_on_at", a.Sequence)
+	}
 	p.deps.Metrics.messages.Inc()
 	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {
 		return err
@@ -266,6 +270,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { return p.keepSnapshots(work) })
 	group.Go(func() error { return p.keepBook(work) })
+	group.Go(func() error { p.compareMarks(work); return nil })
 	return group.Wait()
 }
 

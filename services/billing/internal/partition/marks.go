@@ -1,0 +1,36 @@
+package partition
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"quire.dev/pkg/journal"
+)
+
+// marksTimeout bounds the look at the document journals.
+const marksTimeout = 30 * time.Second
+
+// compareMarks tells operators which document journals end before what is settled of them. Such a journal was restored from
+// an older backup, cut or made anew. That stops nothing: its next requests were stored later than all that was settled, and
+// are settled too.
+func (p *Partition) compareMarks(ctx context.Context) {
+	p.mu.Lock()
+	marks := p.fold.Marks()
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, marksTimeout)
+	defer cancel()
+	for _, stream := range slices.Sorted(maps.Keys(marks)) {
+		state, err := journal.Open(p.deps.NC, stream).State(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			p.log.Info("the end of a document journal is not known", "journal", stream, "cause", err)
+		case state.Last < marks[stream]:
+			p.log.Warn("a document journal ends before what is settled of it: it was restored, cut or made anew. New requests are "+
+				"settled, and nothing twice", "journal", stream, "settled", marks[stream], "end", state.Last)
+		}
+	}
+}
