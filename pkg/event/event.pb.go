@@ -5847,6 +5847,8 @@ type BillingState struct {
 	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules; 0: the first
+	OffsetMs      int64                  `protobuf:"varint,15,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`      // largest of the sources, from rules 2 on
+	PeakMs        int64                  `protobuf:"varint,16,opt,name=peak_ms,json=peakMs,proto3" json:"peak_ms,omitempty"`            // latest time_ms ever, if a clock that was ahead has come back since; else 0
 	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // when the journal stored the message that brought the present rules, by its clock
 	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules, from rules 2 on
 	unknownFields protoimpl.UnknownFields
@@ -5963,6 +5965,20 @@ func (x *BillingState) GetLastDigest() []byte {
 func (x *BillingState) GetRules() uint32 {
 	if x != nil {
 		return x.Rules
+	}
+	return 0
+}
+
+func (x *BillingState) GetOffsetMs() int64 {
+	if x != nil {
+		return x.OffsetMs
+	}
+	return 0
+}
+
+func (x *BillingState) GetPeakMs() int64 {
+	if x != nil {
+		return x.PeakMs
 	}
 	return 0
 }
@@ -7383,7 +7399,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\x9f\x04\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xd5\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -7398,7 +7414,9 @@ const file_event_proto_rawDesc = "" +
 	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x12\x1f\n" +
 	"\vlast_digest\x18\v \x01(\fR\n" +
 	"lastDigest\x12\x14\n" +
-	"\x05rules\x18\f \x01(\rR\x05rules\x12\x19\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\x12\x1b\n" +
+	"\toffset_ms\x18\x0f \x01(\x03R\boffsetMs\x12\x17\n" +
+	"\apeak_ms\x18\x10 \x01(\x03R\x06peakMs\x12\x19\n" +
 	"\brules_ms\x18\x0e \x01(\x03R\arulesMs\x12\x14\n" +
 	"\x05terms\x18\r \x01(\x04R\x05terms\"S\n" +
 	"\tBookState\x12\x17\n" +

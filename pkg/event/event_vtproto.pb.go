@@ -4840,6 +4840,18 @@ func (m *BillingState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.PeakMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PeakMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.OffsetMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OffsetMs))
+		i--
+		dAtA[i] = 0x78
+	}
 	if m.RulesMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RulesMs))
 		i--
@@ -7934,6 +7946,12 @@ func (m *BillingState) SizeVT() (n int) {
 	}
 	if m.RulesMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.RulesMs))
+	}
+	if m.OffsetMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OffsetMs))
+	}
+	if m.PeakMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.PeakMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -20420,6 +20438,44 @@ func (m *BillingState) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.RulesMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OffsetMs", wireType)
+			}
+			m.OffsetMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.OffsetMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 16:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PeakMs", wireType)
+			}
+			m.PeakMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.PeakMs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -25,6 +25,15 @@ func (f *Fold) account(id uint64) *account {
 	return a
 }
 
+// monthOf is the month that an account's requests count in: the present one, or a later one that had begun for it before the
+// time was turned back.
+func (f *Fold) monthOf(a *account) month {
+	if a.month <= f.month.number {
+		return f.month
+	}
+	return monthNumber(a.month)
+}
+
 // roll brings the account into a month. Its counters start again from zero, those of the month before are kept, and
 // closed is called with the statement of each older month.
 func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt func(int64) *plan.Book) {

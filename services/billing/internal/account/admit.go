@@ -52,12 +52,12 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	}
 	term := f.book.Terms[a.tier][h.key]
 	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, uint32(f.usedBy(item)))
-	v.ResetSeconds = secondsUntil(f.month.end, f.time)
+	v.ResetSeconds = secondsUntil(f.monthOf(a).end, f.time)
 	if f.refused(&a.principal, h, v) {
 		return
 	}
 	a = f.account(item.Account)
-	h.principal, h.terms = &a.principal, a.terms
+	h.principal, h.terms, h.month = &a.principal, a.terms, a.month
 	used := a.current.used[h.key]
 	switch {
 	case term.Limit == plan.Unlimited:

@@ -10,6 +10,10 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 func (q *fifo[T]) first() T { return q.items[q.head] }
+
+// waiting are the items, the first one first.
+func (q *fifo[T]) waiting() []T { return q.items[q.head:] }
+
 func (q *fifo[T]) push(item T) {
 	q.items = append(q.items, item)
 }

@@ -116,6 +116,8 @@ type Effects struct {
 type Fold struct {
 	sequence uint64
 	time     int64             // of the journal: it decides months, time-outs and expiries
+	peak     int64             // the latest that time ever was
+	offset   int64             // the largest of the sources, from RulesHeld on
 	chain    [sha256.Size]byte // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 	entries  uint64
@@ -233,11 +235,7 @@ func (f *Fold) NextDueMillis() int64 {
 		due = f.expiries[0].expires
 	}
 	if f.rules >= RulesHeld {
-		closes := f.month.start + CloseMillis
-		if f.time >= closes {
-			closes = f.month.end + CloseMillis
-		}
-		if due == 0 || closes < due {
+		if closes := f.nextClose(); due == 0 || closes < due {
 			due = closes
 		}
 	}
@@ -467,10 +465,13 @@ func (f *Fold) bookAt(millis int64) *plan.Book {
 	return &plan.Book{}
 }
 
-// timeOf is the fold's time from this message on: the source's stamp. It never goes back, and a stamp is cut to a little
+// timeOf is the fold's time from this message on: the source's stamp. It goes back with the journal's own clock only, and a stamp is cut to a little
 // ahead of the journal's own clock, so that one bad clock can't carry all accounts into the next month.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 	offset = max(-maxOffset, min(offset, maxOffset))
+	if f.rules >= RulesHeld {
+		f.follow(m.TimeMillis, offset)
+	}
 	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
 }
 
@@ -492,7 +493,7 @@ func (f *Fold) advance(now int64) {
 		}
 		break
 	}
-	f.time = now
+	f.time, f.peak = now, max(f.peak, now)
 	f.month = f.month.at(now)
 	for h := f.closed.head; h != nil && h.closedAt+MemoryMillis <= now; h = f.closed.head {
 		f.forget(h)

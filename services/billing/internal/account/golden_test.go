@@ -159,5 +159,35 @@ func goldenHistory(t *testing.T) *history {
 	h.admit(h.admission(alice, plan.LiteList))
 	h.wait(40 * 24 * time.Hour)
 	h.admit(h.admission(alice, plan.FilesUpload))
+	goldenHeld(h)
 	return h
+}
+
+// goldenHeld uses the rules that came with RulesHeld.
+func goldenHeld(h *history) {
+	h.grant(alice, 50_000, 0)
+	failing := h.admission(alice, plan.FilesUpload)
+	h.admit(failing)
+	paid, _ := h.batchOf(alice, plan.FilesUpload, 3)
+	h.served(paid[2])
+	h.voided(failing) // the newest paid one becomes free
+	h.served(paid[0])
+	var free []*event.Admission
+	for range 6 { // the last ones are refused, or held
+		a := h.admission(bob, plan.LiteCreate)
+		a.KeyVersion, a.KeyFingerprint = 2, 2
+		free = append(free, a)
+	}
+	h.usage(free, nil)
+	h.voided(free[0])
+	h.domain(1, &event.Settlement{Account: bob, StorageDelta: 1, StoredMs: h.now}) // the stream was made anew
+	h.wait(-time.Hour).tick()                                                      // the journal's clock came back
+	again := h.admission(bob, plan.LiteCreate)
+	again.KeyVersion, again.KeyFingerprint = 2, 2
+	h.admit(again)
+	book := smallBook()
+	book.Terms[plan.Pro][plan.FilesUpload].Price = 7_000
+	h.prices(book)
+	h.voided(paid[1]) // paid under the prices before
+	h.wait(3 * time.Minute).tick()
 }

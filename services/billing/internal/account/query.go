@@ -96,7 +96,7 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 	if m.number+1 >= a.month {
 		s := a.statement(m, f.bookAt)
 		// By the fold's own time: no message to come is older, so none changes the month any more.
-		s.Closed = f.rules >= RulesHeld && m.number < a.month && f.time >= m.end+CloseMillis
+		s.Closed = m.number < a.month && f.isClosed(m)
 		return s, true
 	}
 	for _, s := range closed {

@@ -21,7 +21,10 @@ func (f *Fold) globalState() *event.BillingState {
 		Terms: f.terms,
 	}
 	if f.rules > RulesFirst {
-		s.Rules, s.RulesMs = f.rules, f.rulesMillis
+		s.Rules, s.RulesMs, s.OffsetMs = f.rules, f.rulesMillis, f.offset
+	}
+	if f.peak > f.time {
+		s.PeakMs = f.peak
 	}
 	for _, b := range f.books {
 		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
@@ -151,6 +154,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
+	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
 	f.rules, f.rulesMillis, f.terms = max(s.Rules, RulesFirst), s.RulesMs, s.Terms
 	if f.rules > f.newest {
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)

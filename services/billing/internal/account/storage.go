@@ -99,7 +99,11 @@ func (f *Fold) store(a *account, delta, from int64) {
 	} else {
 		a.storageBytes += min(size, math.MaxInt64-a.storageBytes)
 	}
-	if from <= 0 || from >= f.time || size == 0 {
+	if from <= 0 {
+		from = f.time
+	}
+	to := max(f.time, a.storageSince) // ahead of the time if that was turned back
+	if from >= to || size == 0 {
 		return
 	}
 	correct := func(c *counters, millis int64) {
@@ -116,10 +120,10 @@ func (f *Fold) store(a *account, delta, from int64) {
 		}
 	}
 	from = max(from, a.created)
-	correct(&a.current, f.time-max(from, f.month.start))
-	if before := monthNumber(f.month.number - 1); from < before.end {
+	correct(&a.current, to-max(from, monthNumber(a.month).start))
+	if before := monthNumber(a.month - 1); from < before.end {
 		c := &a.current
-		if f.rules < RulesHeld || f.time < before.end+CloseMillis {
+		if !f.isClosed(before) {
 			c = a.before()
 		}
 		correct(c, before.end-max(from, before.start))

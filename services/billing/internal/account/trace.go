@@ -69,7 +69,7 @@ func (f *Fold) usedBy(item *event.Admission) uint64 {
 		}
 		return 0
 	}
-	if a := f.accounts[item.Account]; a != nil && a.month == f.month.number {
+	if a := f.accounts[item.Account]; a != nil && a.month >= f.month.number {
 		return uint64(a.current.used[item.QuotaKey])
 	}
 	return 0

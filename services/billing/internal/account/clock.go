@@ -1,0 +1,73 @@
+package account
+
+// The fold's time never goes back with a source's clock. The journal's own clock is another matter: it can be ahead, such as
+// on one server of the cluster, and come back. If the fold's time waited for it, every window that was opened meanwhile would
+// last until then: limits of failures, holds, keys of idempotency, and no grant could expire before.
+
+// backMillis is how far the fold's time may be ahead of the journal's clock. Stamps may be aheadMillis ahead.
+const backMillis = 2 * aheadMillis
+
+// follow turns the fold's time back to the journal's clock, if that has come back. The clock of development is ahead by the
+// largest offset that a source has had.
+func (f *Fold) follow(stored, offset int64) {
+	f.offset = max(f.offset, offset)
+	if clock := stored + f.offset; f.time-clock > backMillis {
+		f.turnBack(clock)
+	}
+}
+
+// turnBack sets the time back. What is noted with a later time is noted with this one, so that each window ends as long after
+// it as it lasts. Months that have begun stay begun, and what has expired stays expired.
+func (f *Fold) turnBack(to int64) {
+	f.time = to
+	f.month = f.month.at(to)
+	for h := f.open.head; h != nil; h = h.links[linkGlobal].next {
+		f.earlier(h.principal, &h.time)
+	}
+	for h := f.closed.head; h != nil; h = h.links[linkGlobal].next {
+		f.earlier(h.principal, &h.closedAt)
+		f.earlier(h.principal, &h.time)
+	}
+	for i := range f.admitted.waiting() {
+		at := &f.admitted.waiting()[i]
+		at.time = min(at.time, to)
+		f.allEarlier(&at.network.principal, at.network.admitted)
+	}
+	for i := range f.failures.waiting() {
+		at := &f.failures.waiting()[i]
+		at.time = min(at.time, to)
+		f.allEarlier(at.principal, at.principal.failures)
+	}
+	for _, k := range f.keptFifo.waiting() {
+		k.time = min(k.time, to)
+	}
+	for _, s := range f.sources { // the order does not show
+		s.seen = min(s.seen, to)
+	}
+}
+
+func (f *Fold) earlier(p *principal, millis *int64) {
+	if *millis > f.time {
+		*millis = f.time
+		f.touch(p)
+	}
+}
+
+// allEarlier is earlier for a list of which the latest is last.
+func (f *Fold) allEarlier(p *principal, times []int64) {
+	for i := len(times) - 1; i >= 0 && times[i] > f.time; i-- {
+		f.earlier(p, &times[i])
+	}
+}
+
+// isClosed tells whether a month's statement does not change any more.
+func (f *Fold) isClosed(m month) bool { return f.rules >= RulesHeld && f.peak >= m.end+CloseMillis }
+
+// nextClose is when the next month is closed.
+func (f *Fold) nextClose() int64 {
+	m := f.month.at(f.peak)
+	if at := m.start + CloseMillis; f.peak < at {
+		return at
+	}
+	return m.end + CloseMillis
+}
