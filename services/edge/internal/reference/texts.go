@@ -43,7 +43,6 @@ func guidesIn(folder fs.FS, base string) ([]guide, error) {
 type failure struct {
 	Code                string
 	Status              int
-	Title               string
 	Cause, Cure         string // Markdown
 	CauseHTML, CureHTML template.HTML
 }
