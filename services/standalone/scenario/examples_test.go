@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,7 +24,7 @@ type documented struct {
 
 func (d documented) String() string { return d.method + " " + d.path }
 
-// documentedOperations are those of the API, in an order that lets a login follow its registration.
+// documentedOperations are those of the API. The registration comes first: its example and that of the login are one account.
 func documentedOperations(t *testing.T) []documented {
 	t.Helper()
 	s := specification()
@@ -36,14 +37,14 @@ func documentedOperations(t *testing.T) []documented {
 			out = append(out, documented{method, path, op})
 		}
 	}
-	slices.SortFunc(out, func(a, b documented) int {
-		if late := strings.Compare(a.op.OperationID, b.op.OperationID); a.path != "/api/users/register" && b.path != "/api/users/register" {
-			return late
-		}
-		if a.path == "/api/users/register" {
-			return -1
+	order := func(d documented) int {
+		if d.op.OperationID == "registerAccount" {
+			return 0
 		}
 		return 1
+	}
+	slices.SortFunc(out, func(a, b documented) int {
+		return cmp.Or(order(a)-order(b), strings.Compare(a.op.OperationID, b.op.OperationID))
 	})
 	return out
 }
@@ -321,15 +322,7 @@ func (s *stage) sendParameters(d documented) {
 		path, r := s.call(d, by)
 		query := url.Values{}
 		if d.op.RequestBody != nil {
-			content := d.op.RequestBody.Value.Content
-			media, name := smallest(content)
-			for _, raw := range []string{"text/plain", "application/octet-stream", "*/*"} { // the others have no query
-				if content[raw] != nil {
-					media, name = raw, slices.Sorted(maps.Keys(content[raw].Examples))[0]
-					break
-				}
-			}
-			s.setBody(&r, media, content[media].Examples[name].Value.Value)
+			s.setPlainBody(d, &r)
 			if d.op.Parameters.GetByInAndName("query", "name") != nil {
 				query.Set("name", "notes.txt")
 			}
@@ -355,11 +348,8 @@ func (s *stage) sendParameters(d documented) {
 		if p.Name == "Range" {
 			query.Set("download", "1")
 		}
-		if d.path == "/api/users/register" || d.path == "/api/users/login" || d.path == "/api/admin/accounts" {
-			r.body = strings.ReplaceAll(r.body.(string), "@", "+once@")
-		}
-		if d.path == "/api/users/login" {
-			r.body = strings.ReplaceAll(r.body.(string), "+once@", "@")
+		if d.path == "/api/users/register" || d.path == "/api/admin/accounts" { // the example's email has its account by now
+			r.body = strings.ReplaceAll(r.body.(string), "@", "+again@")
 		}
 		if len(query) > 0 {
 			path += "?" + query.Encode()
@@ -368,98 +358,34 @@ func (s *stage) sendParameters(d documented) {
 	}
 }
 
+// setPlainBody gives the request the content itself where the operation takes that, since only then it takes the query, and
+// the smallest example otherwise.
+func (s *stage) setPlainBody(d documented, r *request) {
+	s.t.Helper()
+	content := d.op.RequestBody.Value.Content
+	media, name := smallest(content)
+	for _, raw := range []string{"*/*", "text/plain"} {
+		if content[raw] != nil {
+			media, name = raw, slices.Sorted(maps.Keys(content[raw].Examples))[0]
+		}
+	}
+	s.setBody(r, media, content[media].Examples[name].Value.Value)
+}
+
 // TestEveryErrorExampleIsReal provokes every documented error and holds its example to the answer: the same fields, and
 // the same reason. Whatever else fails in these tests is held to the examples by the validator.
 func TestEveryErrorExampleIsReal(t *testing.T) {
 	i := common(t)
-	pro, free, other := i.account(t, "pro"), i.account(t, "free"), i.account(t, "pro")
-	id := pro.paste(t, nil)
-	file := pro.upload(t, "notes.txt", []byte("hello"))
-	create := "/api/dev/pastes/create"
-	header := func(name, value string) request { return request{header: map[string]string{name: value}} }
-	keyless := i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}}).ok(t, http.StatusCreated)
-	somebody := i.person(t)
-	provoke := map[string]func() answer{
-		"malformed":     func() answer { return pro.do(t, "POST", create, `{"content":x`) },
-		"unknown_field": func() answer { return pro.do(t, "POST", create, object{"contents": "x"}) },
-		"invalid_field": func() answer {
-			return pro.do(t, "POST", create, object{"content": "x", "title": strings.Repeat("x", 201)})
-		},
-		"invalid_cursor":        func() answer { return pro.do(t, "GET", "/api/dev/files/list?cursor=x", nil) },
-		"api_key_required":      func() answer { return i.do(t, "GET", "/api/dev/pastes/get/"+id, request{}) },
-		"invalid_api_key":       func() answer { return i.do(t, "GET", "/api/dev/pastes/get/"+id, request{key: "qk_wrong"}) },
-		"manage_token_required": func() answer { return i.do(t, "DELETE", "/api/dev/paste-lite/delete/x", request{}) },
-		"admin_token_required":  func() answer { return i.do(t, "POST", "/api/admin/audit", request{}) },
-		"session_required":      func() answer { return i.do(t, "POST", "/api/users/user/dev-key/regenerate", request{}) },
-		"invalid_credentials": func() answer {
-			return i.do(t, "POST", "/api/users/login", request{body: object{"email": somebody.email, "password": "wrong"}})
-		},
-		"invalid_manage_token": func() answer {
-			return i.do(t, "DELETE", "/api/dev/paste-lite/delete/"+text(t, keyless, "id"), header("X-Manage-Token", "mt_wrong"))
-		},
-		"not_owner": func() answer { return other.do(t, "DELETE", "/api/dev/pastes/delete/"+id, nil) },
-		"wrong_password": func() answer {
-			return pro.do(t, "GET", "/api/dev/pastes/get/"+pro.paste(t, object{"password": "secret"}), nil)
-		},
-		"cross_origin": func() answer { return i.do(t, "POST", "/api/users/logout", header("Origin", "https://evil.example")) },
-		"confirmation_required": func() answer {
-			return i.do(t, "GET", "/p/"+pro.paste(t, object{"burnAfterRead": true})+"/raw", request{})
-		},
-		"not_found":          func() answer { return pro.do(t, "GET", "/api/dev/pastes/get/aaaaaaaaaaaa", nil) },
-		"method_not_allowed": func() answer { return i.do(t, "DELETE", "/api/dev/pastes/get/"+id, request{}) },
-		"email_taken": func() answer {
-			return i.do(t, "POST", "/api/users/register", request{body: object{"email": somebody.email, "password": "another password"}})
-		},
-		"insufficient_credits": func() answer {
-			return i.admin(t, "POST", "/api/admin/accounts/"+pro.id+"/credits", object{"amount": "-1", "reason": "x"})
-		},
-		"version_mismatch": func() answer { return pro.with(t, "DELETE", "/api/dev/pastes/delete/"+id, header("If-Match", `"9"`)) },
-		"too_large": func() answer {
-			return pro.do(t, "POST", "/api/dev/paste-lite/create", object{"content": strings.Repeat("x", 256<<10+1)})
-		},
-		"unsupported_media_type": func() answer { return pro.with(t, "PUT", "/api/dev/pastes/update/"+id, request{body: []byte("x")}) },
-		"range_not_satisfiable": func() answer {
-			return pro.with(t, "GET", "/api/dev/files/get/"+file+"?download=1", header("Range", "bytes=100-"))
-		},
-		"idempotency_mismatch": func() answer {
-			r := request{body: object{"content": "x"}, header: map[string]string{"Idempotency-Key": "mismatch"}}
-			pro.with(t, "POST", create, r).ok(t, http.StatusCreated)
-			r.body = object{"content": "y"}
-			return pro.with(t, "POST", create, r)
-		},
-		"quota_exhausted": func() answer {
-			return i.lastOf(t, func() answer { return free.do(t, "POST", "/api/dev/paste-lite/create", object{"content": "x"}) })
-		},
-		"plan_upgrade_required": func() answer { return free.do(t, "POST", create, object{"content": "x"}) },
-		"headers_too_large": func() answer {
-			return pro.with(t, "GET", "/api/dev/pastes/get/"+id, header("X-Long", strings.Repeat("x", 9<<10)))
-		},
+	provoke := provocations(t, i)
+	elsewhere := []string{ // they need a slow client, a race or a fault, which other tests have
+		"request_timeout", "idempotency_in_flight", "quota_held", "internal", "unavailable", "outcome_unknown",
 	}
-	source := newSource()
-	provoke["anonymous_limit"] = func() answer {
-		return i.lastOf(t, func() answer {
-			return i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}, source: source})
-		})
-	}
-	failing := newSource()
-	provoke["too_many_failures"] = func() answer {
-		return i.lastOf(t, func() answer {
-			return i.do(t, "GET", "/api/dev/pastes/get/x", request{key: "qk_wrong", source: failing})
-		})
-	}
-	viewing := newSource()
-	provoke["rate_limited"] = func() answer {
-		return i.lastOf(t, func() answer { return i.do(t, "GET", "/p/x", request{source: viewing}) })
-	}
-
 	for code, example := range documentedErrors(t) {
 		call := provoke[code]
 		if call == nil {
-			switch code {
-			case "request_timeout", "idempotency_in_flight", "quota_held", "internal", "unavailable", "outcome_unknown":
-				continue // these need a slow client, a race or a fault, which other tests have
+			if !slices.Contains(elsewhere, code) {
+				t.Errorf("%s: nothing provokes it", code)
 			}
-			t.Errorf("%s: nothing provokes it", code)
 			continue
 		}
 		got := call()
@@ -475,6 +401,67 @@ func TestEveryErrorExampleIsReal(t *testing.T) {
 		if reason := text(t, sent, "reason"); !strings.Contains(want, "…") && alphabetic(reason) != alphabetic(want) {
 			t.Errorf("%s: the example's reason is %q, the answer's %q", code, want, reason)
 		}
+	}
+}
+
+// provocations are calls that fail, each with its code.
+func provocations(t *testing.T, i *instance) map[string]func() answer {
+	t.Helper()
+	const create, quick = "/api/dev/pastes/create", "/api/dev/paste-lite/create"
+	pro, free, other, somebody := i.account(t, "pro"), i.account(t, "free"), i.account(t, "pro"), i.person(t)
+	id, file := pro.paste(t, nil), pro.upload(t, "notes.txt", []byte("hello"))
+	keyless := text(t, i.do(t, "POST", quick, request{body: object{"content": "x"}}).ok(t, http.StatusCreated), "id")
+	credentials := func(password string) request {
+		return request{body: object{"email": somebody.email, "password": password}}
+	}
+	header := func(name, value string) request { return request{header: map[string]string{name: value}} }
+	plain := func(method, path string, r request) func() answer {
+		return func() answer { return i.do(t, method, path, r) }
+	}
+	withKey := func(a account, method, path string, r request) func() answer {
+		return func() answer { return a.with(t, method, path, r) }
+	}
+	body := func(method, path string, v any) func() answer { return withKey(pro, method, path, request{body: v}) }
+	until := func(call func() answer) func() answer {
+		return func() answer { return i.lastOf(t, call) }
+	}
+	creating, failing, viewing := newSource(), newSource(), newSource()
+	mismatch := request{header: map[string]string{"Idempotency-Key": "mismatch"}, body: object{"content": "x"}}
+	pro.with(t, "POST", create, mismatch).ok(t, http.StatusCreated)
+	mismatch.body = object{"content": "y"}
+	return map[string]func() answer{
+		"malformed":              body("POST", create, `{"content":x`),
+		"unknown_field":          body("POST", create, object{"contents": "x"}),
+		"invalid_field":          body("POST", create, object{"content": "x", "title": strings.Repeat("x", 201)}),
+		"invalid_cursor":         body("GET", "/api/dev/files/list?cursor=x", nil),
+		"api_key_required":       plain("GET", "/api/dev/pastes/get/"+id, request{}),
+		"invalid_api_key":        plain("GET", "/api/dev/pastes/get/"+id, request{key: "qk_wrong"}),
+		"manage_token_required":  plain("DELETE", "/api/dev/paste-lite/delete/x", request{}),
+		"admin_token_required":   plain("POST", "/api/admin/audit", request{}),
+		"session_required":       plain("POST", "/api/users/user/dev-key/regenerate", request{}),
+		"invalid_credentials":    plain("POST", "/api/users/login", credentials("wrong")),
+		"invalid_manage_token":   plain("DELETE", "/api/dev/paste-lite/delete/"+keyless, header("X-Manage-Token", "mt_wrong")),
+		"not_owner":              withKey(other, "DELETE", "/api/dev/pastes/delete/"+id, request{}),
+		"wrong_password":         body("GET", "/api/dev/pastes/get/"+pro.paste(t, object{"password": "secret"}), nil),
+		"cross_origin":           plain("POST", "/api/users/logout", header("Origin", "https://evil.example")),
+		"confirmation_required":  plain("GET", "/p/"+pro.paste(t, object{"burnAfterRead": true})+"/raw", request{}),
+		"not_found":              body("GET", "/api/dev/pastes/get/aaaaaaaaaaaa", nil),
+		"method_not_allowed":     plain("DELETE", "/api/dev/pastes/get/"+id, request{}),
+		"email_taken":            plain("POST", "/api/users/register", credentials("another password")),
+		"version_mismatch":       withKey(pro, "DELETE", "/api/dev/pastes/delete/"+id, header("If-Match", `"9"`)),
+		"too_large":              body("POST", quick, object{"content": strings.Repeat("x", 256<<10+1)}),
+		"unsupported_media_type": body("PUT", "/api/dev/pastes/update/"+id, []byte("x")),
+		"range_not_satisfiable":  withKey(pro, "GET", "/api/dev/files/get/"+file+"?download=1", header("Range", "bytes=100-")),
+		"idempotency_mismatch":   withKey(pro, "POST", create, mismatch),
+		"plan_upgrade_required":  withKey(free, "POST", create, request{body: object{"content": "x"}}),
+		"headers_too_large":      withKey(pro, "GET", "/api/dev/pastes/get/"+id, header("X-Long", strings.Repeat("x", 9<<10))),
+		"insufficient_credits": func() answer {
+			return i.admin(t, "POST", "/api/admin/accounts/"+pro.id+"/credits", object{"amount": "-1", "reason": "x"})
+		},
+		"quota_exhausted":   until(withKey(free, "POST", quick, request{body: object{"content": "x"}})),
+		"anonymous_limit":   until(plain("POST", quick, request{body: object{"content": "x"}, source: creating})),
+		"too_many_failures": until(plain("GET", "/api/dev/pastes/get/x", request{key: "qk_wrong", source: failing})),
+		"rate_limited":      until(plain("GET", "/p/x", request{source: viewing})),
 	}
 }
 

@@ -263,6 +263,7 @@ s:
   open: {type: object, additionalProperties: {type: integer}}
   bytes: {type: string, contentMediaType: application/octet-stream}
   fixed: {type: boolean, const: true}
+  growing: {type: string, x-extensible-enum: [a, b]}
   circle: {$ref: "#/components/schemas/Circle"}
 `
 	root, err := parse([]byte(source))
@@ -282,6 +283,7 @@ s:
 		"open":      {Type: "object"},
 		"bytes":     {Type: "bytes"},
 		"fixed":     {Type: "boolean", Values: []string{"true"}},
+		"growing":   {Type: "string", Values: []string{`"a"`, `"b"`}},
 		"circle":    {Name: "Circle", Type: "object"},
 	} {
 		got := schemaOf(root.child("s").child(name))

@@ -12,7 +12,7 @@ type Schema struct {
 	Type        string // in words, such as "string or null"
 	Description string
 	Limits      []string // in words, such as "1 to 200 characters"
-	Values      []string // the only values, as JSON
+	Values      []string // all values that there are today, as JSON
 	Default     string   // as JSON; "" where there is none
 	Example     string   // as JSON; "" where there is none
 	Fields      []Field  // of an object
@@ -104,8 +104,10 @@ func (s *Schema) read(n node, types []string, depth int) {
 		s.Default = d.inlineJSON()
 	}
 	s.Example = firstOf(exampleOf(n), s.Example)
-	for _, value := range n.child("enum").items() {
-		s.Values = append(s.Values, value.inlineJSON())
+	for _, values := range []string{"enum", "x-extensible-enum"} { // the second may grow
+		for _, value := range n.child(values).items() {
+			s.Values = append(s.Values, value.inlineJSON())
+		}
 	}
 	if c := n.child("const"); c.Node != nil {
 		s.Values = []string{c.inlineJSON()}
