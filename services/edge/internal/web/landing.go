@@ -170,8 +170,11 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 // fill sets the draft's fields from a form. An empty one is left out, as a browser can't leave it out.
 func (d *draft) fill(r *draftRules, form *pages.Draft) error {
 	for _, field := range []struct{ name, value string }{
-		{"title", form.Title}, {"language", form.Language}, {"visibility", form.Visibility},
-		{"expiresIn", form.ExpiresIn}, {"password", form.Password},
+		{"title", form.Title},
+		{"language", form.Language},
+		{"visibility", form.Visibility},
+		{"expiresIn", form.ExpiresIn},
+		{"password", form.Password},
 	} {
 		if field.value == "" {
 			continue
