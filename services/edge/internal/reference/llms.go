@@ -2,12 +2,24 @@ package reference
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
 // Texts are the texts for language models by their paths: an index in the form of llms.txt, and everything in one text.
 func (s *Site) Texts() map[string]string {
-	return map[string]string{"/llms.txt": s.shortText(), "/llms-full.txt": s.fullText()}
+	return map[string]string{"/llms.txt": s.absolute(s.shortText()), "/llms-full.txt": s.absolute(s.fullText())}
+}
+
+// absolute makes every link of a text one that leads somewhere without the page around it.
+func (s *Site) absolute(text string) string {
+	return regexp.MustCompile(`\]\(([^)\s]+)\)`).ReplaceAllStringFunc(text, func(link string) string {
+		target := moved(link[2 : len(link)-1])
+		if strings.HasPrefix(target, "/") {
+			target = s.base + target
+		}
+		return "](" + target + ")"
+	})
 }
 
 func (s *Site) shortText() string {

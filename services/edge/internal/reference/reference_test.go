@@ -179,9 +179,15 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	for _, e := range s.entries {
 		check("search", e.URL)
 	}
-	for _, m := range regexp.MustCompile(`\]\(([^)]*)\)`).FindAllStringSubmatch(s.shortText(), -1) {
-		count++
-		check("/llms.txt", m[1])
+	for path, text := range s.Texts() {
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+			count++
+			if !strings.HasPrefix(m[1], base+"/") {
+				t.Errorf("%s has a link to %s, which leads nowhere from there", path, m[1])
+				continue
+			}
+			check(path, m[1])
+		}
 	}
 	if count < 200 {
 		t.Errorf("only %d links were found", count)
