@@ -115,7 +115,6 @@ func inLink(node ast.Node) bool {
 
 func plainText(node ast.Node, source []byte) string {
 	var out strings.Builder
-	//nolint:errcheck // the function returns none
 	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch n := n.(type) {
 		case *ast.Text:
