@@ -285,7 +285,8 @@ class Visit {
     context.on('request', (request) => {
       this.requests.push(request)
       const url = new URL(request.url())
-      const ours = url.origin === this.site.url || ['data:', 'blob:', 'about:'].includes(url.protocol)
+      // The last two are parts of the browser, such as its viewer for PDF.
+      const ours = url.origin === this.site.url || ['data:', 'blob:', 'about:', 'chrome:', 'chrome-extension:'].includes(url.protocol)
       if (!ours) this.fault(`request to another host: ${request.url()}`)
     })
     context.on('page', (page) => {

@@ -5,7 +5,8 @@ import { suite } from '../harness.mjs'
 import { contentTypes, csv, disguises, fileNames, payloads } from '../payloads.mjs'
 
 const site = await suite()
-const owner = await site.api().account('max')
+const owner = await site.api().user('max')
+const session = await owner.session()
 
 // foreign lists what is in a page and can't be ours. It runs in the page.
 function foreign() {
@@ -26,7 +27,8 @@ function foreign() {
     const data = element.type === 'application/json' || element.type === 'application/ld+json'
     const asset = /^\/assets\//.test(element.getAttribute('src') ?? '')
     if (name === 'script' && !data && !asset && !element.nonce) found.push(`script ${tag}`)
-    if (name === 'iframe' && !element.hasAttribute('sandbox')) found.push(`frame without a sandbox ${tag}`)
+    const viewer = /^\/f\/\w+\/view$/.test(element.getAttribute('src') ?? '') // of a PDF, whose answer has the sandbox
+    if (name === 'iframe' && !viewer && !element.hasAttribute('sandbox')) found.push(`frame without a sandbox ${tag}`)
     if (['base', 'object', 'embed', 'portal', 'applet', 'marquee', 'frameset'].includes(name)) found.push(tag)
     if (name === 'meta' && element.httpEquiv) found.push(tag)
   }
@@ -98,6 +100,19 @@ site.test('payloads in a highlighted text or a table do nothing', async ({ open,
     const { id } = await owner.api.paste(paste)
     await open(`/p/${id}`, { page })
     await harmless(page)
+  })
+})
+
+site.test('payloads in the changes and titles of versions do nothing', { session }, async ({ open, each }) => {
+  const half = payloads.length >> 1
+  await each(payloads.slice(0, half).filter((_, i) => i % 2 === 0), async (payload, page) => {
+    const other = payloads[payloads.indexOf(payload) + half]
+    const { id } = await owner.api.paste({ title: line(payload, 200), content: `${payload}\nthe same line\n`, language: 'html' })
+    await owner.api.update(id, { title: line(other, 200), content: `${other}\nthe same line\n`, language: 'markdown' })
+    for (const path of [`/p/${id}/versions`, `/p/${id}/diff`, `/p/${id}/diff?view=split`]) {
+      await open(path, { page })
+      await harmless(page)
+    }
   })
 })
 
