@@ -139,8 +139,14 @@ function crc32(bytes) {
 }
 
 /** A PDF of one page. */
-export const pdf = Buffer.from(`%PDF-1.4
-1 0 obj<</Type/Catalog/Pages 2 0 R/OpenAction<</S/JavaScript/JS(app.alert\\(1\\))>>>>endobj
+export const pdf = pdfThat('')
+
+/** A PDF that opens a dialog when it is shown. */
+export const hostilePDF = pdfThat('/OpenAction<</S/JavaScript/JS(app.alert\\(1\\))>>')
+
+function pdfThat(opens) {
+  return Buffer.from(`%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R${opens}>>endobj
 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
 3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>endobj
 4 0 obj<</Length 44>>stream
@@ -149,3 +155,4 @@ endstream endobj
 5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj
 trailer<</Root 1 0 R>>
 `)
+}

@@ -1,5 +1,5 @@
 // The main pages, each with content on it.
-import { csv, goCode, goCodeLater, markdown, pdf, png } from './fixtures.mjs'
+import { csv, goCode, goCodeLater, hostilePDF, markdown, png } from './fixtures.mjs'
 
 /**
  * Makes the content of the main pages and returns them: name, path, status (200 where it is absent) and ours, where nothing
@@ -16,7 +16,7 @@ export async function mainPages(site) {
   const locked = await api.paste({ content: 'x', password: 'x' })
   const burning = await api.paste({ content: 'x', burnAfterRead: true })
   const picture = await api.file('a picture with a name that is rather long, as names of files from a phone are.png', 'image/png', png(1600, 900), { visibility: 'public' })
-  const document = await api.file('page.pdf', 'application/pdf', pdf, { visibility: 'public' })
+  const document = await api.file('page.pdf', 'application/pdf', hostilePDF, { visibility: 'public' })
   const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
   const session = await owner.session()
   return [

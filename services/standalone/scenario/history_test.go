@@ -197,7 +197,7 @@ func TestPicturesPDFAndTextsOfFilesAreShown(t *testing.T) {
 		{"a.png", "image/png", string(png), []string{`<img src="%s/raw" alt="a.png">`}, nil},
 		{"a.svg", "image/svg+xml", svg, []string{`<img src="%s/raw" alt="a.svg">`}, []string{"<svg"}},
 		{"a.avif", "image/avif", "\x00\x00\x00\x20ftypavif\x00", []string{`<img src="%s/raw"`}, nil},
-		{"a.pdf", "application/pdf; x=y", pdf, []string{`<iframe src="%s/view" title="a.pdf"`}, []string{"sandbox="}},
+		{"a.pdf", "application/pdf; x=y", pdf, []string{`<summary>Show the PDF</summary><iframe src="%s/view" title="a.pdf" loading="lazy"`}, []string{"sandbox="}},
 		{"evil.png", "image/png", evil, []string{`id="L1"`}, []string{"<img", "<script>alert"}},
 		{"evil.pdf", "application/pdf", evil, nil, []string{"<iframe", "<script>alert"}},
 		{"evil.svg", "image/svg+xml", evil, nil, []string{"<img", "<script>alert"}},

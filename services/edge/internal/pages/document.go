@@ -94,7 +94,7 @@ type File struct {
 	Document *event.Document
 	Raw      string       // address of its bytes
 	Image    string       // address of a picture; empty where it is none
-	Frame    string       // address of a PDF; likewise
+	Frame    string       // address of a PDF, loaded once a reader asks for it: a PDF may open dialogs
 	Lines    *render.Text // of a text; nil where it is none
 	Embeds   []string     // see Page
 	Notice   string       // why there is no preview, where that needs saying
