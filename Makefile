@@ -97,7 +97,7 @@ e2e/node_modules: e2e/package-lock.json
 
 .PHONY: e2e
 e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
-	$(call need,chromium,chromium fonts-dejavu-core)
+	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
 	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
 .PHONY: test-docs

@@ -91,3 +91,12 @@ site.test("another site's form does not sign a visitor out", async ({ page, open
   await open('/console')
   await page.getByRole('heading', { name: 'Your account' }).waitFor()
 })
+
+site.test("the account's times are those of the reader", { timezone: 'Asia/Tokyo' }, async ({ page, open, context }) => {
+  const { session } = await site.api().user()
+  await context.addCookies([{ ...await session(), url: site.url }])
+  await open('/console')
+  const times = await page.locator('time').allInnerTexts()
+  assert.ok(times.length >= 2)
+  for (const time of times) assert.doesNotMatch(time, /UTC/)
+})

@@ -65,7 +65,7 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	}
 	return c.pages.Render(ctx, &pages.Page{
 		Template: "console", Title: p.title, Data: template.HTML(main.String()), //nolint:gosec // a template made it
-		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"landing", "console"}, Scripts: []string{"copy.js"},
+		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"landing", "console"}, Scripts: []string{"copy.js", "times.js"},
 	})
 }
 
