@@ -117,7 +117,7 @@ func TestFailuresNameWhatIsWrongAndWhatWasMeant(t *testing.T) {
 		{a.do(t, "GET", "/api/dev/paste-lite/list?limit=101", nil), "invalid_field", "1 to 100", object{"field": "limit", "limit": 100}},
 		{a.do(t, "GET", "/api/dev/paste-lite/list?cursor=x", nil), "invalid_cursor", "cursor", object{"field": "cursor"}},
 		{a.do(t, "PUT", "/api/dev/paste-lite/update/000000000000", ""), "malformed", "at least one field", object{}},
-		{a.do(t, "POST", "/api/dev/files/upload?nmae=x", []byte("x")), "unknown_field", "nmae", object{"field": "nmae", "suggestion": meant("name")}},
+		{a.do(t, "POST", "/api/dev/files/upload?naem=x", []byte("x")), "unknown_field", "naem", object{"field": "naem", "suggestion": meant("name")}},
 		{a.do(t, "POST", "/api/dev/files/upload", []byte("x")), "invalid_field", "name is required", object{"field": "name"}},
 		{a.with(t, "GET", "/api/dev/pastes/get/000000000000", request{header: map[string]string{"If-None-Match": "3"}}), "invalid_field", "If-None-Match", object{"field": "If-None-Match"}},
 		{i.admin(t, "POST", "/api/admin/accounts", object{"email": "a@example.org", "tier": "maxi"}), "invalid_field", "free, pro, max or admin", object{"field": "tier", "suggestion": meant("max")}},

@@ -137,10 +137,10 @@ func TestADiffOfManyChangesIsExact(t *testing.T) {
 	var before, after strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&before, "line %d\n", i)
-		switch {
-		case i%10 == 3:
+		switch i % 10 {
+		case 3:
 			fmt.Fprintf(&after, "changed %d\n", i)
-		case i%10 == 7:
+		case 7:
 			fmt.Fprintf(&after, "line %d\n\n", i)
 		default:
 			fmt.Fprintf(&after, "line %d\n", i)

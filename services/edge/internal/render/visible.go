@@ -143,7 +143,7 @@ func invisible(before, r, after rune) bool {
 	case r == 0x200c || r == 0x200d: // ZWNJ, ZWJ
 		return !joins(before) || !joins(after) && after != -1
 	case r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef: // variation selectors
-		return !(varies(before) || r >= 0xfe0e && r <= 0xfe0f && isKeycap(before))
+		return !varies(before) && (r < 0xfe0e || r > 0xfe0f || !isKeycap(before))
 	case r >= 0xe0020 && r <= 0xe007f: // tags, as in the flags of Scotland and Wales
 		return before != 0x1f3f4 && (before < 0xe0020 || before > 0xe007f)
 	}
