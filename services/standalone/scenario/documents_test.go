@@ -483,9 +483,18 @@ func TestManageTokens(t *testing.T) {
 }
 
 func TestListsAreOwnFilteredAndPaged(t *testing.T) {
+	for _, base := range []string{"/api/dev/pastes/", "/api/dev/paste-lite/"} {
+		t.Run(strings.Trim(base, "/"), func(t *testing.T) { listsAreOwnFilteredAndPaged(t, base) })
+	}
+}
+
+func listsAreOwnFilteredAndPaged(t *testing.T, base string) {
 	i := common(t)
 	a, other := i.account(t, "pro"), i.account(t, "pro")
-	other.quick(t, object{"title": "not yours"})
+	create := func(a account, fields object) object {
+		return a.do(t, "POST", base+"create", withContent(fields)).ok(t, http.StatusCreated)
+	}
+	create(other, object{"title": "not yours"})
 	const count = 25
 	ids := make([]string, count)
 	created := map[string]time.Time{}
@@ -494,12 +503,12 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 		if n%2 == 1 {
 			fields = object{"title": fmt.Sprintf("other %d", n), "language": "c", "visibility": "private", "tags": []string{"odd", "more"}}
 		}
-		body := a.do(t, "POST", "/api/dev/paste-lite/create", withContent(fields)).ok(t, http.StatusCreated)
+		body := create(a, fields)
 		ids[n] = text(t, body, "id")
 		created[ids[n]] = instant(t, text(t, body, "createdAt"))
 	}
 	list := func(query string) ([]string, object) {
-		body := a.do(t, "GET", "/api/dev/paste-lite/list?"+query, nil).ok(t, http.StatusOK)
+		body := a.do(t, "GET", base+"list?"+query, nil).ok(t, http.StatusOK)
 		var out []string
 		for _, v := range at(t, body, "pastes").([]any) {
 			o := v.(object)
@@ -552,9 +561,9 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 	// If documents come and go between two pages, those that stay are listed once.
 	removed := map[string]bool{}
 	paged := walk("limit=5&order=desc", func(page int) {
-		a.quick(t, object{"title": "late"})
+		create(a, object{"title": "late"})
 		victim := ascending[count-1-5*page]
-		a.do(t, "DELETE", "/api/dev/paste-lite/delete/"+victim, nil).ok(t, http.StatusOK)
+		a.do(t, "DELETE", base+"delete/"+victim, nil).ok(t, http.StatusOK)
 		removed[victim] = true
 	})
 	seen := map[string]bool{}
@@ -570,10 +579,10 @@ func TestListsAreOwnFilteredAndPaged(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"limit=0", "limit=101", "limit=x", "order=up", "visibility=secret"} {
-		a.do(t, "GET", "/api/dev/paste-lite/list?"+wrong, nil).fails(t, http.StatusBadRequest, "invalid_field", "")
+		a.do(t, "GET", base+"list?"+wrong, nil).fails(t, http.StatusBadRequest, "invalid_field", "")
 	}
-	a.do(t, "GET", "/api/dev/paste-lite/list?page=2", nil).fails(t, http.StatusBadRequest, "unknown_field", "")
+	a.do(t, "GET", base+"list?page=2", nil).fails(t, http.StatusBadRequest, "unknown_field", "")
 	for _, wrong := range []string{"x", "AAAA", strings.Repeat("A", 300)} {
-		a.do(t, "GET", "/api/dev/paste-lite/list?cursor="+wrong, nil).fails(t, http.StatusBadRequest, "invalid_cursor", "")
+		a.do(t, "GET", base+"list?cursor="+wrong, nil).fails(t, http.StatusBadRequest, "invalid_cursor", "")
 	}
 }

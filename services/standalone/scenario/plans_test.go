@@ -555,7 +555,7 @@ func TestListsAreUnlimitedOnEveryTier(t *testing.T) {
 	i := common(t)
 	for _, tier := range []string{"free", "pro", "max", "admin"} {
 		a := i.account(t, tier)
-		for _, path := range []string{"/api/dev/paste-lite/list", "/api/dev/files/list"} {
+		for _, path := range []string{"/api/dev/pastes/list", "/api/dev/paste-lite/list", "/api/dev/files/list"} {
 			got := a.do(t, http.MethodGet, path, nil)
 			if remaining := number(t, got.ok(t, http.StatusOK), "remaining"); remaining != -1 {
 				t.Errorf("%s %s: remaining %d", tier, path, remaining)

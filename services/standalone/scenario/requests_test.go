@@ -33,6 +33,7 @@ func endpoints() []endpoint {
 		{"PUT", "/api/dev/paste-lite/update/000000000000", "pasteLite.update", "manage"},
 		{"DELETE", "/api/dev/paste-lite/delete/000000000000", "pasteLite.delete", "manage"},
 		{"GET", "/api/dev/paste-lite/list", "pasteLite.list", ""},
+		{"GET", "/api/dev/pastes/list", "", ""},
 		{"GET", "/api/dev/pastes/versions/000000000000", "", ""},
 		{"GET", "/api/dev/paste-lite/versions/000000000000", "", ""},
 		{"GET", "/api/users/user/dev-usage", "", ""},

@@ -32,10 +32,9 @@ type listing struct {
 	item   func(o object, doc *event.Document) object
 }
 
-func (s *Server) quickList() *listing {
-	quick := quickKind()
-	return &listing{domain: event.Lite, field: "pastes", item: func(o object, doc *event.Document) object {
-		return s.listedText(o, quick, doc)
+func (s *Server) textList(k *textKind) *listing {
+	return &listing{domain: k.domain, field: "pastes", item: func(o object, doc *event.Document) object {
+		return s.listedText(o, k, doc)
 	}}
 }
 
@@ -45,19 +44,36 @@ func (s *Server) fileList() *listing {
 	}}
 }
 
-// list answers with one page of the account's documents, newest first unless asked otherwise.
+// list answers with one page of the account's documents, newest first unless asked otherwise. Lists that have no quota key
+// are not metered.
 func (s *Server) list(c *call, l *listing) error {
 	q, err := s.listQuery(c, l)
 	if err != nil {
 		return err
 	}
+	if c.route.key == unmetered {
+		if err := s.checkKey(c); err != nil {
+			return err
+		}
+		c.Set(headerChargeSource, "none")
+		return s.answerList(c, l, q)
+	}
 	m := s.meter(c)
 	if err := m.start().wait(); err != nil {
 		return err
 	}
+	if err := s.answerList(c, l, q); err != nil {
+		return m.void(err)
+	}
+	m.served()
+	return nil
+}
+
+// answerList asks for the page and answers with it.
+func (s *Server) answerList(c *call, l *listing, q *event.ListRequest) error {
 	page, err := s.bus.List(s.ctx, l.domain, q)
 	if err != nil {
-		return m.void(err)
+		return err
 	}
 	o := append(newAnswer(256+512*len(page.Documents)).key(l.field), '[')
 	for i, doc := range page.Documents {
@@ -72,11 +88,7 @@ func (s *Server) list(c *call, l *listing) error {
 	} else {
 		o = append(o, "null"...)
 	}
-	if err := send(c.Ctx, fiber.StatusOK, o.bool("hasMore", page.More).remaining(plan.Unlimited)); err != nil {
-		return m.void(err)
-	}
-	m.served()
-	return nil
+	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", page.More).remaining(plan.Unlimited))
 }
 
 // listQuery reads the parameters of a list.

@@ -20,13 +20,14 @@ type route struct {
 // routes is every endpoint. docs/openapi.yaml describes those of the API and docs/openapi-pages.yaml the others. A test holds
 // them to the table.
 func (s *Server) routes() []route {
-	paste, quick, quickList, fileList := pasteKind(), quickKind(), s.quickList(), s.fileList()
+	paste, quick := pasteKind(), quickKind()
 	return []route{
 		// method, path, who may call, counted under, body, rules, handler
 		{"POST", "/api/dev/pastes/create", apiKey, plan.PastesCreate, pasteText, idempotent | ownQuery, with(paste, s.createText)},
 		{"GET", "/api/dev/pastes/get/:ref", apiKey, plan.PastesGet, noBody, ownQuery, with(paste, s.getText)},
 		{"PUT", "/api/dev/pastes/update/:ref", apiKey, plan.PastesUpdate, pasteJSON, idempotent, with(paste, s.updateText)},
 		{"DELETE", "/api/dev/pastes/delete/:ref", apiKey, plan.PastesDelete, noBody, idempotent, with(paste, s.deleteText)},
+		{"GET", "/api/dev/pastes/list", apiKey, unmetered, noBody, ownQuery, with(s.textList(paste), s.list)},
 		{"GET", "/api/dev/pastes/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(paste, s.listVersions)},
 
 		{"POST", "/api/dev/paste-lite/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | ownQuery, with(quick, s.createText)},
@@ -34,12 +35,12 @@ func (s *Server) routes() []route {
 		{"PUT", "/api/dev/paste-lite/update/:ref", keyOrToken, plan.LiteUpdate, quickJSON, idempotent, with(quick, s.updateText)},
 		{"DELETE", "/api/dev/paste-lite/delete/:ref", keyOrToken, plan.LiteDelete, noBody, idempotent, with(quick, s.deleteText)},
 		{"GET", "/api/dev/paste-lite/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(quick, s.listVersions)},
-		{"GET", "/api/dev/paste-lite/list", apiKey, plan.LiteList, noBody, ownQuery, with(quickList, s.list)},
+		{"GET", "/api/dev/paste-lite/list", apiKey, plan.LiteList, noBody, ownQuery, with(s.textList(quick), s.list)},
 
 		{"POST", "/api/dev/files/upload", apiKey, plan.FilesUpload, file, idempotent | ownQuery, s.uploadFile},
 		{"GET", "/api/dev/files/get/:id", apiKey, plan.FilesGet, noBody, ownQuery, s.getFile},
 		{"DELETE", "/api/dev/files/delete/:id", apiKey, plan.FilesDelete, noBody, idempotent, s.deleteFile},
-		{"GET", "/api/dev/files/list", apiKey, plan.FilesList, noBody, ownQuery, with(fileList, s.list)},
+		{"GET", "/api/dev/files/list", apiKey, plan.FilesList, noBody, ownQuery, with(s.fileList(), s.list)},
 
 		{"POST", "/api/users/register", anybody, unmetered, fields, idempotent, s.registerUser},
 		{"POST", "/api/users/login", anybody, unmetered, fields, idempotent, s.login},
