@@ -138,8 +138,11 @@ func TestTheFormTakesNothingElse(t *testing.T) {
 func TestTheFormMakesPastesWithAPasswordAndThatBurn(t *testing.T) {
 	i := common(t)
 	source := newSource()
-	secret := i.sendPasteForm(t, source, "content", "the secret", "password", "pass").
-		shows(t, http.StatusCreated, "asks for its password").hides(t, "/raw", "the secret")
+	var secret answer
+	for range 2 { // the answer to a form that is sent again says the same
+		secret = i.sendPasteForm(t, source, "content", "the secret", "password", "pass", "once", "ABC").
+			shows(t, http.StatusCreated, "asks for its password").hides(t, "/raw", "the secret")
+	}
 	i.page(t, "GET", secret.header.Get("Location"), browser()).shows(t, http.StatusOK, "Password").hides(t, "the secret")
 	burning := i.sendPasteForm(t, source, "content", "the secret", "burnAfterRead", "true").
 		shows(t, http.StatusCreated, "do not open it yourself").hides(t, "/raw")

@@ -72,7 +72,7 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 // Sign is the form to sign up or in.
 type Sign struct {
 	Email  string
-	Next   string            // path to go on to; see SafePath
+	Next   string            // path to go on to; see web.nextPath
 	Once   string            // of the form to sign up: sending it twice makes one account
 	Errors map[string]string // by the name of the field; "" is the whole form
 }

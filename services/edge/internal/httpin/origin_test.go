@@ -3,6 +3,8 @@ package httpin
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/gofiber/fiber/v2"
 )
 
 func TestClientAddresses(t *testing.T) {
@@ -75,5 +77,16 @@ func TestWritesComeFromTheSameOrigin(t *testing.T) {
 		if got := sameOrigin(tc.site, tc.origin, host, public); got != tc.taken {
 			t.Errorf("site %q, origin %q: %v", tc.site, tc.origin, got)
 		}
+	}
+}
+
+// TestFiberReadsNoForwardedHeaders: anybody can write them, and fiber knows no trusted proxies.
+func TestFiberReadsNoForwardedHeaders(t *testing.T) {
+	addr := startServer(t, Config{}, func(s *Server) {
+		s.Handle("GET", "/", func(c *fiber.Ctx) error { return c.SendString(c.Hostname() + " " + c.Protocol()) })
+	})
+	a := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https\r\n\r\n", 1)[0]
+	if a.body != "a.example http" {
+		t.Errorf("fiber reads %q", a.body)
 	}
 }

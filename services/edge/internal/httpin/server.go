@@ -99,6 +99,9 @@ func New(cfg Config) *Server {
 		ErrorHandler: s.onError, ReadBufferSize: cfg.HeaderBytes, WriteBufferSize: 4 << 10,
 		ReduceMemoryUsage: true, DisablePreParseMultipartForm: true,
 		Concurrency: cfg.MaxConns + refusing, // the listener refuses first, and says why
+		// With no proxy that fiber trusts, its Hostname and Protocol do not read what a client may write. Source and
+		// BehindTLS know Config.TrustedProxies.
+		EnableTrustedProxyCheck: true,
 	})
 	next := s.app.Handler()
 	http := s.app.Server()

@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -18,26 +20,31 @@ type Kept struct {
 	page        *Page // nil of an answer that is no page
 	sheets      []sheet
 	scripts     []string // addresses
+	site        string   // host of the site's URL
 	plain       []byte
 	hash        string
 	gzip        func() []byte // made when first asked for
 	brotli      func() []byte
 }
 
-// Keep renders a page whose main part depends on nobody.
-func (p *Pages) Keep(page *Page) (*Kept, error) {
+// Keep renders a page whose main part depends on nobody. Clients find it at site, a URL.
+func (p *Pages) Keep(page *Page, site string) (*Kept, error) {
+	address, err := url.Parse(site)
+	if err != nil {
+		return nil, fmt.Errorf("keep page %s: %w", page.Template, err)
+	}
 	body, sheets, err := p.execute(page, "")
 	if err != nil {
 		return nil, err
 	}
 	k := KeepText(fiber.MIMETextHTMLCharsetUTF8, body)
-	k.page, k.sheets = page, sheets
+	k.page, k.sheets, k.site = page, sheets, address.Host
 	for _, name := range page.Scripts {
-		address, err := p.assets.address(name)
+		script, err := p.assets.address(name)
 		if err != nil {
 			return nil, err
 		}
-		k.scripts = append(k.scripts, address)
+		k.scripts = append(k.scripts, script)
 	}
 	return k, nil
 }
@@ -58,14 +65,30 @@ func KeepText(contentType string, body []byte) *Kept {
 // hostForm is a host as a source of a policy may have it.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 
-// policy is that of a page. It allows the page's scripts by their addresses: a page that is kept can't have a nonce. host is what the browser
-// calls this server.
+// policy is that of a page. It allows the page's scripts by their addresses, since a page that is kept can't have a nonce.
+// They are at the host of the request's Host header, and at that of the site: a proxy may send another one.
 func (k *Kept) policy(host string) string {
 	policy := k.page.policy(k.sheets, "")
-	if len(k.scripts) == 0 || !hostForm.MatchString(host) {
+	if len(k.scripts) == 0 {
 		return policy
 	}
-	return policy + "; script-src " + host + strings.Join(k.scripts, " "+host)
+	hosts := []string{k.site}
+	if !strings.EqualFold(host, k.site) {
+		hosts = append(hosts, host)
+	}
+	var sources strings.Builder
+	for _, host := range hosts {
+		if !hostForm.MatchString(host) {
+			continue
+		}
+		for _, script := range k.scripts {
+			sources.WriteString(" " + host + script)
+		}
+	}
+	if sources.Len() == 0 {
+		return policy
+	}
+	return policy + "; script-src" + sources.String()
 }
 
 // Answer answers with it.
@@ -86,7 +109,7 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 		tag += "-" + encoding
 	}
 	if k.page != nil {
-		protectPage(c, k.policy(c.Hostname()))
+		protectPage(c, k.policy(string(c.Context().Host())))
 	} else {
 		protect(c, "default-src 'none'; frame-ancestors 'none'")
 	}

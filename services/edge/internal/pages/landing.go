@@ -42,7 +42,8 @@ func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 
 // Created is a quick paste that the landing page's form has made.
 type Created struct {
-	Document    *event.Document // its ContentSize and text are not looked at
+	Document    *event.Document // its Id, ExpiresMs and BurnAfterRead are shown
+	Protected   bool            // it asks for a password
 	URL         string          // of this site
 	Path        string          // of the paste's page
 	ManageToken string          // "" where an account owns the paste

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/url"
 	"strings"
@@ -98,7 +99,7 @@ func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console
 		return err
 	}
 	email = strings.TrimSpace(email)
-	form := &console.Sign{Email: email, Next: nextPath(next), Once: rand.Text()}
+	form := &console.Sign{Email: email, Next: nextPath(next), Once: once}
 	sent, err := readSign(email, password, shortest)
 	if err == nil {
 		err = s.readOnce(c, once)
@@ -142,7 +143,8 @@ func (s *Server) readOnce(c *call, once string) error {
 	return nil
 }
 
-// refuseSign shows the form again, without the password. The error stands beside its field.
+// refuseSign shows the form again, without the password. The error stands beside its field. The form keeps its Once where
+// the account may exist, so that sending it again makes no other.
 func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, int, *console.Sign) error, err error) error {
 	s.fail(c.Context(), c.Route().Path, err)
 	e := asFault(err)
@@ -156,6 +158,12 @@ func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, i
 		message = strings.Replace(message, field, "The password", 1)
 	default:
 		field = ""
+	}
+	switch e.Kind {
+	case fault.OutcomeUnknown, fault.Unavailable, fault.IdempotencyInFlight:
+		form.Once = cmp.Or(form.Once, rand.Text())
+	default:
+		form.Once = rand.Text()
 	}
 	form.Errors = map[string]string{field: message}
 	return show(c.Ctx, e.Kind.Status(), form)

@@ -17,9 +17,10 @@ func (s *Server) contentURL(path string) string { return s.cfg.ContentURL + path
 // contentBase is what the absolute addresses of content begin with.
 func (s *Server) contentBase() string { return cmp.Or(s.cfg.ContentURL, s.PublicURL()) }
 
-// onContentHost tells whether the request was sent to the host that has content alone.
+// onContentHost tells whether the request was sent to the host that has content alone. Its Host header says so:
+// X-Forwarded-Host is whatever a client writes.
 func (s *Server) onContentHost(c *fiber.Ctx) bool {
-	return s.contentHost != "" && withoutPort(strings.ToLower(c.Hostname())) == s.contentHost
+	return s.contentHost != "" && withoutPort(strings.ToLower(string(c.Context().Host()))) == s.contentHost
 }
 
 // hostOf is the host of a URL without its port, "" where it has none. A proxy may have changed the port of a request.

@@ -40,6 +40,12 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 			t.Errorf("%s: %d %v", path, a.status, a.header)
 		}
 	}
+	for _, path := range []string{"/", "/docs", "/console/sign-up"} {
+		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: content.example\r\nX-Forwarded-Host: quire.example\r\nAccept: text/html\r\n\r\n", 1)[0]
+		if a.status != 404 {
+			t.Errorf("%s is %d on the content host where a client names another host", path, a.status)
+		}
+	}
 	if s.contentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.contentBase() != "https://content.example" {
 		t.Errorf("content is linked at %s", s.contentURL(""))
 	}

@@ -23,7 +23,7 @@ func (s *Server) newDocumentation() (*documentation, error) {
 	}
 	d := &documentation{site: site, kept: make(map[string]*pages.Kept)}
 	for _, path := range site.Paths() {
-		if d.kept[path], err = s.pages.Keep(documentationPage(site.Page(path))); err != nil {
+		if d.kept[path], err = s.pages.Keep(documentationPage(site.Page(path)), s.PublicURL()); err != nil {
 			return nil, fmt.Errorf("make the documentation: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"maps"
@@ -64,11 +65,12 @@ func (s *Server) landing(c *call) error {
 	return s.showLanding(c, fiber.StatusOK, pages.Draft{Language: fold.DefaultLanguage, Visibility: fold.DefaultVisibility.String(), ExpiresIn: "30d"})
 }
 
-// showLanding shows the first page. It is of use without what billing knows.
+// showLanding shows the first page. It is of use without what billing knows. A form that was refused keeps its Once: the
+// paste may exist where the answer says that it is not known, and sending the same again must not make another.
 func (s *Server) showLanding(c *call, status int, draft pages.Draft) error {
 	book, err := s.prices()
 	shown := &pages.Landing{URL: s.url(""), Draft: draft, Prices: book, Ready: err == nil && len(s.health.Failing()) == 0}
-	shown.Draft.Once = rand.Text()
+	shown.Draft.Once = cmp.Or(draft.Once, rand.Text())
 	if err == nil { // else each reader would wait for billing again
 		shown.Allowance = s.allowance(c)
 	}
@@ -99,9 +101,10 @@ func (s *Server) createFromPage(c *call) error {
 	}
 	shown := &pages.Created{
 		Document: &event.Document{
-			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, PasswordHash: d.PasswordHash, BurnAfterRead: form.BurnAfterRead,
+			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
-		URL: s.url(""), Path: quickKind().page + done.outcome.Item, Remaining: done.remaining,
+		Protected: d.password != nil && *d.password != "", URL: s.url(""),
+		Path: quickKind().page + done.outcome.Item, Remaining: done.remaining,
 	}
 	if c.who.anonymous {
 		shown.ManageToken = s.secret.ManageToken(done.outcome.Item)

@@ -1,9 +1,14 @@
 package web
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/render"
@@ -21,6 +26,39 @@ func TestTheLandingPageIsOfUseWithoutBilling(t *testing.T) {
 	} {
 		if !strings.Contains(a.body, text) {
 			t.Errorf("%q is not in\n%s", text, a.body)
+		}
+	}
+}
+
+// TestAFormThatMayHaveBeenTakenIsShownWithItsOnce: what is sent again must be the same request.
+func TestAFormThatMayHaveBeenTakenIsShownWithItsOnce(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.http.Handle("GET", "/refused/paste", func(c *fiber.Ctx) error {
+			return s.refusePasteForm(&call{Ctx: c}, &pages.Draft{Once: c.Query("once")}, fault.New(fault.Kind(c.Query("kind")), "No."))
+		})
+		s.http.Handle("GET", "/refused/sign-up", func(c *fiber.Ctx) error {
+			form := &console.Sign{Once: c.Query("once")}
+			return s.refuseSign(&call{Ctx: c}, form, s.console.SignUp, fault.New(fault.Kind(c.Query("kind")), "No."))
+		})
+	})
+	for _, test := range []struct {
+		path, once string
+		kind       fault.Kind
+		kept       bool
+	}{
+		{"paste", "ABC", fault.OutcomeUnknown, true}, // its key has the hash of the form, so that it is always kept
+		{"paste", "", fault.OutcomeUnknown, false},
+		{"sign-up", "ABC", fault.OutcomeUnknown, true},
+		{"sign-up", "ABC", fault.Unavailable, true},
+		{"sign-up", "ABC", fault.IdempotencyInFlight, true},
+		{"sign-up", "", fault.Unavailable, false},
+		{"sign-up", "ABC", fault.IdempotencyMismatch, false}, // another address or password needs another key
+		{"sign-up", "ABC", fault.EmailTaken, false},
+	} {
+		a := exchange(t, addr, "GET /refused/"+test.path+"?once="+test.once+"&kind="+string(test.kind)+" HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+		once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(a.body)
+		if a.status != test.kind.Status() || once == nil || (once[1] == "ABC") != test.kept {
+			t.Errorf("%s %q %s: %d with %q", test.path, test.once, test.kind, a.status, once)
 		}
 	}
 }
