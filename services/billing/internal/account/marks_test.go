@@ -127,3 +127,26 @@ func TestSettlementsWithoutATimeGoBySequence(t *testing.T) {
 	h.settled(again)
 	h.wantSettled(1, 1)
 }
+
+// TestARequestThatWasSettledWithoutItsTimeIsSettledOnce: an instance of the version before settles it without the time, and
+// one of this version settles it again from its checkpoint, with the time.
+func TestARequestThatWasSettledWithoutItsTimeIsSettledOnce(t *testing.T) {
+	h := newHistory(t, plan.Published(10))
+	h.account(alice, plan.Pro)
+	h.wait(time.Minute)
+	r := h.write(5)
+	old := r
+	old.stored = 0
+	h.settled(old)
+	h.wait(time.Minute).settled(r)
+	h.wantSettled(1, 0)
+	if marks := h.fold.Marks(); marks["FILE_0"] != 5 {
+		t.Errorf("marks %v", marks)
+	}
+	h.wait(time.Minute)
+	anew := h.write(5) // stored after all that was settled
+	h.settled(anew)
+	h.settled(anew, r)
+	h.wantSettled(2, 0)
+	h.sound()
+}

@@ -16,8 +16,9 @@ const (
 	// RulesFirst decides a journal that names no version.
 	RulesFirst = 1
 	// RulesHeld: failed calls cost nothing, neither themselves nor those beside them. A refusal says whether open holds may
-	// undo it. A price book that is not agreed has no effect. A mark knows when its stream was made anew. A month is closed CloseMillis after its end and does not change
-	// after that. Times of a clock that was ahead are taken back (docs/adr/0007-rules-have-a-date.md).
+	// undo it. A price book that is not agreed has no effect. A mark knows when its stream was made anew. A month is closed
+	// CloseMillis after its end and does not change after that. Times of a clock that was ahead are taken back
+	// (docs/adr/0007-rules-have-a-date.md).
 	RulesHeld = 2
 	// NewestRules are the newest that this code knows.
 	NewestRules = RulesHeld
