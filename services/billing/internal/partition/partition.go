@@ -86,6 +86,9 @@ type Partition struct {
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
 	observed     [account.Decisions]uint64
+
+	// Owned by serve until keepBook runs, then by that: why prices or rules stay, as it was logged last. Empty: they don't.
+	staying string
 }
 
 // New makes a partition. Nothing is contacted before Run.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -67,17 +69,24 @@ func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 	want := account.PriceEvent(p.cfg.Book)
 	same := account.SameTerms(have, want)
 	if same && rules >= p.cfg.Rules {
+		p.staying = ""
 		return true, nil
 	}
 	samePrices, known, err := p.agreement(ctx)
 	if err != nil {
-		p.log.Info("prices and rules stay as they are until the live instances agree", "cause", err)
+		p.logStaying("prices and rules stay as they are until the live instances agree", err.Error())
 		return false, nil
 	}
 	older := have.StampMs-have.OffsetMs > p.cfg.Started.UnixMilli()
+	switch {
+	case same || samePrices && !older:
+		p.staying = ""
+	case older:
+		p.logStaying("the prices in force stay", "they are newer than this instance")
+	default:
+		p.logStaying("the prices in force stay", "the live instances were configured with different prices")
+	}
 	if !same && (older || !samePrices) {
-		p.log.Info("the prices in force stay: they are newer than this instance, or the live instances were configured with others",
-			"newer", older)
 		want, same = account.PriceEvent(account.BookOf(have)), true
 	}
 	if known = min(known, p.cfg.Rules); same && known <= rules {
@@ -85,6 +94,14 @@ func (p *Partition) renewBook(ctx context.Context) (done bool, err error) {
 	}
 	want.Rules, want.Agreed = known, true
 	return samePrices && !older && known == p.cfg.Rules, p.publishBook(ctx, want)
+}
+
+// logStaying tells operators why prices or rules stay as they are, once for each cause in a row: a roll-out may take long.
+func (p *Partition) logStaying(message, cause string) {
+	if p.staying != cause {
+		p.staying = cause
+		p.log.Info(message, "cause", cause)
+	}
 }
 
 // agreement asks all live instances. samePrices tells whether they were configured with the prices of this one, and rules is
@@ -111,7 +128,7 @@ func (p *Partition) agreement(ctx context.Context) (samePrices bool, rules uint3
 		samePrices = samePrices && i.Book == book
 		rules = min(rules, max(i.Rules, account.RulesFirst))
 	}
-	for name := range live {
+	for _, name := range slices.Sorted(maps.Keys(live)) { // in this order, so that the same cause is the same text
 		if !heard[name] {
 			return false, 0, fmt.Errorf("instance %s is alive and did not answer", name)
 		}

@@ -1,0 +1,66 @@
+package partition
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/account"
+)
+
+// TestPricesThatStayAreLoggedOncePerCause, however often the instances are asked.
+func TestPricesThatStayAreLoggedOncePerCause(t *testing.T) {
+	server := journaltest.Start(t)
+	now := time.Now()
+	inForce, wanted := plan.Published(10), plan.Published(20)
+	fold := account.New()
+	prices := account.PriceEvent(inForce)
+	prices.StampMs, prices.Rules, prices.Agreed = now.UnixMilli(), account.NewestRules, true
+	if _, err := fold.Apply(account.Message{
+		Sequence: 1, TimeMillis: now.UnixMilli(), Kind: account.Prices, Data: encoded(t, prices),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	p := New(Config{Instance: "this", Book: wanted, Rules: account.NewestRules, Started: now.Add(time.Hour)}, Deps{
+		NC: server.Conn(t), Clock: time.Now, Metrics: NewMetrics(nil), Logger: slog.New(slog.NewTextHandler(io.Writer(&log), nil)),
+	})
+	p.fold = fold
+	// The answers of two instances: this one, and another with the prices in force.
+	ask := func(live []string, want int, cause string) {
+		t.Helper()
+		var servers []*rpc.Server
+		for name, book := range map[string]*plan.Book{"this": wanted, "other": inForce} {
+			data, err := json.Marshal(event.Instance{Name: name, Rules: account.NewestRules, Book: account.BookHash(book), Live: live})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := func(context.Context, []byte) ([]byte, error) { return data, nil }
+			s, err := rpc.Serve(server.Conn(t), event.InstancesSubject, name, 1, answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			servers = append(servers, s)
+		}
+		defer rpc.Stop(time.Second, servers...)
+		for range 2 {
+			if done, err := p.renewBook(t.Context()); err != nil || done {
+				t.Fatalf("done %v, %v", done, err)
+			}
+		}
+		if got := strings.Count(log.String(), "\n"); got != want || strings.Count(log.String(), cause) == 0 {
+			t.Fatalf("%d lines, want %d, one of them with %q:\n%s", got, want, cause, log.String())
+		}
+	}
+	ask(nil, 1, "configured with different prices")
+	ask([]string{"this", "silent", "quiet"}, 2, "instance quiet is alive and did not answer")
+	ask(nil, 3, "configured with different prices")
+}
