@@ -6530,6 +6530,7 @@ type GrantState struct {
 	ExpiresMs     int64                  `protobuf:"varint,4,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	CreatedMs     int64                  `protobuf:"varint,5,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Over          bool                   `protobuf:"varint,7,opt,name=over,proto3" json:"over,omitempty"` // expired by a clock that was ahead and has come back; else expires_ms tells
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6604,6 +6605,13 @@ func (x *GrantState) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *GrantState) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
 }
 
 type HoldState struct {
@@ -7477,7 +7485,7 @@ const file_event_proto_rawDesc = "" +
 	"\vbyte_ms_low\x18\x04 \x01(\x04R\tbyteMsLow\x12!\n" +
 	"\fspent_micros\x18\x05 \x01(\x04R\vspentMicros\x12\x12\n" +
 	"\x04tier\x18\x06 \x01(\rR\x04tier\x12,\n" +
-	"\x04paid\x18\a \x03(\v2\x18.quire.event.v1.KeyUsageR\x04paid\"\xbe\x01\n" +
+	"\x04paid\x18\a \x03(\v2\x18.quire.event.v1.KeyUsageR\x04paid\"\xd2\x01\n" +
 	"\n" +
 	"GrantState\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
@@ -7488,7 +7496,8 @@ const file_event_proto_rawDesc = "" +
 	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x97\x04\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04over\x18\a \x01(\bR\x04over\"\x97\x04\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +

@@ -41,6 +41,14 @@ func (f *Fold) turnBack(to int64) {
 	for _, k := range f.keptFifo.waiting() {
 		k.time = min(k.time, to)
 	}
+	for _, a := range f.accounts { // the order does not show
+		for _, g := range a.grants {
+			if g.over && g.expires > to && !g.early {
+				g.early = true
+				f.touch(&a.principal)
+			}
+		}
+	}
 	for _, s := range f.sources { // the order does not show
 		s.seen = min(s.seen, to)
 	}

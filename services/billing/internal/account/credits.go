@@ -20,6 +20,7 @@ type grant struct {
 	account *account
 	refs    int  // holds that took from it and may give back to it
 	over    bool // expired
+	early   bool // over by a clock that was ahead and has come back: expires was in the future again
 	heap    int  // index in the expiry heap
 }
 

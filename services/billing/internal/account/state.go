@@ -11,7 +11,7 @@ import (
 )
 
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
-// the same messages. Older snapshots are not used then.
+// the same messages. Snapshots of this version and of the one before are used. Restore reads both.
 const CodeVersion = 2
 
 // globalState is the state without accounts and networks.
@@ -71,6 +71,7 @@ func (a *account) state() *event.AccountState {
 	for _, g := range a.grants {
 		s.Grants = append(s.Grants, &event.GrantState{
 			Grant: g.id, AmountMicros: g.amount, LeftMicros: g.left, ExpiresMs: g.expires, CreatedMs: g.created, Reason: g.reason,
+			Over: g.early,
 		})
 	}
 	return s
@@ -160,6 +161,10 @@ func Restore(s *event.BillingState) (*Fold, error) {
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)
 	}
 	for _, b := range s.Books {
+		// A program that does not know rules keeps their field of a book, and goes on by those that it knows.
+		if rules := b.Book.GetRules(); rules > f.rules {
+			return nil, fmt.Errorf("%w: folded by a program that does not know rules %d", errSnapshot, rules)
+		}
 		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
 		f.book = f.books[len(f.books)-1].book
 	}
@@ -223,7 +228,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	for _, g := range s.Grants {
 		grant := &grant{
 			id: g.Grant, amount: g.AmountMicros, left: g.LeftMicros, expires: g.ExpiresMs, created: g.CreatedMs,
-			reason: g.Reason, account: a, over: g.ExpiresMs != 0 && g.ExpiresMs <= f.time,
+			reason: g.Reason, account: a, over: g.Over || g.ExpiresMs != 0 && g.ExpiresMs <= f.time, early: g.Over,
 		}
 		a.available += int64(grant.left)
 		f.addGrant(grant)
