@@ -41,6 +41,8 @@ type Text struct {
 	Version  uint64       // that is shown, where that is not the current one; else 0
 	URL      string       // absolute address of the page, for its card on other sites
 
+	LanguageName string // of the document's language: see render.Languages.Name
+
 	View template.HTML // another view of the text, which is shown in place of its lines; made by package render
 	Kind string        // class of the view: "markdown", "table"
 	Tabs []Link        // the views, where there are several
@@ -60,8 +62,8 @@ func (t *Text) Heading() string { return titleOf(t.Document) }
 
 // Language is the language as people write it.
 func (t *Text) Language() string {
-	if name := render.LanguageName(t.Document.Language); name != "" {
-		return name
+	if t.LanguageName != "" {
+		return t.LanguageName
 	}
 	if l := t.Document.Language; l != "plaintext" {
 		return l
@@ -69,7 +71,7 @@ func (t *Text) Language() string {
 	return "Plain text"
 }
 
-// Public tells whether everybody may see the text, now and later.
+// public tells whether everybody may see the text, now and later.
 func (t *Text) public() bool {
 	d := t.Document
 	return event.Visibility(d.Visibility) == event.Public && len(d.PasswordHash) == 0 && !d.BurnAfterRead

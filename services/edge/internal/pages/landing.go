@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -205,20 +206,16 @@ func aboutKey(key plan.QuotaKey) string {
 	return ""
 }
 
-// Hours is the window of the allowance.
-func (l *Landing) Hours() int64 { return l.Allowance.GetWindowMs() / 3_600_000 }
+// Window is how long the allowance counts a paste.
+func (l *Landing) Window() string {
+	return Duration(time.Duration(l.Allowance.GetWindowMs()) * time.Millisecond)
+}
 
 // NextIn is when there is one again, "" where there is one.
 func (l *Landing) NextIn() string {
 	seconds := l.Allowance.GetResetSeconds()
-	switch minutes := (seconds + 59) / 60; {
-	case seconds == 0 || l.Allowance.GetRemaining() > 0:
+	if seconds == 0 || l.Allowance.GetRemaining() > 0 {
 		return ""
-	case minutes < 2:
-		return "a minute"
-	case minutes < 120:
-		return strconv.Itoa(int(minutes)) + " minutes"
-	default:
-		return strconv.Itoa(int((minutes+59)/60)) + " hours"
 	}
+	return Duration(time.Duration(seconds) * time.Second)
 }

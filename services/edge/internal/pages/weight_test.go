@@ -110,7 +110,7 @@ func TestTheTableOfPlansIsThePriceBook(t *testing.T) {
 }
 
 func TestTheNextAllowanceIsSaidRoundedUp(t *testing.T) {
-	for seconds, want := range map[uint32]string{0: "", 1: "a minute", 60: "a minute", 61: "2 minutes", 7140: "119 minutes", 7141: "2 hours", 86400: "24 hours"} {
+	for seconds, want := range map[uint32]string{0: "", 1: "1 minute", 60: "1 minute", 61: "2 minutes", 3541: "1 hour", 3601: "1 hour 1 minute", 7141: "2 hours", 86400: "24 hours"} {
 		if got := (&Landing{Allowance: &event.AllowanceAnswer{ResetSeconds: seconds}}).NextIn(); got != want {
 			t.Errorf("%d s: %q, want %q", seconds, got, want)
 		}

@@ -2,6 +2,8 @@ package pages
 
 import (
 	"html/template"
+	"strconv"
+	"time"
 
 	"quire.dev/pkg/plan"
 )
@@ -13,6 +15,26 @@ func Functions() template.FuncMap {
 
 // Number is a whole number with commas between thousands.
 func Number(n int64) string { return numberText(n) }
+
+// Duration is a time as people say it, rounded up to minutes: "2 hours 1 minute".
+func Duration(d time.Duration) string {
+	minutes := int((d + time.Minute - 1) / time.Minute)
+	hours, minutes := minutes/60, minutes%60
+	switch {
+	case hours == 0:
+		return counted(minutes, "minute")
+	case minutes == 0:
+		return counted(hours, "hour")
+	}
+	return counted(hours, "hour") + " " + counted(minutes, "minute")
+}
+
+func counted(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return strconv.Itoa(n) + " " + unit + "s"
+}
 
 // AboutKey says in a few words what is counted under a quota key.
 func AboutKey(key plan.QuotaKey) string { return aboutKey(key) }

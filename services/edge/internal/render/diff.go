@@ -41,7 +41,7 @@ func (r *Renderer) Diff(ctx context.Context, before, after, language string, spl
 		kind = 's'
 	}
 	before, after = withoutCR(before), withoutCR(after)
-	c := r.once(ctx, r.key(kind, lexerFor(language), before, after), func(w *worker) *cached {
+	c := r.once(ctx, r.key(kind, r.languages.lexer(language), before, after), func(w *worker) *cached {
 		d := newDiffing(w, before, after, language)
 		if split {
 			d.split()

@@ -113,44 +113,6 @@ func (*shortTimeouts) MutateLexer(rules chroma.CompiledRules, state string, rule
 	return nil
 }
 
-// lexerFor is the name of the lexer of a language, "" for plain text and for languages that nobody knows.
-func lexerFor(language string) string {
-	if language == "" || len(language) > 255 {
-		return ""
-	}
-	lower := strings.ToLower(language)
-	switch lower {
-	case "plaintext", "text", "txt", "plain", "none":
-		return ""
-	}
-	lexer := lexers.Get(language)
-	if lexer == nil {
-		lexer = lexers.Get(lower)
-	}
-	if lexer == nil || lexer.Config().Name == "plaintext" || lexer.Config().Name == "fallback" {
-		return ""
-	}
-	return siblingOf(lexer.Config().Name)
-}
-
-// LanguageName is the name of a language as people write it, "" for plain text and for languages that nobody knows.
-// language is as for Renderer.Text.
-func LanguageName(language string) string {
-	if lexerFor(language) == "" {
-		return ""
-	}
-	name := lexers.Get(language)
-	if name == nil {
-		name = lexers.Get(strings.ToLower(language))
-	}
-	switch n := name.Config().Name; n {
-	case "markdown":
-		return "Markdown"
-	default:
-		return n
-	}
-}
-
 // piece is a part of a line with one class, "" for none.
 type piece struct{ class, text string }
 

@@ -184,8 +184,11 @@ func (n *nodes) writeCode(w util.BufWriter, code, language string) {
 
 // codeBlock is the lines of a block of code, nil where it is shown plainly. Its time is a part of that of the document.
 func (w *worker) codeBlock(code, language string) (lines [][]piece) {
-	lexer := lexerFor(language)
-	if lexer == "" || code == "" || !highlightable(code) {
+	if code == "" || !highlightable(code) {
+		return nil
+	}
+	lexer := w.languages.lexer(language)
+	if lexer == "" {
 		return nil
 	}
 	until := w.deadline

@@ -40,14 +40,17 @@ type Renderer struct {
 	workers chan *worker // those that are free
 	cache   *otter.Cache[cacheKey, *cached]
 	seed    maphash.Seed
+	forgets bool // results are not kept in cache
+
+	languages *Languages
 }
 
 // New makes a Renderer.
 func New(cfg Config) *Renderer {
 	cfg.setDefaults()
-	r := &Renderer{cfg: cfg, workers: make(chan *worker, cfg.Concurrent), seed: maphash.MakeSeed()}
+	r := &Renderer{cfg: cfg, workers: make(chan *worker, cfg.Concurrent), seed: maphash.MakeSeed(), languages: newLanguages()}
 	for range cfg.Concurrent {
-		r.workers <- &worker{}
+		r.workers <- &worker{languages: r.languages}
 	}
 	r.cache = otter.Must(&otter.Options[cacheKey, *cached]{
 		MaximumWeight: uint64(cfg.CacheBytes),
@@ -61,6 +64,17 @@ func New(cfg Config) *Renderer {
 	})
 	return r
 }
+
+// Uncached is a Renderer with the same workers that keeps no text and no result once it has returned it. It is for texts
+// that must not outlive their reading.
+func (r *Renderer) Uncached() *Renderer {
+	out := *r
+	out.forgets = true
+	return &out
+}
+
+// Languages are those that the Renderer knows.
+func (r *Renderer) Languages() *Languages { return r.languages }
 
 const cacheEntryBytes = 256
 
@@ -100,8 +114,9 @@ func (r *Renderer) key(kind byte, parts ...string) cacheKey {
 
 // worker does the work on one text at a time. It belongs to whoever took it out of Renderer.workers.
 type worker struct {
-	lexers   *lexerSet // made when first needed
-	deadline time.Time
+	languages *Languages
+	lexers    *lexerSet // made when first needed
+	deadline  time.Time
 }
 
 // gaveUp is the panic that ends work at its deadline. It leaves the libraries that have no other way out.
@@ -135,7 +150,9 @@ func (r *Renderer) once(ctx context.Context, key cacheKey, work func(*worker) *c
 	done := make(chan *cached, 1)
 	go func() {
 		c := attempt(w, r.cfg.Deadline, work)
-		r.cache.Set(key, c)
+		if !r.forgets || c.gaveUp { // the key of a text says nothing about it
+			r.cache.Set(key, c)
+		}
 		r.workers <- w
 		done <- c
 	}()

@@ -28,7 +28,7 @@ type Text struct {
 // fail: what can't be highlighted in time is plain. A CR LF is a line end like LF.
 func (r *Renderer) Text(ctx context.Context, content, language string) *Text {
 	content = withoutCR(strings.ToValidUTF8(content, "\uFFFD"))
-	out := &Text{Language: LanguageName(language)}
+	out := &Text{Language: r.languages.Name(language)}
 	if out.Lines = r.highlight(ctx, content, language); out.Lines == nil {
 		out.Plain = true
 		out.Lines, out.Cut = plainLines(content)
@@ -61,7 +61,7 @@ func (t *Text) HTML() template.HTML {
 
 // highlight is the highlighted lines of a text, nil where it has to be plain.
 func (r *Renderer) highlight(ctx context.Context, content, language string) []string {
-	name := lexerFor(language)
+	name := r.languages.lexer(language)
 	if name == "" || !highlightable(content) {
 		return nil
 	}

@@ -2,10 +2,12 @@ package web
 
 import (
 	"fmt"
+	"time"
 
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 	"quire.dev/services/edge/internal/reference"
+	"quire.dev/services/edge/internal/render"
 )
 
 // documentation is what is below /docs, and llms.txt. It is the same for everybody.
@@ -14,9 +16,14 @@ type documentation struct {
 	kept map[string]*pages.Kept // by path
 }
 
+// docsDeadline is for one snippet.
+const docsDeadline = 10 * time.Second
+
 func (s *Server) newDocumentation() (*documentation, error) {
+	// Its own renderer is never busy with the texts of others, and may take its time: this work is done once.
+	renderer := render.New(render.Config{Concurrent: 1, Wait: time.Minute, Deadline: docsDeadline}).Uncached()
 	site, err := reference.New(s.PublicURL(), func(text, language string) []string {
-		return s.render.Text(s.ctx, text, language).Lines
+		return renderer.Text(s.ctx, text, language).Lines
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the documentation: %w", err)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"quire.dev/services/edge/internal/render"
 )
 
 // maxPageBytes is the weight of a page in all: its HTML with the style sheets in it, and its scripts and image.
@@ -101,5 +103,16 @@ func TestTheDocumentationIsSearched(t *testing.T) {
 	}
 	if a := exchange(t, addr, "GET /docs/search?query=x HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]; a.status != 400 || !strings.Contains(a.body, "unknown_field") {
 		t.Errorf("an unknown parameter: %d %s", a.status, a.body)
+	}
+}
+
+// TestTheDocumentationIsHighlightedOnABusyServer: it is made once, so that a snippet that stays plain would stay so.
+func TestTheDocumentationIsHighlightedOnABusyServer(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(s *Server) {
+		s.render = render.New(render.Config{Wait: 1, Deadline: 1}) // nothing is done in a nanosecond
+	})
+	a := exchange(t, addr, "GET /docs/api/pastes HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
+	if a.status != 200 || !strings.Contains(a.body, `<code class="language-go"><span class="hk">package</span>`) {
+		t.Errorf("%d %.3000s", a.status, a.body)
 	}
 }

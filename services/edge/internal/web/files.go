@@ -65,7 +65,8 @@ func (s *Server) getFile(c *call) error {
 	return nil
 }
 
-// wantsBytes tells whether the file itself is asked for: ?download=1, or Accept names its type.
+// wantsBytes tells whether the file itself is asked for: ?download=1, or Accept prefers
+// application/octet-stream to JSON.
 func wantsBytes(c *fiber.Ctx) (bool, error) {
 	download := false
 	err := httpin.QueryFields(c, httpin.Fields{"download": func(name string, v httpin.Value) error {

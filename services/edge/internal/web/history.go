@@ -163,17 +163,20 @@ func (s *Server) compare(c *call, k *textKind, v *comparing, from, to *event.Doc
 		shown.TooLarge = true
 		return s.pages.Changes(c.Ctx, shown)
 	}
+	if err := s.http.Reserve(c.Ctx, int64(2*sizes)); err != nil {
+		return err
+	}
+	before, err := s.wholeContent(from.GetContent())
+	if err != nil {
+		return err
+	}
+	after, err := s.wholeContent(to.GetContent())
+	if err != nil {
+		return err
+	}
 	return s.rendered(int(2*sizes), func() error {
-		before, err := s.wholeContent(from.GetContent())
-		if err != nil {
-			return err
-		}
-		after, err := s.wholeContent(to.GetContent())
-		if err != nil {
-			return err
-		}
 		if shown.TooLarge = !render.Diffable(before) || !render.Diffable(after); !shown.TooLarge {
-			if shown.Diff = s.render.Diff(s.ctx, before, after, to.Language, v.split); shown.Diff == nil {
+			if shown.Diff = s.renderer(from, to).Diff(s.ctx, before, after, to.Language, v.split); shown.Diff == nil {
 				return unavailable(errDiffTime)
 			}
 		}

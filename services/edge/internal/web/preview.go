@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -67,7 +68,9 @@ func (s *Server) beginning(doc *event.Document) ([]byte, error) {
 
 // readStored reads the first size bytes of a content.
 func (s *Server) readStored(content *event.Content, size int64) ([]byte, error) {
-	r, err := s.openContent(s.ctx, content, 0, size)
+	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
+	defer cancel()
+	r, err := s.openContent(ctx, content, 0, size)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, notFound() // deleted since it was read
 	}
@@ -85,13 +88,17 @@ func (s *Server) readStored(content *event.Content, size int64) ([]byte, error) 
 // showTextFile shows the text of a file, in the language that its name says.
 func (s *Server) showTextFile(c *call, shown *pages.File) error {
 	content := shown.Document.GetContent()
-	return s.rendered(int(content.GetSizeBytes()), func() error {
-		text, err := s.readStored(content, int64(content.GetSizeBytes()))
-		if err != nil {
-			return err
-		}
+	size := int64(content.GetSizeBytes())
+	if err := s.http.Reserve(c.Ctx, size); err != nil {
+		return err
+	}
+	text, err := s.readStored(content, size)
+	if err != nil {
+		return err
+	}
+	return s.rendered(len(text), func() error {
 		if len(text) > 0 && isText(text) && utf8.Valid(text) {
-			shown.Lines = s.render.Text(s.ctx, string(text), shown.Document.Title)
+			shown.Lines = s.renderer(shown.Document).Text(s.ctx, string(text), shown.Document.Title)
 		}
 		return s.pages.File(c.Ctx, shown)
 	})

@@ -73,8 +73,8 @@ type Server struct {
 	views     *viewLimit
 	pages     *pages.Pages
 	render    *render.Renderer
+	forgetful *render.Renderer // render, without its cache
 	console   *console.Console
-	languages func() *languages              // made at the first use
 	docs      func() (*documentation, error) // made when first asked for
 	health    *telemetry.Health
 	priceBook priceCache
@@ -94,8 +94,8 @@ func New(cfg Config, deps Deps) *Server {
 		views:     newViewLimit(),
 		pages:     pages.New(),
 		render:    render.New(render.Config{}),
-		languages: sync.OnceValue(newLanguages),
 	}
+	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)
 	s.publicURL.Store(&s.cfg.PublicURL)
 	s.contentHost = hostOf(s.cfg.ContentURL)

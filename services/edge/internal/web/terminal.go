@@ -106,20 +106,20 @@ func nameOfPath(path string) (string, error) {
 }
 
 // nameDraft gives the draft the title and language of a file's name, where the client gave none. curl calls what it reads
-// from a pipe "-".
+// from a pipe "-". A name that can't be a title is refused also where there is another title.
 func (s *Server) nameDraft(d *draft, name string) error {
 	if name == "" || name == "-" {
 		return nil
 	}
+	title, err := httpin.LineField("name", httpin.Value{Kind: httpin.Query, Text: []byte(name)}, titleChars)
+	if err != nil {
+		return err
+	}
 	if d.Title == nil {
-		title, err := httpin.LineField("name", httpin.Value{Kind: httpin.Query, Text: []byte(name)}, titleChars)
-		if err != nil {
-			return err
-		}
 		d.Title = &title
 	}
 	if d.Language == nil {
-		d.Language = new(s.languages().of(name[strings.LastIndexByte(name, '/')+1:]))
+		d.Language = new(s.languageOf(title[strings.LastIndexByte(title, '/')+1:]))
 	}
 	return nil
 }
@@ -138,6 +138,7 @@ func (s *Server) readTerminalForm(c *call, r *draftRules, d *draft, boundary str
 	form := multipart.NewReader(bytes.NewReader(body), boundary)
 	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
+	var given []string // fields
 	for range maxParts {
 		part, err := form.NextRawPart()
 		if errors.Is(err, io.EOF) {
@@ -159,12 +160,17 @@ func (s *Server) readTerminalForm(c *call, r *draftRules, d *draft, boundary str
 		case !found && (file != "" || part.FormName() == "f"):
 			found, d.text, name = true, text, file[strings.LastIndexByte(file, '\\')+1:]
 		case file == "":
-			taken, err := d.setPart(c, r, part.FormName(), text)
+			field := part.FormName()
+			if slices.Contains(given, field) && field != "tags" {
+				return "", 0, givenOnce(field)
+			}
+			taken, err := d.setPart(c, r, field, text)
 			if err != nil {
 				return "", 0, err
 			}
 			if taken {
-				said = append(said, []byte(part.FormName()), text)
+				given = append(given, field)
+				said = append(said, []byte(field), text)
 			}
 		}
 	}
@@ -177,13 +183,15 @@ func (d *draft) setPart(c *call, r *draftRules, name string, text []byte) (taken
 		return false, nil
 	}
 	if c.Context().QueryArgs().Has(name) {
-		return true, httpin.InvalidField(name, "must be given once")
+		return true, givenOnce(name)
 	}
 	if len(text) > partFieldBytes || !utf8.Valid(text) {
 		return true, httpin.InvalidField(name, "must be short text in UTF-8")
 	}
 	return true, d.set(r, name, httpin.Value{Kind: httpin.Query, Text: text})
 }
+
+func givenOnce(field string) error { return httpin.InvalidField(field, "must be given once") }
 
 // home is the landing page, and for a terminal what it can do here.
 func (s *Server) home(c *call) error {
@@ -216,9 +224,9 @@ func usageText(address string, a *event.AllowanceAnswer) string {
 		allowance = "  Pastes are made with an API key only.\n"
 	default:
 		allowance = fmt.Sprintf("  Without an API key: %d in any %s, each kept for 30 days at most.\n  You have %d left.",
-			a.Limit, plainDuration(time.Duration(a.WindowMs)*time.Millisecond), a.Remaining)
+			a.Limit, pages.Duration(time.Duration(a.WindowMs)*time.Millisecond), a.Remaining)
 		if a.ResetSeconds > 0 {
-			allowance += fmt.Sprintf(" There is one more in %s.", plainDuration(time.Duration(a.ResetSeconds)*time.Second))
+			allowance += fmt.Sprintf(" There is one more in %s.", pages.Duration(time.Duration(a.ResetSeconds)*time.Second))
 		}
 		allowance += "\n"
 	}
@@ -237,17 +245,4 @@ func usageText(address string, a *event.AllowanceAnswer) string {
 		"curl -i shows X-Manage-Token: it changes or deletes a paste made without a key.\n" +
 		"Reference: " + address + "/docs\n" +
 		"Accounts and API keys: " + address + "/console\n"
-}
-
-// plainDuration is a time as people say it, rounded up to minutes.
-func plainDuration(d time.Duration) string {
-	minutes := int((d + time.Minute - 1) / time.Minute)
-	hours, minutes := minutes/60, minutes%60
-	switch {
-	case hours == 0:
-		return fmt.Sprintf("%d min", minutes)
-	case minutes == 0:
-		return fmt.Sprintf("%d hours", hours)
-	}
-	return fmt.Sprintf("%d h %d min", hours, minutes)
 }

@@ -1,16 +1,22 @@
 package web
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/chroma/v2/lexers"
 
+	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
-	known := newLanguages()
+	s := New(Config{}, Deps{Logger: slog.New(slog.DiscardHandler)})
 	for name, want := range map[string]string{
 		"main.go": "go", "a.py": "python", "a.rs": "rust", "a.js": "javascript", "a.ts": "typescript", "a.c": "c", "a.h": "c",
 		"a.cpp": "c++", "a.cs": "c#", "a.fs": "fsharp", "a.java": "java", "a.rb": "ruby", "a.sh": "bash", "a.sql": "sql",
@@ -19,7 +25,7 @@ func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
 		"Makefile": "makefile", "Dockerfile": "docker", "Dockerfile.dev": "docker", ".bashrc": "bash", "a.tar.go": "go",
 		"A.GO": "go", "a.txt": "plaintext", "a": "plaintext", "a.": "plaintext", "go": "plaintext", "": "plaintext", "....": "plaintext",
 	} {
-		if got := known.of(name); got != want {
+		if got := s.languageOf(name); got != want {
 			t.Errorf("%q is %s, want %s", name, got, want)
 		}
 	}
@@ -27,26 +33,69 @@ func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
 
 // TestEveryLanguageOfANameIsKnown: a document may have the language, and the highlighter knows it.
 func TestEveryLanguageOfANameIsKnown(t *testing.T) {
-	known := newLanguages()
-	check := func(name, language string) {
-		if !validLanguage(language) || len(language) > languageChars {
-			t.Errorf("%s: %q is no language of a document", name, language)
+	s := New(Config{}, Deps{Logger: slog.New(slog.DiscardHandler)})
+	names := 0
+	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
+		for _, glob := range lexer.Config().Filenames {
+			name := strings.Replace(glob, "*", "x", 1)
+			if strings.ContainsAny(name, "*?[") {
+				continue
+			}
+			names++
+			language := s.languageOf(name)
+			if !validLanguage(language) || len(language) > languageChars || lexers.Get(language) == nil {
+				t.Errorf("%s: %q is no language of a document", name, language)
+			}
+			if language == fold.DefaultLanguage && filepath.Ext(name) != ".txt" {
+				t.Errorf("the language of %s is not known", name)
+			}
 		}
-		if lexers.Get(language) == nil {
-			t.Errorf("%s: the highlighter does not know %q", name, language)
+	}
+	if names < 300 {
+		t.Errorf("only %d names", names)
+	}
+}
+
+func TestANameIsNoLongerThanATitle(t *testing.T) {
+	s, addr := startServer(t, Config{}, func(*Server) {})
+	for _, given := range []*string{nil, new("a title")} {
+		for chars, fits := range map[int]bool{titleChars: true, titleChars + 1: false} {
+			d := &draft{}
+			d.Title = given
+			err := s.nameDraft(d, strings.Repeat("ü", chars-3)+".go")
+			if !fits {
+				if e, ok := errors.AsType[*httpin.Error](err); !ok || e.Field != "name" {
+					t.Errorf("%d characters: %v", chars, err)
+				}
+			} else if err != nil || *d.Language != "go" || given != nil && *d.Title != "a title" {
+				t.Errorf("%d characters: %v, %+v", chars, err, d)
+			}
 		}
 	}
-	for name, n := range known.names {
-		check(name, n.language)
+	body := "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"" + strings.Repeat(".A", 150_000) + "\"\r\n\r\nx\r\n--b--\r\n"
+	a := exchange(t, addr, postedForm("/?title=x", body), 1)[0]
+	if a.status != 400 || !strings.Contains(a.body, `"field":"name"`) {
+		t.Errorf("%d %.500s", a.status, a.body)
 	}
-	for end, n := range known.extensions {
-		check("*"+end, n.language)
-	}
-	for _, p := range known.patterns {
-		check(p.glob, p.language)
-	}
-	if len(known.extensions) < 300 {
-		t.Errorf("only %d extensions", len(known.extensions))
+}
+
+// postedForm is a request with a form whose boundary is b.
+func postedForm(path, body string) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\nContent-Type: multipart/form-data; boundary=b\r\n" +
+		fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)) + body
+}
+
+func TestAFieldOfAFormIsGivenOnce(t *testing.T) {
+	_, addr := startServer(t, Config{}, func(*Server) {})
+	for field, twice := range map[string]bool{"title": true, "language": true, "tags": false, "note": false} {
+		part := "--b\r\nContent-Disposition: form-data; name=\"" + field + "\"\r\n\r\ngo\r\n"
+		// The last field is wrong, so that nothing is made where the others are right.
+		wrong := "--b\r\nContent-Disposition: form-data; name=\"visibility\"\r\n\r\nx\r\n"
+		a := exchange(t, addr, postedForm("/", part+part+wrong+"--b--\r\n"), 1)[0]
+		refused := strings.Contains(a.body, field+" must be given once")
+		if a.status != 400 || refused != twice || !refused && !strings.Contains(a.body, `"field":"visibility"`) {
+			t.Errorf("%s: %d %s", field, a.status, a.body)
+		}
 	}
 }
 
@@ -59,8 +108,9 @@ func TestTheUsageTextFitsATerminal(t *testing.T) {
 		{nil, "is not known at the moment"},
 		{&event.AllowanceAnswer{WindowMs: day * 1000}, "with an API key only"},
 		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 10}, "10 in any 24 hours, each kept for 30 days at most.\n  You have 10 left.\n"},
-		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, ResetSeconds: 61}, "You have 0 left. There is one more in 2 min.\n"},
-		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 3, ResetSeconds: 23*3600 + 1}, "You have 3 left. There is one more in 23 h 1 min.\n"},
+		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, ResetSeconds: 61}, "You have 0 left. There is one more in 2 minutes.\n"},
+		{&event.AllowanceAnswer{WindowMs: day * 1000, Limit: 10, Remaining: 3, ResetSeconds: 23*3600 + 1}, "You have 3 left. There is one more in 23 hours 1 minute.\n"},
+		{&event.AllowanceAnswer{WindowMs: 60 * 60 * 1000, Limit: 10, ResetSeconds: 3600}, "10 in any 1 hour, each kept for 30 days at most.\n  You have 0 left. There is one more in 1 hour.\n"},
 	} {
 		text := usageText("https://quire.example", test.allowance)
 		if !strings.Contains(text, test.says) {

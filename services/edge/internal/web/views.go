@@ -18,6 +18,7 @@ import (
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
 )
 
 // pageBytes is how much of a text its page shows. The page links to the raw text for the rest.
@@ -213,11 +214,24 @@ func (s *Server) rendered(size int, render func() error) error {
 	return render()
 }
 
+// renderer is the one for a page of these documents. It forgets texts that burn or have a password, so that no copy of them
+// stays in memory.
+func (s *Server) renderer(docs ...*event.Document) *render.Renderer {
+	for _, doc := range docs {
+		if doc.BurnAfterRead || len(doc.PasswordHash) > 0 {
+			return s.forgetful
+		}
+	}
+	return s.render
+}
+
 // renderText shows a text: highlighted, or what it describes where it is Markdown or separated values. The answer of a form
 // can't be asked for again in another view, so that it has both.
 func (s *Server) renderText(c *call, content string, shown *pages.Text, v *viewing, address string) error {
+	renderer := s.renderer(shown.Document)
+	shown.LanguageName = renderer.Languages().Name(shown.Document.Language)
 	return s.rendered(len(content), func() error {
-		rendered := s.renderView(content, shown)
+		rendered := s.renderView(renderer, content, shown)
 		shown.Both = rendered && address == ""
 		if rendered && address != "" {
 			shown.Tabs = tabs(address, v.view)
@@ -226,9 +240,9 @@ func (s *Server) renderText(c *call, content string, shown *pages.Text, v *viewi
 			}
 		}
 		if shown.View != "" && !shown.Both {
-			shown.Lines = s.render.Text(s.ctx, content, "") // to count them
+			shown.Lines = renderer.Text(s.ctx, content, "") // to count them
 		} else {
-			shown.Lines = s.render.Text(s.ctx, content, shown.Document.Language)
+			shown.Lines = renderer.Text(s.ctx, content, shown.Document.Language)
 		}
 		if shown.Burned && shown.Lines.Cut {
 			shown.Whole = content
@@ -255,16 +269,16 @@ func tabs(address, current string) []pages.Link {
 }
 
 // renderView shows what Markdown or separated values describe. It tells whether it could.
-func (s *Server) renderView(content string, shown *pages.Text) bool {
+func (s *Server) renderView(renderer *render.Renderer, content string, shown *pages.Text) bool {
 	switch strings.ToLower(shown.Document.Language) {
 	case "markdown", "md", "mkd":
 		shown.Kind = "markdown"
-		if doc := s.render.Markdown(s.ctx, content); doc != nil {
+		if doc := renderer.Markdown(s.ctx, content); doc != nil {
 			shown.View = doc.HTML
 		}
 	case "csv", "tsv":
 		shown.Kind = "table"
-		if table := s.render.Table(content); table != nil {
+		if table := renderer.Table(content); table != nil {
 			shown.View = table.HTML
 			if table.Cut {
 				shown.Notice = "Only a part of the table is shown here. The source has all of it."
@@ -288,7 +302,9 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return nil, false, err
 	}
-	r, err := s.openContent(s.ctx, content, 0, size)
+	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
+	defer cancel()
+	r, err := s.openContent(ctx, content, 0, size)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, false, notFound() // deleted since it was read
 	}
@@ -339,7 +355,7 @@ func (s *Server) rawText(c *call, k *textKind) error {
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	if c.download {
-		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(fileName(doc)))
+		c.Set(fiber.HeaderContentDisposition, httpin.ContentDisposition(s.fileName(doc)))
 	}
 	return s.sendContent(c, doc, tag)
 }

@@ -1,0 +1,182 @@
+package render
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/chroma/v2"
+	"github.com/alecthomas/chroma/v2/lexers"
+)
+
+// Languages finds a language by one of its names, or by the name of a file. chroma's own search tries all of its patterns
+// for a name that it does not know, with a dozen ends each; here they are sorted once. It is safe for concurrent use.
+type Languages struct {
+	called   map[string]*chroma.Config // by name and alias, in lower case
+	files    map[string]*chroma.Config // by a file's whole name: "Makefile"
+	ends     map[string]*chroma.Config // by the end of one: ".go"
+	longest  int                       // of ends, in bytes
+	patterns []pattern                 // all other patterns: "Dockerfile.*"
+}
+
+type pattern struct {
+	glob   string
+	config *chroma.Config
+}
+
+// maxLanguageBytes bounds the name of a language, and that of a file that is looked at for one.
+const maxLanguageBytes = 1 << 10
+
+func newLanguages() *Languages {
+	l := &Languages{
+		called: make(map[string]*chroma.Config), files: make(map[string]*chroma.Config), ends: make(map[string]*chroma.Config),
+	}
+	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
+		config := lexer.Config()
+		for _, alias := range config.Aliases {
+			l.called[strings.ToLower(alias)] = config
+		}
+		for _, glob := range config.Filenames {
+			end, isEnd := strings.CutPrefix(glob, "*")
+			switch {
+			case strings.ContainsAny(end, "*?["):
+				l.patterns = append(l.patterns, pattern{glob, config})
+			case isEnd:
+				l.ends[end] = better(l.ends[end], config)
+			default:
+				l.files[glob] = better(l.files[glob], config)
+			}
+		}
+	}
+	for _, lexer := range lexers.GlobalLexerRegistry.Lexers {
+		l.called[strings.ToLower(lexer.Config().Name)] = lexer.Config()
+	}
+	// Several languages claim these, and chroma does not say which is the most common.
+	for end, language := range map[string]string{
+		".fs": "fsharp", ".m": "objective-c", ".pp": "puppet", ".sql": "sql", ".xslt": "xml",
+	} {
+		l.ends[end] = l.called[language]
+	}
+	for end := range l.ends {
+		l.longest = max(l.longest, len(end))
+	}
+	return l
+}
+
+// better is the one with the higher priority. Of two with the same it is the first in the alphabet, so that the choice
+// does not depend on an order that nobody keeps.
+func better(a, b *chroma.Config) *chroma.Config {
+	switch {
+	case a == nil || priority(b) > priority(a):
+		return b
+	case priority(b) == priority(a) && strings.ToLower(b.Name) < strings.ToLower(a.Name):
+		return b
+	}
+	return a
+}
+
+func priority(config *chroma.Config) float32 {
+	if config.Priority == 0 {
+		return 1 // chroma's default
+	}
+	return config.Priority
+}
+
+// find is a language by its name, an alias, the name of a file or the end of one; nil where nobody knows it.
+func (l *Languages) find(language string) *chroma.Config {
+	if language == "" || len(language) > maxLanguageBytes {
+		return nil
+	}
+	if config := l.called[strings.ToLower(language)]; config != nil {
+		return config
+	}
+	if config := l.ofFile(language); config != nil {
+		return config
+	}
+	return l.ofFile("." + language)
+}
+
+func (l *Languages) ofFile(name string) *chroma.Config {
+	if len(name) > maxLanguageBytes {
+		return nil
+	}
+	if config := l.files[name]; config != nil {
+		return config
+	}
+	for i := max(0, len(name)-l.longest); i < len(name); i++ { // the longest end first
+		if name[i] != '.' {
+			continue
+		}
+		if config := l.ends[name[i:]]; config != nil {
+			return config
+		}
+		if config := l.ends[strings.ToLower(name[i:])]; config != nil {
+			return config
+		}
+	}
+	for _, p := range l.patterns {
+		if matched, err := filepath.Match(p.glob, name); err == nil && matched {
+			return p.config
+		}
+	}
+	return nil
+}
+
+// known is find without plain text.
+func (l *Languages) known(language string) *chroma.Config {
+	switch strings.ToLower(language) {
+	case "plaintext", "text", "txt", "plain", "none":
+		return nil
+	}
+	config := l.find(language)
+	if config == nil || config.Name == "plaintext" {
+		return nil
+	}
+	return config
+}
+
+// lexer is the name of the lexer of a language, "" for plain text and for languages that nobody knows.
+func (l *Languages) lexer(language string) string {
+	config := l.known(language)
+	if config == nil {
+		return ""
+	}
+	return siblingOf(config.Name)
+}
+
+// Name is the name of a language as people write it, "" for plain text and for languages that nobody knows. language is as
+// for Renderer.Text.
+func (l *Languages) Name(language string) string {
+	config := l.known(language)
+	switch {
+	case config == nil:
+		return ""
+	case config.Name == "markdown":
+		return "Markdown"
+	}
+	return config.Name
+}
+
+// OfFile is the names of the language that a file's name says, in lower case and the most usual first; nil where it says
+// none.
+func (l *Languages) OfFile(name string) []string {
+	config := l.ofFile(name)
+	if config == nil {
+		return nil
+	}
+	return slices.Concat([]string{strings.ToLower(config.Name)}, config.Aliases)
+}
+
+// Extension is the end that files of a language commonly have, without its dot; "" where nobody knows one.
+func (l *Languages) Extension(language string) string {
+	config := l.find(language)
+	if config == nil {
+		return ""
+	}
+	for _, glob := range config.Filenames {
+		if end, ok := strings.CutPrefix(glob, "*."); ok && !strings.ContainsAny(end, "*?[") {
+			return end
+		}
+	}
+	return ""
+}
