@@ -296,7 +296,7 @@ func allowed(service string) []string {
 		},
 		"billing": {
 			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
-			"$JS.API.INFO",
+			"$JS.API.INFO", "$JS.API.STREAM.INFO.PASTE_0", "$JS.API.STREAM.INFO.LITE_0", "$JS.API.STREAM.INFO.FILE_0", // where they end
 		},
 		"paste": {"paste.0.request", "edge.source1.0.outcome.paste", "$JS.API.INFO"},
 		"lite":  {"lite.0.request", "edge.source1.0.outcome.lite", "$JS.API.INFO"},
