@@ -72,9 +72,9 @@ func QueryFields(c *fiber.Ctx, field func(name string, v Value) error, repeatabl
 	return err
 }
 
-// ParseForm reads an application/x-www-form-urlencoded body and calls field for every field, in the order of their names.
-// A field that comes twice is 400.
-func ParseForm(body []byte, field func(name string, v Value) error) error {
+// ParseForm reads an application/x-www-form-urlencoded body into its fields, in the order of their names. A field that comes
+// twice is 400.
+func ParseForm(body []byte, fields Fields) error {
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
 		return Malformed("The body is not a valid form.")
@@ -83,15 +83,18 @@ func ParseForm(body []byte, field func(name string, v Value) error) error {
 		return Malformed("There are more than %d fields.", maxJSONFields)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		switch list := values[name]; {
+		list := values[name]
+		set, known := fields[name]
+		switch {
 		case !utf8.ValidString(name) || !utf8.ValidString(list[0]):
 			return Malformed("The form is not valid UTF-8.")
+		case !known:
+			return UnknownField(name, slices.Sorted(maps.Keys(fields))...)
 		case len(list) > 1:
 			return InvalidField(name, "must be given once")
-		default:
-			if err := field(name, Value{Kind: Query, Text: []byte(list[0])}); err != nil {
-				return err
-			}
+		}
+		if err := set(name, Value{Kind: Query, Text: []byte(list[0])}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -12,12 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
-
-	"quire.dev/services/edge/internal/httpin"
 )
 
 //go:embed assets styles templates
@@ -26,37 +21,23 @@ var files embed.FS
 // AssetsPath is the folder of the assets' addresses.
 const AssetsPath = "/assets/"
 
-// asset is a file that pages load. Its address has the hash of its bytes, so that a browser may keep it for ever.
-type asset struct {
-	hash, contentType string
-	plain             []byte
-	gzip, brotli      func() []byte // made when first asked for
-}
-
-// assets are the files of the folder assets by their names in addresses, <name>.<hash>.<extension>.
+// assets are the files of the folder assets by their names in addresses, <name>.<hash>.<extension>. The hash is of the
+// file's bytes, so that a browser may keep it for ever.
 type assets struct {
-	byAddress map[string]*asset
+	byAddress map[string]*Kept
 	addresses map[string]string // by name of the file
 }
 
 func loadAssets() (*assets, error) {
-	out := &assets{byAddress: make(map[string]*asset), addresses: make(map[string]string)}
+	out := &assets{byAddress: make(map[string]*Kept), addresses: make(map[string]string)}
 	err := eachFile("assets", func(name string, data []byte) error {
 		ext := path.Ext(name)
 		contentType, ok := assetTypes()[ext]
 		if !ok {
 			return fmt.Errorf("asset %s has no known type", name)
 		}
-		sum := sha256.Sum256(data)
-		a := &asset{
-			hash: hex.EncodeToString(sum[:8]), contentType: contentType, plain: data,
-			gzip: sync.OnceValue(func() []byte {
-				return fasthttp.AppendGzipBytesLevel(nil, data, fasthttp.CompressBestCompression)
-			}),
-			brotli: sync.OnceValue(func() []byte {
-				return fasthttp.AppendBrotliBytesLevel(nil, data, fasthttp.CompressBrotliBestCompression)
-			}),
-		}
+		a := KeepText(contentType, data)
+		a.immutable = true
 		address := strings.TrimSuffix(name, ext) + "." + a.hash + ext
 		out.byAddress[address], out.addresses[name] = a, AssetsPath+address
 		return nil
@@ -101,34 +82,7 @@ func (p *Pages) Asset(c *fiber.Ctx, name string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	noneOf, err := httpin.ParseETags(c, fiber.HeaderIfNoneMatch)
-	if err != nil {
-		return true, err
-	}
-	body, tag, encoding := a.plain, a.hash, ""
-	switch accepted := c.Get(fiber.HeaderAcceptEncoding); {
-	case accepts(accepted, "br"):
-		body, encoding = a.brotli(), "br"
-	case accepts(accepted, "gzip"):
-		body, encoding = a.gzip(), "gzip"
-	}
-	if encoding != "" {
-		tag += "-" + encoding
-	}
-	protect(c, "default-src 'none'; frame-ancestors 'none'")
-	c.Set(headerResourcePolicy, "same-origin")
-	c.Set(fiber.HeaderCacheControl, "public, max-age=31536000, immutable")
-	c.Set(fiber.HeaderVary, fiber.HeaderAcceptEncoding)
-	if noneOf.Matches(tag) {
-		return true, httpin.NotModified(c, tag)
-	}
-	httpin.SetETag(c, tag)
-	c.Set(fiber.HeaderContentType, a.contentType)
-	if encoding != "" {
-		c.Set(fiber.HeaderContentEncoding, encoding)
-	}
-	c.Response().SetBodyRaw(body)
-	return true, nil
+	return true, a.Answer(c)
 }
 
 // accepts tells whether an Accept-Encoding header allows the coding (RFC 9110, 12.5.3). The coding must be named.

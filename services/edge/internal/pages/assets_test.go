@@ -36,10 +36,16 @@ func TestAnAssetIsKeptForEver(t *testing.T) {
 			}
 			return err
 		}
-		tags := make(map[string]bool)
+		tags, codings := make(map[string]bool), 3
+		if len(want) < minCompressBytes {
+			codings = 1
+		}
 		for accept, coding := range map[string]string{
 			"": "", "identity": "", "br;q=0, gzip;q=0": "", "gzip": "gzip", "br;q=0, gzip;q=0.5": "gzip", "gzip, deflate, br, zstd": "br",
 		} {
+			if codings == 1 {
+				coding = ""
+			}
 			res := answerOf(t, serve, "Accept-Encoding", accept)
 			body := []byte(bodyOf(t, res))
 			if got := decode(t, res.Header.Get("Content-Encoding"), body); !bytes.Equal(got, want) {
@@ -62,8 +68,8 @@ func TestAnAssetIsKeptForEver(t *testing.T) {
 				t.Errorf("%s with its tag: %d", file, again.StatusCode)
 			}
 		}
-		if len(tags) != 3 {
-			t.Errorf("%s has the tags %v for three codings", file, tags)
+		if len(tags) != codings {
+			t.Errorf("%s has the tags %v for %d codings", file, tags, codings)
 		}
 	}
 }

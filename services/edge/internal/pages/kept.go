@@ -14,9 +14,11 @@ import (
 )
 
 // Kept is an answer that is the same for everybody, such as a page of the documentation. It is compressed once. A browser
-// may keep it, and asks each time whether it is still the same. It does not change and is safe for concurrent use.
+// may keep it, and asks each time whether it is still the same, unless it is immutable. It does not change and is safe for
+// concurrent use.
 type Kept struct {
 	contentType string
+	immutable   bool  // an asset: its address has the hash, and pages of this site alone load it
 	page        *Page // nil of an answer that is no page
 	sheets      []sheet
 	scripts     []string // addresses
@@ -108,12 +110,17 @@ func (k *Kept) Answer(c *fiber.Ctx) error {
 	if encoding != "" {
 		tag += "-" + encoding
 	}
+	cache := "no-cache"
 	if k.page != nil {
 		protectPage(c, k.policy(string(c.Context().Host())))
 	} else {
 		protect(c, "default-src 'none'; frame-ancestors 'none'")
 	}
-	c.Set(fiber.HeaderCacheControl, "no-cache")
+	if k.immutable {
+		c.Set(headerResourcePolicy, "same-origin")
+		cache = "public, max-age=31536000, immutable"
+	}
+	c.Set(fiber.HeaderCacheControl, cache)
 	c.Vary(fiber.HeaderAcceptEncoding)
 	if noneOf.Matches(tag) {
 		return httpin.NotModified(c, tag)

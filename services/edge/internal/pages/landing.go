@@ -35,7 +35,8 @@ type Landing struct {
 // Landing shows the first page. status is that of a draft that was refused.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 	return p.Render(c, &Page{
-		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "", Section: "/", Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
+		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "", Section: "/",
+		Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Quire keeps text and files behind a link, from a browser, a terminal or a program, and counts every request exactly.",
 	})

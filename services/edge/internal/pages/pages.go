@@ -46,7 +46,8 @@ func New() *Pages {
 	if err != nil {
 		panic(err) // they are embedded in the program
 	}
-	functions := template.FuncMap{"visible": render.Visible, "size": sizeText, "date": dateText, "instant": instantText, "hex": hex.EncodeToString, "asset": p.assets.address}
+	functions := Functions()
+	functions["visible"], functions["hex"], functions["asset"] = render.Visible, hex.EncodeToString, p.assets.address
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 	return p
 }
@@ -210,5 +211,8 @@ func dateText(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2 January 2006, 15:04 UTC")
 }
 
-// instantText is Unix milliseconds for programs.
-func instantText(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+// timeTag is Unix milliseconds for people and for programs.
+func timeTag(ms int64) template.HTML {
+	instant := time.UnixMilli(ms).UTC().Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + instant + `">` + dateText(ms) + "</time>") //nolint:gosec // of a number
+}

@@ -10,7 +10,7 @@ import (
 
 // Functions are those that templates of other packages have in common with the ones here.
 func Functions() template.FuncMap {
-	return template.FuncMap{"size": sizeText, "date": dateText, "instant": instantText}
+	return template.FuncMap{"size": sizeText, "time": timeTag}
 }
 
 // Number is a whole number with commas between thousands.

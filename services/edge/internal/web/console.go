@@ -94,7 +94,7 @@ func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console
 	err := httpin.ParseForm(c.form, httpin.Fields{
 		"email": httpin.To(&email, httpin.StringField), "password": httpin.To(&password, httpin.StringField),
 		"next": httpin.To(&next, httpin.StringField), "once": httpin.To(&once, httpin.StringField),
-	}.Set)
+	})
 	if err != nil { // a browser sends no such form
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, i
 
 // signOutFromPage closes the session, as logout does.
 func (s *Server) signOutFromPage(c *call) error {
-	if err := httpin.ParseForm(c.form, httpin.Fields(nil).Set); err != nil {
+	if err := httpin.ParseForm(c.form, nil); err != nil {
 		return err
 	}
 	if err := s.signOut(c); err != nil {
@@ -186,7 +186,7 @@ func (s *Server) makeKeyFromPage(c *call) error {
 		return s.signInFirst(c, err)
 	}
 	var once string
-	if err := httpin.ParseForm(c.form, httpin.Fields{"once": httpin.To(&once, httpin.StringField)}.Set); err != nil {
+	if err := httpin.ParseForm(c.form, httpin.Fields{"once": httpin.To(&once, httpin.StringField)}); err != nil {
 		return err
 	}
 	if err := s.readOnce(c, once); err != nil {

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"maps"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 	"golang.org/x/sync/singleflight"
@@ -140,33 +136,24 @@ func (s *Server) readPasteForm(c *call) ([]byte, error) {
 const maxOnceBytes = 64
 
 func parsePasteForm(body []byte) (*pages.Draft, error) {
-	values, err := url.ParseQuery(string(body))
-	if err != nil {
-		return nil, httpin.Malformed("The body is not a valid form.")
-	}
 	out := &pages.Draft{}
-	fields := map[string]*string{
+	var burn string
+	fields := make(httpin.Fields)
+	for name, to := range map[string]*string{
 		"content": &out.Content, "title": &out.Title, "language": &out.Language, "visibility": &out.Visibility,
-		"expiresIn": &out.ExpiresIn, "password": &out.Password, "once": &out.Once, "burnAfterRead": new(string),
+		"expiresIn": &out.ExpiresIn, "password": &out.Password, "once": &out.Once, "burnAfterRead": &burn,
+	} {
+		fields[name] = httpin.To(to, httpin.StringField)
 	}
-	for name, list := range values {
-		field, ok := fields[name]
-		switch {
-		case !ok:
-			return nil, httpin.UnknownField(name, slices.Sorted(maps.Keys(fields))...)
-		case len(list) != 1:
-			return nil, httpin.InvalidField(name, "must be given once")
-		case !utf8.ValidString(list[0]):
-			return nil, httpin.InvalidField(name, "must be valid UTF-8")
-		}
-		*field = list[0]
+	if err := httpin.ParseForm(body, fields); err != nil {
+		return nil, err
 	}
 	if len(out.Once) > maxOnceBytes {
 		return nil, httpin.InvalidField("once", "must be what the page has")
 	}
 	// A browser writes each line end of a text as CR LF.
 	out.Content = strings.ReplaceAll(out.Content, "\r\n", "\n")
-	out.BurnAfterRead = *fields["burnAfterRead"] == "true"
+	out.BurnAfterRead = burn == "true"
 	return out, nil
 }
 

@@ -69,7 +69,7 @@ func TestAFormIsReadAsABrowserWritesIt(t *testing.T) {
 		t.Errorf("%+v, %v", form, err)
 	}
 	for body, want := range map[string]string{
-		"content=%zz": httpin.CodeMalformed, "content=a;b": httpin.CodeMalformed, "content=%ff": httpin.CodeInvalidField,
+		"content=%zz": httpin.CodeMalformed, "content=a;b": httpin.CodeMalformed, "content=%ff": httpin.CodeMalformed,
 		"content=a&content=b": httpin.CodeInvalidField, "expires=1": httpin.CodeUnknownField, "tags=a": httpin.CodeUnknownField,
 		"once=" + strings.Repeat("x", maxOnceBytes+1): httpin.CodeInvalidField,
 	} {
@@ -79,6 +79,23 @@ func TestAFormIsReadAsABrowserWritesIt(t *testing.T) {
 	}
 	if _, err := parsePasteForm([]byte("once=" + strings.Repeat("x", maxOnceBytes))); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestThePasswordFormHasAPasswordAlone(t *testing.T) {
+	if password, err := parseReveal([]byte("password=a+%C3%BC")); err != nil || password != "a ü" {
+		t.Errorf("%q, %v", password, err)
+	}
+	if password, err := parseReveal(nil); err != nil || password != "" {
+		t.Errorf("%q, %v", password, err)
+	}
+	for body, want := range map[string]string{
+		"password=%ff": httpin.CodeMalformed, "password=%zz": httpin.CodeMalformed, "password=a&password=b": httpin.CodeInvalidField,
+		"passwort=a": httpin.CodeUnknownField,
+	} {
+		if _, err := parseReveal([]byte(body)); err == nil || string(asFault(err).Kind) != want {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
 	}
 }
 

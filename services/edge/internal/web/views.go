@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -145,20 +144,8 @@ func (s *Server) revealText(c *call, k *textKind) error {
 
 // parseReveal reads the form of pages.Ask.
 func parseReveal(body []byte) (password string, err error) {
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		return "", httpin.Malformed("The body is not a valid form.")
-	}
-	for name, values := range form {
-		switch {
-		case name != "password":
-			return "", httpin.UnknownField(name, "password")
-		case len(values) != 1:
-			return "", httpin.InvalidField(name, "must be given once")
-		}
-		password = values[0]
-	}
-	return password, nil
+	err = httpin.ParseForm(body, httpin.Fields{"password": httpin.To(&password, httpin.StringField)})
+	return password, err
 }
 
 // admitPassword is requirePassword with a limit for a source that guesses.
