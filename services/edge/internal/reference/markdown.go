@@ -66,9 +66,7 @@ func (m markdown) block(source string) template.HTML {
 	if err := m.Convert([]byte(source), &out); err != nil {
 		panic(fmt.Errorf("render Markdown: %w", err)) // a buffer takes everything
 	}
-	// Code that is too wide is scrolled with the keyboard too.
-	html := out.String()
-	return template.HTML(html) //nolint:gosec // goldmark leaves HTML out
+	return template.HTML(out.String()) //nolint:gosec // goldmark leaves HTML out
 }
 
 // inline renders a text that may be one paragraph, without the paragraph.

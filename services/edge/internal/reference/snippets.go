@@ -86,18 +86,50 @@ func shellWord(s string) string {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-func (r *request) golang() string {
-	var main strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&main, "\t"+format+"\n", args...) }
-	imports := map[string]bool{"fmt": true, "io": true, "log": true, "net/http": true}
-	check := func() { line("if err != nil {\n\t\tlog.Fatal(err)\n\t}") }
+// goProgram is a program in the making.
+type goProgram struct {
+	main    strings.Builder
+	imports map[string]bool
+}
 
+func (p *goProgram) line(format string, args ...any) { fmt.Fprintf(&p.main, "\t"+format+"\n", args...) }
+
+func (p *goProgram) check() { p.line("if err != nil {\n\t\tlog.Fatal(err)\n\t}") }
+
+func (p *goProgram) blank() { p.main.WriteByte('\n') }
+
+func (r *request) golang() string {
+	p := &goProgram{imports: map[string]bool{"fmt": true, "io": true, "log": true, "net/http": true}}
+	address := r.goAddress(p)
+	body := r.goBody(p)
+	p.line("url := %s", address)
+	p.line("req, err := http.NewRequest(%q, url, %s)", r.method, body)
+	p.check()
+	r.goHeaders(p)
+	p.blank()
+	p.line("res, err := http.DefaultClient.Do(req)")
+	p.check()
+	p.line("defer res.Body.Close()")
+	p.line("answer, err := io.ReadAll(res.Body)")
+	p.check()
+	p.line("if res.StatusCode != %s {", statusConstant(r.success))
+	p.line("\tlog.Fatalf(%q, res.Status, answer)\n\t}", "%s: %s")
+	if r.session == opensSession {
+		p.line("for _, cookie := range res.Cookies() {")
+		p.line("\tfmt.Println(cookie.Name, cookie.Value)\n\t}")
+	}
+	p.line("fmt.Println(string(answer))")
+	return "package main\n\nimport (\n" + importLines(p.imports) + ")\n\nfunc main() {\n" + p.main.String() + "}"
+}
+
+// goAddress declares the ids of the path, and is the address as an expression.
+func (r *request) goAddress(to *goProgram) string {
 	address := strconv.Quote(r.base)[:len(strconv.Quote(r.base))-1]
 	open := true // address ends within a string
 	for _, p := range r.path {
 		switch {
 		case p.name != "":
-			line("%s := %s", camel(p.name, "ID"), strconv.Quote(p.text))
+			to.line("%s := %s", camel(p.name, "ID"), strconv.Quote(p.text))
 			address += `" + ` + camel(p.name, "ID")
 			open = false
 		case open:
@@ -113,65 +145,55 @@ func (r *request) golang() string {
 	case r.query != "":
 		address += ` + "` + r.query + `"`
 	}
+	return address
+}
 
-	body := "nil"
+// goBody declares the body, and is the expression for it.
+func (r *request) goBody(to *goProgram) string {
 	switch {
 	case r.body.multipart:
-		imports["bytes"], imports["mime/multipart"] = true, true
-		body = "&form"
-		line("var form bytes.Buffer")
-		line("fields := multipart.NewWriter(&form)")
-		line("file, err := fields.CreateFormFile(%q, %q)", r.body.file, r.body.fileName)
-		check()
-		line("if _, err := io.WriteString(file, %s); err != nil {\n\t\tlog.Fatal(err)\n\t}", strconv.Quote(r.body.text))
+		to.imports["bytes"], to.imports["mime/multipart"] = true, true
+		to.line("var form bytes.Buffer")
+		to.line("fields := multipart.NewWriter(&form)")
+		to.line("file, err := fields.CreateFormFile(%q, %q)", r.body.file, r.body.fileName)
+		to.check()
+		to.line("if _, err := io.WriteString(file, %s); err != nil {\n\t\tlog.Fatal(err)\n\t}", strconv.Quote(r.body.text))
 		for _, f := range r.body.fields {
-			line("if err := fields.WriteField(%q, %q); err != nil {\n\t\tlog.Fatal(err)\n\t}", f[0], f[1])
+			to.line("if err := fields.WriteField(%q, %q); err != nil {\n\t\tlog.Fatal(err)\n\t}", f[0], f[1])
 		}
-		line("if err := fields.Close(); err != nil {\n\t\tlog.Fatal(err)\n\t}")
-		main.WriteByte('\n')
+		to.line("if err := fields.Close(); err != nil {\n\t\tlog.Fatal(err)\n\t}")
+		to.blank()
+		return "&form"
 	case r.body.kind != "":
-		imports["strings"] = true
-		body = "body"
-		line("body := strings.NewReader(%s)", goText(r.body.text))
+		to.imports["strings"] = true
+		to.line("body := strings.NewReader(%s)", goText(r.body.text))
+		return "body"
 	}
-	line("url := %s", address)
-	line("req, err := http.NewRequest(%q, url, %s)", r.method, body)
-	check()
+	return "nil"
+}
+
+func (r *request) goHeaders(to *goProgram) {
 	for _, h := range r.headers {
 		value := strconv.Quote(h.prefix)
 		if h.secret != "" {
-			imports["os"] = true
+			to.imports["os"] = true
 			value = fmt.Sprintf("os.Getenv(%q)", h.secret)
 			if h.prefix != "" {
 				value = strconv.Quote(h.prefix) + "+" + value
 			}
 		}
-		line("req.Header.Set(%q, %s)", h.name, value)
+		to.line("req.Header.Set(%q, %s)", h.name, value)
 	}
 	if r.session == sendsSession {
-		imports["os"] = true
-		line("req.AddCookie(&http.Cookie{Name: %q, Value: os.Getenv(%q)})", sessionCookie, secretSession)
+		to.imports["os"] = true
+		to.line("req.AddCookie(&http.Cookie{Name: %q, Value: os.Getenv(%q)})", sessionCookie, secretSession)
 	}
 	switch {
 	case r.body.multipart:
-		line(`req.Header.Set("Content-Type", fields.FormDataContentType())`)
+		to.line(`req.Header.Set("Content-Type", fields.FormDataContentType())`)
 	case r.body.kind != "":
-		line("req.Header.Set(%q, %q)", "Content-Type", r.body.kind)
+		to.line("req.Header.Set(%q, %q)", "Content-Type", r.body.kind)
 	}
-	main.WriteByte('\n')
-	line("res, err := http.DefaultClient.Do(req)")
-	check()
-	line("defer res.Body.Close()")
-	line("answer, err := io.ReadAll(res.Body)")
-	check()
-	line("if res.StatusCode != %s {", statusConstant(r.success))
-	line("\tlog.Fatalf(%q, res.Status, answer)\n\t}", "%s: %s")
-	if r.session == opensSession {
-		line("for _, cookie := range res.Cookies() {")
-		line("\tfmt.Println(cookie.Name, cookie.Value)\n\t}")
-	}
-	line("fmt.Println(string(answer))")
-	return "package main\n\nimport (\n" + importLines(imports) + ")\n\nfunc main() {\n" + main.String() + "}"
 }
 
 func importLines(imports map[string]bool) string {
