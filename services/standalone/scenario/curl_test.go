@@ -110,7 +110,7 @@ func TestCurlShowsWhyNothingWasMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, test := range []struct{ content, status, says string }{
-				{"", "400", "error: content is required.\n"},
+				{"", "400", "error: content is required\n"},
 				{"\x00\x01\xfe\xff", "415", "/api/dev/files/upload.\n"},
 				{full + "x", "413", "256 KiB"},
 				{full + strings.Repeat(full, 64), "413", "256 KiB"},

@@ -87,6 +87,13 @@ func instant(t testing.TB, s string) time.Time {
 func TestDefaults(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		a := common(t).account(t, "pro")
+		for _, lifetime := range []object{{"expiresIn": nil}, {"expiresAt": nil}, {"expiresIn": nil, "expiresAt": nil}} { // as if absent
+			body := a.do(t, "GET", k.base+"get/"+k.make(t, a, lifetime), nil).ok(t, http.StatusOK)
+			if v := at(t, body, "paste", "expiresAt"); v != nil {
+				t.Errorf("%v: it expires %v", lifetime, v)
+			}
+		}
+		k.make(t, a, object{"expiresIn": nil, "expiresAt": a.i.now().Add(time.Hour).Format(time.RFC3339)})
 		body := a.do(t, "GET", k.base+"get/"+k.make(t, a, nil), nil).ok(t, http.StatusOK)
 		for field, want := range map[string]any{
 			"title": "", "language": "plaintext", "visibility": "unlisted", "burnAfterRead": false, "passwordProtected": false, "expiresAt": nil,

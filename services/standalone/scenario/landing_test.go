@@ -54,6 +54,10 @@ func TestTheLandingPageMakesAQuickPaste(t *testing.T) {
 	landing.header = browser().header
 	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "9 of 10 left in 24 hours").hides(t, "There is one more")
 
+	keyed := pasteForm(source)
+	keyed.header["x-api-key"] = i.account(t, "pro").key
+	i.page(t, "POST", "/paste/create", keyed).shows(t, http.StatusCreated).hides(t, "without an account for now")
+
 	token := regexp.MustCompile(`id="token">([^<]+)<`).FindSubmatch(made.body)
 	if token == nil {
 		t.Fatalf("no token in %s", made.body)
@@ -72,12 +76,22 @@ func TestAFormThatIsSentAgainMakesOnePaste(t *testing.T) {
 	if again.status != http.StatusCreated || again.header.Get("Location") != first.header.Get("Location") {
 		t.Errorf("%d %q, then %d %q", first.status, first.header.Get("Location"), again.status, again.header.Get("Location"))
 	}
+	named := func(content string) answer {
+		r := pasteForm(source, "content", content)
+		r.header["Idempotency-Key"] = "one"
+		return i.page(t, "POST", "/paste/create", r)
+	}
+	made, replayed := named("c"), named("c")
+	replayed.shows(t, http.StatusCreated).hasHeader(t, "Idempotency-Replayed", "true")
+	replayed.hasHeader(t, "Location", made.header.Get("Location"))
+	replayed.hasHeader(t, "RateLimit-Policy", `"pasteLite.create";q=10`)
+	named("d").shows(t, http.StatusUnprocessableEntity, "The Idempotency-Key was used with another request")
 	if i.sendPasteForm(t, source, "content", "b", "once", "ABC").header.Get("Location") == first.header.Get("Location") {
 		t.Error("another text is the same paste")
 	}
 	landing := browser()
 	landing.source = source
-	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "8 of 10 left")
+	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "7 of 10 left")
 }
 
 func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
@@ -102,7 +116,7 @@ func TestAFormThatIsRefusedKeepsTheText(t *testing.T) {
 	// A password that got lost here would make a paste without one.
 	i.sendPasteForm(t, source, "title", strings.Repeat("t", 201), "password", "the <password>").
 		shows(t, http.StatusBadRequest, `value="the &lt;password&gt;"`, "<details open>").hasHeader(t, "Content-Encoding", "")
-	i.sendPasteForm(t, source, "content", "").shows(t, http.StatusBadRequest, "The text must not be empty.", `id="content-error"`)
+	i.sendPasteForm(t, source, "content", "").shows(t, http.StatusBadRequest, "The text is required.", `id="content-error"`)
 	i.sendPasteForm(t, source, "content", strings.Repeat("\n", quickBytes)).shows(t, http.StatusCreated)
 	i.sendPasteForm(t, source, "content", strings.Repeat("ü", quickBytes/2)+"x").shows(t, http.StatusRequestEntityTooLarge, "at most 256 KiB", "üü")
 
@@ -129,7 +143,7 @@ func TestTheFormTakesNothingElse(t *testing.T) {
 	}
 	r := pasteForm(source, "content", "")
 	delete(r.header, "Accept")
-	i.do(t, "POST", "/paste/create", r).fails(t, http.StatusBadRequest, "invalid_field", "content must not be empty.")
+	i.do(t, "POST", "/paste/create", r).fails(t, http.StatusBadRequest, "invalid_field", "content is required")
 	landing := browser()
 	landing.source = source
 	i.page(t, "GET", "/", landing).shows(t, http.StatusOK, "10 of 10 left")

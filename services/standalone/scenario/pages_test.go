@@ -50,7 +50,7 @@ func TestPagesShowWhatIsPublic(t *testing.T) {
 		}
 		i.page(t, "GET", path, request{}).shows(t, http.StatusOK, "&amp; more")
 		i.do(t, "HEAD", path, request{}).shows(t, http.StatusOK)
-		i.do(t, "PUT", path, request{}).fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "")
+		i.do(t, "PUT", path, request{header: map[string]string{"Accept": "application/json"}}).fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "")
 		i.page(t, "GET", k.page+k.make(t, a, nil), browser()).hasHeader(t, "X-Robots-Tag", "noindex, nofollow")
 
 		raw := i.do(t, "GET", path+"/raw", browser())
@@ -63,6 +63,10 @@ func TestPagesShowWhatIsPublic(t *testing.T) {
 		} {
 			raw.hasHeader(t, name, want)
 		}
+		for _, end := range []string{"/raw", "/download"} {
+			i.do(t, "GET", path+end+"?version=1", browser()).fails(t, http.StatusBadRequest, "invalid_field", "")
+		}
+		i.do(t, "GET", path+"/raw?v=1", browser()).shows(t, http.StatusOK) // another parameter says nothing
 		saved := i.do(t, "GET", path+"/download", browser())
 		if saved.status != http.StatusOK || string(saved.body) != content {
 			t.Errorf("download: %d %q", saved.status, saved.body)

@@ -24,7 +24,7 @@ func (a answer) readable(t *testing.T, want bool) {
 		origin = "*"
 		for _, name := range []string{
 			"X-Request-Id", "RateLimit", "RateLimit-Policy", "X-Charge-Source", "X-Credits-Cost",
-			"X-Credits-Balance", "X-Quota-Remaining", "Retry-After", "Location", "ETag", "Idempotency-Replayed", "Content-Range",
+			"X-Credits-Balance", "X-Quota-Remaining", "Retry-After", "Location", "Allow", "ETag", "Idempotency-Replayed", "Content-Range",
 		} {
 			if !slices.Contains(strings.Split(exposed, ", "), name) {
 				t.Errorf("%s: %s is not exposed", a.what, name)
@@ -141,6 +141,8 @@ func TestAPreflightSaysWhatAScriptMaySend(t *testing.T) {
 		{"/api/dev/paste-lite/get/x", "GET, HEAD", preflight("GET", "x-api-key"), true},
 		{"/api/dev/pastes/update/x", "PUT", preflight("PUT", "x-api-key,if-match"), true},
 		{"/api/dev/files/delete/x", "DELETE", preflight("DELETE", "X-API-Key"), true},
+		{"/api/dev/pastes/create", "POST", preflight("POST", "content-type"), true}, // the call is 401 without a key
+		{"/api/dev/paste-lite/list", "GET, HEAD", preflight("GET", ""), true},
 		{"/q/x/raw", "GET, HEAD", preflight("GET", "x-paste-password"), true},
 		{"/f/x/raw", "GET, HEAD", preflight("GET", "range"), true},
 		{"/api/dev/paste-lite/create", "POST", preflight("POST", "content-type"), false},
@@ -177,8 +179,17 @@ func TestAPreflightSaysWhatAScriptMaySend(t *testing.T) {
 		a.hasHeader(t, "Access-Control-Allow-Credentials", "")
 	}
 	missing := i.do(t, "OPTIONS", "/api/dev/nothing", preflight("GET", "x-api-key"))
-	missing.fails(t, http.StatusNotFound, "not_found", "")
+	if missing.status != http.StatusNoContent || missing.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%s: %d, %v", missing.what, missing.status, missing.header)
+	}
+	i.do(t, "OPTIONS", "/api/dev/nothing", preflight("GET", "content-type")).fails(t, http.StatusNotFound, "not_found", "")
+	i.do(t, "OPTIONS", "/api/dev/nothing", request{header: map[string]string{"Access-Control-Request-Headers": "x-api-key"}}).fails(t, http.StatusNotFound, "not_found", "")
+	nowhere := i.do(t, "GET", "/api/dev/nothing", script("x-api-key", "x"))
+	nowhere.fails(t, http.StatusNotFound, "not_found", "")
+	nowhere.readable(t, true)
+	i.do(t, "GET", "/api/dev/nothing", script()).readable(t, false)
 	wrong := i.do(t, "DELETE", "/api/dev/paste-lite/get/x", script("x-api-key", "x"))
 	wrong.fails(t, http.StatusMethodNotAllowed, "method_not_allowed", "")
+	wrong.readable(t, true)
 	wrong.hasHeader(t, "Allow", "GET, HEAD, OPTIONS")
 }

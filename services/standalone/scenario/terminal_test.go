@@ -72,7 +72,6 @@ func TestEveryFormOfTerminalUseMakesAQuickPaste(t *testing.T) {
 		"any type":                 {"POST", "/", func() request { return pipe(content, "Content-Type", "application/octet-stream") }},
 		"curl -T name":             {"PUT", "/name", func() request { return pipe(content) }},
 		"curl -T -":                {"PUT", "/", func() request { return pipe(content) }},
-		"PUT of a form's bytes":    {"PUT", "/name", func() request { return pipe(content, "Content-Type", "multipart/form-data; boundary=x") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := i.do(t, test.method, test.path, test.r())
@@ -219,10 +218,12 @@ func TestTerminalUseIsRefusedInALine(t *testing.T) {
 		"a part that is no text":    {"POST", "/", func() request { return form(t, piece("f", "x.png", octets)) }, 415, "unsupported_media_type", "/api/dev/files/upload"},
 		"another charset":           {"POST", "/", func() request { return pipe("x", "Content-Type", "text/plain; charset=latin1") }, 415, "unsupported_media_type", "UTF-8"},
 		"a compressed body":         {"POST", "/", func() request { return pipe("x", "Content-Encoding", "gzip") }, 415, "unsupported_media_type", "uncompressed"},
-		"nothing":                   {"POST", "/", func() request { return pipe("") }, 400, "invalid_field", "content is required"},
-		"an empty file":             {"PUT", "/x", func() request { return pipe("") }, 400, "invalid_field", "content is required"},
-		"an empty part":             {"POST", "/", func() request { return form(t, piece("f", "", "")) }, 400, "invalid_field", "content is required"},
+		"nothing":                   {"POST", "/", func() request { return pipe("") }, 400, "invalid_field", "error: content is required\n"},
+		"an empty file":             {"PUT", "/x", func() request { return pipe("") }, 400, "invalid_field", "error: content is required\n"},
+		"an empty part":             {"POST", "/", func() request { return form(t, piece("f", "", "")) }, 400, "invalid_field", "error: content is required\n"},
 		"a form without a file":     {"POST", "/", func() request { return form(t, piece("x", "", "content")) }, 400, "malformed", "curl -F 'f=<-'"},
+		"a form by PUT":             {"PUT", "/x.go", func() request { return form(t, piece("f", "main.go", "x")) }, 415, "unsupported_media_type", "Send a form with POST, or the bytes alone with PUT."},
+		"a file's name, no text":    {"POST", "/", func() request { return form(t, piece("f", "\xff.go", "x")) }, 400, "invalid_field", "UTF-8"},
 		"a form without a boundary": {"POST", "/", func() request { return pipe("x", "Content-Type", "multipart/form-data") }, 400, "malformed", "boundary"},
 		"a form that is cut off": {"POST", "/", func() request {
 			return pipe("--x\r\nContent-Disposition: form-data; name=\"f\"\r\n\r\nabc", "Content-Type", "multipart/form-data; boundary=x")
@@ -274,11 +275,17 @@ func TestARetryFromATerminalGivesTheSamePaste(t *testing.T) {
 		}
 		again.hasHeader(t, "Idempotency-Replayed", "true")
 		again.hasHeader(t, "X-Charge-Source", "none")
+		again.hasHeader(t, "RateLimit-Policy", first.header.Get("RateLimit-Policy"))
 		again.hasHeader(t, "X-Manage-Token", first.header.Get("X-Manage-Token"))
 		again.hasHeader(t, "X-Quota-Remaining", first.header.Get("X-Quota-Remaining"))
 		mismatch := send(method, path, test.other)
 		if mismatch.status != http.StatusUnprocessableEntity || !strings.HasPrefix(string(mismatch.body), "error: ") {
 			t.Errorf("%s: %d %s", name, mismatch.status, mismatch.body)
+		}
+		for _, a := range []answer{again, mismatch} {
+			if left, _, _ := strings.Cut(a.header.Get("RateLimit"), ";t="); left != `"pasteLite.create";r=`+first.header.Get("X-Quota-Remaining") {
+				t.Errorf("%s: RateLimit is %q", a.what, a.header.Get("RateLimit"))
+			}
 		}
 	}
 	r := pipe("z")
@@ -314,6 +321,14 @@ func TestAPathThatIsANameHidesNoOther(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", a.what, a.status, a.body, test.status)
 		}
 		a.hasHeader(t, "Allow", test.allow)
+		line := test.method == "PUT" && !strings.HasPrefix(test.path, "/api/") || test.path == "/"
+		if a.status >= 400 && test.method != "HEAD" && strings.HasPrefix(string(a.body), "error: ") != line {
+			t.Errorf("%s: %s", a.what, a.body)
+		}
+		if line && a.status >= 400 {
+			json := pipe("x", "Accept", "application/json")
+			i.do(t, test.method, test.path, json).fails(t, test.status, map[int]string{404: "not_found", 405: "method_not_allowed"}[test.status], "")
+		}
 	}
 }
 

@@ -168,6 +168,19 @@ func TestVersionsAreForWhoeverMayUpdate(t *testing.T) {
 	a.do(t, "GET", "/api/dev/paste-lite/versions/"+keyless, nil).fails(t, http.StatusForbidden, "not_owner", "")
 }
 
+// TestBadKeysBesideAnAccountDontRefuseItsLists: many share the address of an office.
+func TestBadKeysBesideAnAccountDontRefuseItsLists(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	path, source := "/api/dev/paste-lite/versions/"+a.quick(t, nil), newSource()
+	var last answer
+	for range 102 {
+		last = i.do(t, "GET", path, request{key: "wrong", source: source})
+	}
+	last.fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+	versions(t, i.do(t, "GET", path, request{key: a.key, source: source}).ok(t, http.StatusOK))
+}
+
 func TestVersionsNeedTheCurrentKey(t *testing.T) {
 	i := common(t)
 	p := i.person(t)

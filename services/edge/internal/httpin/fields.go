@@ -151,6 +151,8 @@ func LineField(name string, v Value, most int) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
+	case !utf8.ValidString(s): // the name of a form's file may be any bytes
+		return "", InvalidField(name, "must be valid UTF-8")
 	case utf8.RuneCountInString(s) > most:
 		return "", OverLimit(name, int64(most), "must have at most "+strconv.Itoa(most)+" characters")
 	case HasControl(s):

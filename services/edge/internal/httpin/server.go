@@ -57,6 +57,9 @@ type Config struct {
 	// Fail takes them away. route is the pattern of the path, empty where no route was found. ctx has no connection
 	// where one is refused.
 	Fail func(ctx *fasthttp.RequestCtx, route string, err error)
+	// Failing is called before Fail with what handlers and the router fail with. Where it returns true it has answered,
+	// and Fail is not called. May be nil.
+	Failing func(c *fiber.Ctx, err error) (answered bool)
 	// Answered is called after each request. May be nil.
 	Answered func(status int, took time.Duration)
 }
@@ -72,6 +75,9 @@ func (cfg *Config) setDefaults() {
 	setDefault(&cfg.StopGrace, DefaultStopGrace)
 	setDefault(&cfg.Drain, DefaultDrain)
 	setDefault(&cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Failing == nil {
+		cfg.Failing = func(*fiber.Ctx, error) bool { return false }
+	}
 	if cfg.Answered == nil {
 		cfg.Answered = func(int, time.Duration) {}
 	}
@@ -254,7 +260,9 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 		}
 		e.Message = "Method not allowed: this path takes " + string(c.Response().Header.Peek(fiber.HeaderAllow)) + "."
 	}
-	s.cfg.Fail(ctx, c.Route().Path, err)
+	if !s.cfg.Failing(c, err) {
+		s.cfg.Fail(ctx, c.Route().Path, err)
+	}
 	return nil
 }
 

@@ -237,13 +237,14 @@ func (m *metered) refused(v *bus.Verdict) error {
 	return e
 }
 
-// resetMs is when waiting ends a refusal. A month ends with a second, to which billing rounded up.
+// resetMs is when waiting ends a refusal, as a whole second: billing rounded up to seconds from now, so that the fraction
+// is that of now. A month ends with a second, to which billing rounded up.
 func resetMs(v *bus.Verdict) int64 {
 	at := v.TimeMs + 1000*int64(v.RetryAfterSeconds)
-	if v.Decision == event.Decision_QUOTA_EXHAUSTED {
-		at -= at % 1000
+	if v.Decision != event.Decision_QUOTA_EXHAUSTED {
+		at += 999
 	}
-	return at
+	return at - at%1000
 }
 
 // setRefused writes the headers of a request that was not admitted.

@@ -73,9 +73,15 @@ func (d *draft) set(r *draftRules, name string, v httpin.Value) error {
 	case "visibility":
 		return d.setVisibility(r, name, v)
 	case "expiresIn":
+		if null && !r.update {
+			return nil
+		}
 		d.writesLifetime = true
 		return d.setLifetime(r, name, v)
 	case "expiresAt":
+		if null && !r.update {
+			return nil
+		}
 		d.writesExpiresAt = true
 		if null {
 			return d.setLifetime(r, name, v)
@@ -118,7 +124,7 @@ func (d *draft) check(r *draftRules) error {
 		return nil
 	}
 	if d.text == nil {
-		return httpin.InvalidField("content", "is required")
+		return contentRequired()
 	}
 	if !d.writesLifetime && !d.writesExpiresAt {
 		d.expireIn(defaultLifetime(r.keyless))
@@ -130,8 +136,16 @@ func (d *draft) setContent(r *draftRules, v httpin.Value) error {
 	if v.Kind != httpin.String {
 		return httpin.InvalidField("content", "must be a string")
 	}
+	if len(v.Text) == 0 && !r.update {
+		return contentRequired()
+	}
 	d.text = v.Text
 	return checkContent(v.Text, r.content)
+}
+
+// contentRequired is the answer to a creation without content. Programs compare its message, which has no full stop.
+func contentRequired() error {
+	return failedAt("content", fault.InvalidField, "content is required")
 }
 
 func checkContent(text []byte, limit httpin.Limit) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -71,7 +72,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(status)
 	h.Set(fiber.HeaderCacheControl, "no-store")
-	if ctx.UserValue(failsAsText{}) != nil && !httpin.Prefers(ctx, fiber.MIMEApplicationJSON, fiber.MIMETextPlain) {
+	if forTerminal(ctx) && !httpin.Prefers(ctx, fiber.MIMEApplicationJSON, fiber.MIMETextPlain) {
 		h.SetContentType(fiber.MIMETextPlainCharsetUTF8)
 		ctx.SetBodyString("error: " + e.Message + "\n")
 		return
@@ -83,6 +84,20 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 // failsAsText marks a request whose failures are text for a terminal, unless it asks for JSON. The mark is on the request,
 // so that it holds for a panic too.
 type failsAsText struct{}
+
+// forTerminal tells whether the failure of a request is text where JSON is not asked for. Beside the routes that say so
+// these are requests that curl -T and a mistyped command send to paths that no route has: any PUT outside the API, and
+// any method of /.
+func forTerminal(ctx *fasthttp.RequestCtx) bool {
+	if ctx.UserValue(failsAsText{}) != nil {
+		return true
+	}
+	path := string(ctx.Path())
+	if ctx.IsPut() {
+		return path != "/api" && !strings.HasPrefix(path, "/api/")
+	}
+	return path == "/" && !ctx.IsGet() // a header that could not be read counts as GET /
+}
 
 // failureBody is a failure in JSON: docs/api.md, Shape of every answer.
 func (s *Server) failureBody(e *fault.Error, requestID string) []byte {

@@ -14,6 +14,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -100,9 +101,10 @@ func (s *Server) createFromPage(c *call) error {
 			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
 		Protected: d.password != nil && *d.password != "", URL: s.url(""),
-		Path: quickKind().page + done.outcome.Item, Remaining: done.remaining,
+		Path: quickKind().page + done.outcome.Item, Remaining: plan.Unlimited,
 	}
 	if c.who.anonymous {
+		shown.Remaining = done.remaining
 		shown.ManageToken = s.secret.ManageToken(done.outcome.Item)
 	}
 	c.Set(fiber.HeaderLocation, shown.Path)
@@ -116,7 +118,7 @@ func (s *Server) createOfForm(c *call, d *draft, form *pages.Draft, hash uint64)
 	if err := d.fill(rules, form); err != nil {
 		return nil, err
 	}
-	if form.Once != "" {
+	if form.Once != "" && c.idem == nil {
 		key := form.Once + " " + strconv.FormatUint(hash, 16)
 		id := event.NewIdempotencyID(c.who.payer().Bytes(), c.Method(), c.Path(), key)
 		c.idem = id[:]
@@ -190,7 +192,7 @@ func (s *Server) refusePasteForm(c *call, form *pages.Draft, err error) error {
 	message := e.Message
 	if known {
 		if why, ok := strings.CutPrefix(message, e.Field+" "); ok {
-			message = name + " " + why
+			message = name + " " + strings.TrimSuffix(why, ".") + "."
 		}
 	} else {
 		e.Field = ""

@@ -2,6 +2,7 @@ package web
 
 import (
 	"container/list"
+	"encoding/binary"
 	"net/netip"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
 
+	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -18,6 +20,15 @@ const (
 	failureWindow  = time.Minute
 	failureSources = 8192 // remembered at a time
 )
+
+// accountSource stands for an account in a failureLog. No address of a client is the same: IPv6 sources are of a /64, with
+// zeros behind it.
+func accountSource(id event.AccountID) netip.Addr {
+	var b [16]byte
+	b[0] = 0xfc
+	binary.BigEndian.PutUint64(b[8:], uint64(id))
+	return netip.AddrFrom16(b)
+}
 
 // failureLog counts by source the failed calls that billing does not see: bad keys, wrong passwords, and calls with a
 // management token. It keeps the times themselves, so that the window is exact. The table is bounded: the source that

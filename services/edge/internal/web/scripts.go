@@ -5,13 +5,15 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/services/edge/internal/fault"
 )
 
 // docs/api.md, From a browser's script. No answer allows credentials: a browser sends neither cookies nor logins along.
 const (
 	scriptRequestHeaders = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, Range, " +
 		headerAPIKey + ", " + headerManageToken + ", " + headerPassword
-	scriptAnswerHeaders = "Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, " + headerReplayed +
+	scriptAnswerHeaders = "Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, " + headerReplayed +
 		", Last-Modified, Location, " + headerRateLimit + ", " + headerRateLimitPolicy + ", Retry-After, WWW-Authenticate, " +
 		headerChargeSource + ", " + headerCreditsBalance + ", " + headerCreditsCost + ", " + headerQuotaRemaining + ", X-Request-Id"
 	preflightSeconds = "7200" // the longest that Chromium keeps an answer
@@ -79,31 +81,54 @@ func (s *Server) handlePreflights(routes []route) {
 			continue
 		}
 		delete(methods, r.path)
-		s.http.Handle(fiber.MethodOptions, r.path, preflight(strings.Join(allowed, ", "), r.scripts()))
+		s.http.Handle(fiber.MethodOptions, r.path, preflight(strings.Join(allowed, ", "), r.scripts() == anyScripts || r.who == apiKey))
 	}
 }
 
 // preflight answers the question whether a script may send a request. Before the request nobody knows its API key, but a
-// script that sends one asks for the header.
-func preflight(methods string, when scripts) fiber.Handler {
+// script that sends one asks for the header. Always is for paths where nothing is at stake without one.
+func preflight(methods string, always bool) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		c.Set(fiber.HeaderAllow, methods+", "+fiber.MethodOptions)
 		c.Status(fiber.StatusNoContent)
-		if c.Get(fiber.HeaderOrigin) == "" || c.Get(fiber.HeaderAccessControlRequestMethod) == "" ||
-			when == keyedScripts && !asksForKey(c.Get(fiber.HeaderAccessControlRequestHeaders)) {
-			return nil
+		if always || asksForKey(c) {
+			allowRequest(c, methods)
 		}
-		c.Set(fiber.HeaderAccessControlAllowOrigin, "*")
-		c.Set(fiber.HeaderAccessControlAllowMethods, methods)
-		c.Set(fiber.HeaderAccessControlAllowHeaders, scriptRequestHeaders)
-		c.Set(fiber.HeaderAccessControlMaxAge, preflightSeconds)
 		return nil
 	}
 }
 
+// allowRequest lets a script send the request that a preflight asks about. It is false for a call that is no preflight.
+func allowRequest(c *fiber.Ctx, methods string) bool {
+	if c.Get(fiber.HeaderOrigin) == "" || c.Get(fiber.HeaderAccessControlRequestMethod) == "" {
+		return false
+	}
+	c.Set(fiber.HeaderAccessControlAllowOrigin, "*")
+	c.Set(fiber.HeaderAccessControlAllowMethods, methods)
+	c.Set(fiber.HeaderAccessControlAllowHeaders, scriptRequestHeaders)
+	c.Set(fiber.HeaderAccessControlMaxAge, preflightSeconds)
+	return true
+}
+
+// failing lets a script with an API key read that a path of the API does not exist or does not take the method. No route
+// is there to do so. It answers the preflight of a path that does not exist, so that the script gets to read the 404. It is
+// httpin.Config.Failing.
+func (s *Server) failing(c *fiber.Ctx, err error) (answered bool) {
+	if !strings.HasPrefix(c.Path(), "/api/dev/") {
+		return false
+	}
+	allowScripts(c, keyedScripts)
+	if c.Method() != fiber.MethodOptions || fault.KindOf(err) != fault.NotFound || !asksForKey(c) ||
+		!allowRequest(c, "GET, HEAD, POST, PUT, DELETE") {
+		return false
+	}
+	c.Status(fiber.StatusNoContent)
+	return true
+}
+
 // asksForKey tells whether one of the headers that a script wants to send is that of an API key.
-func asksForKey(headers string) bool {
-	for name := range strings.SplitSeq(headers, ",") {
+func asksForKey(c *fiber.Ctx) bool {
+	for name := range strings.SplitSeq(c.Get(fiber.HeaderAccessControlRequestHeaders), ",") {
 		name = strings.TrimSpace(name)
 		if strings.EqualFold(name, headerAPIKey) || strings.EqualFold(name, fiber.HeaderAuthorization) {
 			return true

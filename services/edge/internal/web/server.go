@@ -101,7 +101,8 @@ func New(cfg Config, deps Deps) *Server {
 	s.contentHost = hostOf(s.cfg.ContentURL)
 	s.docs = sync.OnceValues(s.newDocumentation)
 	in := cfg.In
-	in.Logger, in.Fail, in.Answered = deps.Logger, s.fail, newMetrics(deps.Metrics).observe
+	in.Logger, in.Answered = deps.Logger, newMetrics(deps.Metrics).observe
+	in.Fail, in.Failing = s.fail, s.failing
 	in.NewRequestID = func() string { return event.NewRequestID().String() }
 	s.http = httpin.New(in)
 	s.ctx = s.http.Context()

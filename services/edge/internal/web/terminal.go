@@ -64,6 +64,8 @@ func (s *Server) readFromTerminal(c *call, r *draftRules) (d *draft, hash uint64
 	switch {
 	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
 		name, hash, err = s.readTerminalForm(c, r, d, params["boundary"])
+	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
+		err = httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
 	case !httpin.UTF8(charset):
 		err = s.notText()
 	default:

@@ -207,7 +207,7 @@ func (u *upload) set(name string, v httpin.Value) (err error) {
 
 func (u *upload) setName(name string) error {
 	if n := utf8.RuneCountInString(name); n < 1 || n > nameChars || name == "." || name == ".." || !utf8.ValidString(name) {
-		return httpin.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be . or ..")
+		return httpin.OverLimit("name", nameChars, "must have 1 to "+strconv.Itoa(nameChars)+" characters, and not be \".\" or \"..\"")
 	}
 	if httpin.HasControl(name) || strings.ContainsAny(name, `/\`) {
 		return httpin.InvalidField("name", "must not contain / or \\ or control characters")

@@ -11,14 +11,14 @@ import (
 )
 
 // listVersions answers with one page of the versions of a text, newest first. It is for those who may update the text. It
-// is not metered. The source's failures are counted here, since billing does not see the call.
+// is not metered. The account's failures are counted here, since billing does not see the call.
 func (s *Server) listVersions(c *call, k *textKind) error {
 	read, scope, err := s.versionsQuery(c, k)
 	if err != nil {
 		return err
 	}
-	source := s.http.Source(c.Ctx)
-	if err := s.failures.refused(source, s.now()); err != nil {
+	account := accountSource(c.who.account)
+	if err := s.failures.refused(account, s.now()); err != nil {
 		return err
 	}
 	var pending *bus.PendingRead
@@ -32,7 +32,7 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 	found, err := s.foundVersions(pending)
 	if err != nil {
 		if failedInExecution(fault.KindOf(err).Status()) {
-			s.failures.add(source, s.now())
+			s.failures.add(account, s.now())
 		}
 		return err
 	}

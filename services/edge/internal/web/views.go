@@ -317,6 +317,9 @@ func (s *Server) downloadText(c *call, k *textKind) error {
 
 // rawText answers with the content alone. A GET must not burn, so that a text that burns after reading is refused.
 func (s *Server) rawText(c *call, k *textKind) error {
+	if c.Context().QueryArgs().Has("version") { // another text than the one that is asked for would be worse
+		return httpin.InvalidField("version", "is not taken here: this is the current version. An API key reads earlier ones")
+	}
 	conditions, err := httpin.ReadConditions(c.Ctx)
 	if err != nil {
 		return err

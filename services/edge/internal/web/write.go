@@ -115,6 +115,9 @@ const quotaNowWait = time.Second
 // out where billing can't be asked: the answer does not depend on them.
 func (s *Server) setQuotaNow(c *call) {
 	if c.who.anonymous {
+		if a := s.allowance(c); a != nil {
+			setQuota(c.Ctx, c.route.key, int64(a.Limit), int64(a.Remaining), int64(a.ResetSeconds))
+		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
