@@ -57,6 +57,12 @@ func newLanguages() *Languages {
 	} {
 		l.ends[end] = l.called[language]
 	}
+	// chroma does not know these, or takes them for another language by their end.
+	for name, language := range map[string]string{
+		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml",
+	} {
+		l.files[name] = l.called[language]
+	}
 	for end := range l.ends {
 		l.longest = max(l.longest, len(end))
 	}

@@ -23,6 +23,7 @@ func TestTheNameOfAFileSaysItsLanguage(t *testing.T) {
 		"a.md": "markdown", "README.md": "markdown", "a.json": "json", "a.yaml": "yaml", "a.yml": "yaml", "a.toml": "toml",
 		"a.html": "html", "a.css": "css", "a.xml": "xml", "a.csv": "csv", "a.diff": "diff", "a.m": "objective-c",
 		"Makefile": "makefile", "Dockerfile": "docker", "Dockerfile.dev": "docker", ".bashrc": "bash", "a.tar.go": "go",
+		"go.mod": "go", "go.work": "go", "go.sum": "plaintext", "Cargo.lock": "toml", "x.mod": "ampl",
 		"A.GO": "go", "a.txt": "plaintext", "a": "plaintext", "a.": "plaintext", "go": "plaintext", "": "plaintext", "....": "plaintext",
 	} {
 		if got := s.languageOf(name); got != want {
