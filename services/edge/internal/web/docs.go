@@ -43,7 +43,7 @@ func (s *Server) newDocumentation() (*documentation, error) {
 func documentationPage(p *reference.Page) *pages.Page {
 	return &pages.Page{
 		Template: "docs", Title: p.Title, Description: p.Description, Data: p.Main, Index: true,
-		Styles: []string{"document", "docs"}, Scripts: []string{"docs.js"}, Fetches: true, Wide: true, Section: "/docs",
+		Styles: []string{"document", "docs"}, Scripts: []string{"docs.js", "copy.js"}, Fetches: true, Wide: true, Section: "/docs",
 	}
 }
 

@@ -48,8 +48,14 @@ func TestTheDocumentationIsServed(t *testing.T) {
 			}
 			t.Logf("%s: %d bytes", path, weight)
 			policy := plain.header.Get("Content-Security-Policy")
-			script := regexp.MustCompile(`<script src="(/assets/docs\.[0-9a-f]{16}\.js)" defer>`).FindStringSubmatch(plain.body)
-			if script == nil || strings.Count(plain.body, "<script") != 1 || !strings.HasSuffix(policy, "; script-src paste.example"+script[1]+" paste.example:8443"+script[1]) {
+			script := regexp.MustCompile(`<script src="(/assets/(?:docs|copy)\.[0-9a-f]{16}\.js)" defer>`).FindAllStringSubmatch(plain.body, -1)
+			allowed := "; script-src"
+			for _, host := range []string{" paste.example", " paste.example:8443"} {
+				for _, m := range script {
+					allowed += host + m[1]
+				}
+			}
+			if len(script) != 2 || strings.Count(plain.body, "<script") != 2 || !strings.HasSuffix(policy, allowed) {
 				t.Errorf("%s: script %q with the policy %s", path, script, policy)
 			}
 		}
@@ -76,7 +82,7 @@ func TestTheDocumentationIsServed(t *testing.T) {
 	if a := get("/docs", "If-None-Match: x\r\n"); a.status != 400 {
 		t.Errorf("a wrong If-None-Match: %d", a.status)
 	}
-	own := regexp.MustCompile(`; script-src paste\.example/assets/docs\.[0-9a-f]{16}\.js$`)
+	own := regexp.MustCompile(`; script-src paste\.example/assets/docs\.[0-9a-f]{16}\.js paste\.example/assets/copy\.[0-9a-f]{16}\.js$`)
 	for _, header := range []string{
 		"Host: paste.example", "Host: PASTE.example", "Host: *", "Host: x;script-src", "Host: paste.example\r\nX-Forwarded-Host: evil.example",
 	} {

@@ -1,21 +1,13 @@
 // The documentation's pages: copy buttons, one language for all snippets, and results while a search is typed. They work
 // without all of it.
 (() => {
-  for (const pre of document.querySelectorAll(".docs pre")) {
+  for (const [number, pre] of document.querySelectorAll(".docs pre").entries()) {
+    pre.id ||= `to-copy-${number}`;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy quiet small";
     button.textContent = "Copy";
-    button.addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(pre.textContent);
-        button.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(pre);
-        button.textContent = "Selected";
-      }
-      setTimeout(() => (button.textContent = "Copy"), 1500);
-    });
+    button.dataset.copy = pre.id; // for copy.js
     const box = document.createElement("div");
     box.className = "box";
     pre.replaceWith(box);
