@@ -173,11 +173,10 @@ func TestBadKeysBesideAnAccountDontRefuseItsLists(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
 	path, source := "/api/dev/paste-lite/versions/"+a.quick(t, nil), newSource()
-	var last answer
-	for range 102 {
-		last = i.do(t, "GET", path, request{key: "wrong", source: source})
-	}
-	last.fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+	bad := func() answer { return i.do(t, "GET", path, request{key: "wrong", source: source}) }
+	i.untilRefused(t, "too_many_failures", bad, func(got answer) {
+		got.fails(t, http.StatusUnauthorized, "invalid_api_key", "Invalid API key")
+	})
 	versions(t, i.do(t, "GET", path, request{key: a.key, source: source}).ok(t, http.StatusOK))
 }
 
