@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 )
 
@@ -102,18 +103,31 @@ func (s *Server) loadContent(ctx context.Context, content *event.Content) ([]byt
 	if content.GetBlob() == "" {
 		return content.GetInline(), nil
 	}
+	return s.loadBeginning(ctx, content, int64(content.SizeBytes))
+}
+
+// loadBeginning reads the first size bytes of a content into memory.
+func (s *Server) loadBeginning(ctx context.Context, content *event.Content, size int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	r, err := s.openContent(ctx, content, 0, -1)
+	r, err := s.openContent(ctx, content, 0, size)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	out := make([]byte, content.SizeBytes)
+	out := make([]byte, size)
 	if _, err := io.ReadFull(r, out); err != nil {
 		return nil, unavailable(fmt.Errorf("read content: %w", err))
 	}
 	return out, nil
+}
+
+// deletedSince is notFound for a content that was deleted after its document was read, and err otherwise.
+func deletedSince(err error) error {
+	if errors.Is(err, blob.ErrNotFound) {
+		return notFound()
+	}
+	return err
 }
 
 // escapingReader is a stream as the inside of a JSON string, between the JSON before and after it. It splits no UTF-8

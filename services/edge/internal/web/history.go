@@ -2,11 +2,9 @@ package web
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 
-	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -92,26 +90,25 @@ func (v *comparing) address(k *textKind, view string) string {
 	return k.page + v.item + "/diff?" + q.Encode()
 }
 
-// versions reads the two versions, and fills in the numbers of those that were not named.
-func (s *Server) versions(k *textKind, v *comparing) (from, to *event.Document, err error) {
+// compared reads the two versions, and fills in the numbers of those that were not named.
+func (s *Server) compared(c *call, k *textKind) (v *comparing, from, to *event.Document, err error) {
+	if v, err = s.comparing(c); err != nil {
+		return nil, nil, nil, err
+	}
 	if to, err = s.ownText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.to}); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	v.to = to.Version
 	if v.from == 0 {
 		v.from = max(1, v.to-1)
 	}
 	from, err = s.ownText(k, &event.Read{Item: v.item, Requester: v.account, Version: v.from})
-	return from, to, err
+	return v, from, to, err
 }
 
 // showDiff shows a text's owner the changes from one version to another.
 func (s *Server) showDiff(c *call, k *textKind) error {
-	v, err := s.comparing(c)
-	if err != nil {
-		return err
-	}
-	from, to, err := s.versions(k, v)
+	v, from, to, err := s.compared(c, k)
 	if err != nil {
 		return err
 	}
@@ -138,11 +135,7 @@ func (s *Server) revealDiff(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.comparing(c)
-	if err != nil {
-		return err
-	}
-	from, to, err := s.versions(k, v)
+	v, from, to, err := s.compared(c, k)
 	if err != nil {
 		return err
 	}
@@ -188,11 +181,5 @@ var errDiffTime = errors.New("the versions were not compared in time")
 
 func (s *Server) wholeContent(content *event.Content) (string, error) {
 	text, err := s.loadContent(s.ctx, content)
-	if errors.Is(err, blob.ErrNotFound) {
-		return "", notFound() // deleted since it was read
-	}
-	if err != nil {
-		return "", fmt.Errorf("load a version: %w", err)
-	}
-	return string(text), nil
+	return string(text), deletedSince(err)
 }

@@ -52,10 +52,9 @@ func (s *Server) list(c *call, l *listing) error {
 		return err
 	}
 	if c.route.key == unmetered {
-		if err := s.checkKey(c); err != nil {
+		if err := s.checkUnmetered(c); err != nil {
 			return err
 		}
-		c.Set(headerChargeSource, "none")
 		return s.answerList(c, l, q)
 	}
 	m := s.meter(c)
@@ -82,13 +81,31 @@ func (s *Server) answerList(c *call, l *listing, q *event.ListRequest) error {
 		}
 		o = l.item(o, doc)
 	}
-	o = append(o, ']').key("nextCursor")
+	next := ""
 	if page.More {
-		o = appendString(o, s.formatCursor(cursorScope(l, &c.who, q), position{page.ScannedPosition, page.ScannedId}))
+		next = s.formatCursor(cursorScope(l, &c.who, q), position{page.ScannedPosition, page.ScannedId})
+	}
+	return sendPage(c, o, next)
+}
+
+// sendPage ends the list in o and answers with it. next is the cursor of the next page, empty for the last one.
+func sendPage(c *call, o object, next string) error {
+	o = append(o, ']').key("nextCursor")
+	if next != "" {
+		o = appendString(o, next)
 	} else {
 		o = append(o, "null"...)
 	}
-	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", page.More).remaining(plan.Unlimited))
+	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", next != "").remaining(plan.Unlimited))
+}
+
+// checkUnmetered has billing confirm the key of a call that it does not count.
+func (s *Server) checkUnmetered(c *call) error {
+	if err := s.checkKey(c); err != nil {
+		return err
+	}
+	c.Set(headerChargeSource, "none")
+	return nil
 }
 
 // listQuery reads the parameters of a list.

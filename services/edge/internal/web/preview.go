@@ -2,14 +2,10 @@ package web
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
-	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/pages"
@@ -63,26 +59,8 @@ func (s *Server) contentOrigin() string {
 }
 
 func (s *Server) beginning(doc *event.Document) ([]byte, error) {
-	return s.readStored(doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
-}
-
-// readStored reads the first size bytes of a content.
-func (s *Server) readStored(content *event.Content, size int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
-	defer cancel()
-	r, err := s.openContent(ctx, content, 0, size)
-	if errors.Is(err, blob.ErrNotFound) {
-		return nil, notFound() // deleted since it was read
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	out := make([]byte, size)
-	if _, err := io.ReadFull(r, out); err != nil {
-		return nil, unavailable(err)
-	}
-	return out, nil
+	begin, err := s.loadBeginning(s.ctx, doc.GetContent(), min(sniffBytes, int64(doc.GetContent().GetSizeBytes())))
+	return begin, deletedSince(err)
 }
 
 // showTextFile shows the text of a file, in the language that its name says.
@@ -92,9 +70,9 @@ func (s *Server) showTextFile(c *call, shown *pages.File) error {
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return err
 	}
-	text, err := s.readStored(content, size)
+	text, err := s.loadBeginning(s.ctx, content, size)
 	if err != nil {
-		return err
+		return deletedSince(err)
 	}
 	return s.rendered(len(text), func() error {
 		if len(text) > 0 && isText(text) && utf8.Valid(text) {

@@ -1,10 +1,7 @@
 package web
 
 import (
-	"github.com/gofiber/fiber/v2"
-
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -25,10 +22,9 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(k.domain, read)
 	}
-	if err := s.checkKey(c); err != nil {
+	if err := s.checkUnmetered(c); err != nil {
 		return err
 	}
-	c.Set(headerChargeSource, "none")
 	found, err := s.foundVersions(pending)
 	if err != nil {
 		if failedInExecution(fault.KindOf(err).Status()) {
@@ -44,14 +40,12 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 		o = append(o, '{').int("version", int64(v.Version)).str("title", v.Title).str("language", v.Language).
 			int("size", int64(v.GetContent().GetSizeBytes())).time("createdAt", v.UpdatedMs).end()
 	}
-	o = append(o, ']').key("nextCursor")
+	next := ""
 	if found.More {
 		last := found.Versions[len(found.Versions)-1]
-		o = appendString(o, s.formatCursor(scope, position{int64(last.Version), read.Item}))
-	} else {
-		o = append(o, "null"...)
+		next = s.formatCursor(scope, position{int64(last.Version), read.Item})
 	}
-	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", found.More).remaining(plan.Unlimited))
+	return sendPage(c, o, next)
 }
 
 // versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -289,19 +288,8 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return nil, false, err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, blobTimeout)
-	defer cancel()
-	r, err := s.openContent(ctx, content, 0, size)
-	if errors.Is(err, blob.ErrNotFound) {
-		return nil, false, notFound() // deleted since it was read
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	defer r.Close()
-	text = make([]byte, size)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, false, unavailable(fmt.Errorf("read content: %w", err))
+	if text, err = s.loadBeginning(s.ctx, content, size); err != nil {
+		return nil, false, deletedSince(err)
 	}
 	if int64(content.GetSizeBytes()) == size {
 		return text, false, nil
