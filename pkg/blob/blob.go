@@ -17,6 +17,8 @@ import (
 var (
 	// ErrNotFound: no blob has this key.
 	ErrNotFound = errors.New("blob not found")
+	// ErrExists: there is a blob with this key.
+	ErrExists = errors.New("blob exists")
 	// ErrUnavailable: the store failed, is full or did not answer in time. A Put or Delete may have taken effect, and
 	// may be repeated.
 	ErrUnavailable = errors.New("blob store unavailable")
@@ -46,6 +48,14 @@ type Store interface {
 	// nothing becomes visible and an earlier blob stays. A Read of r that blocks blocks Put.
 	Put(ctx context.Context, key string, r io.Reader, size int64) (Info, error)
 
+	// Create stores content under key and returns once that is durable. If there is a blob with this key, it stays, and the
+	// error is ErrExists. Of several creations at a time one succeeds.
+	Create(ctx context.Context, key string, content []byte) error
+
+	// Move gives the blob at from the key to, where it replaces an earlier one and counts as put now. If there is none, the
+	// error is ErrNotFound. A Move that fails or is cut short leaves the blob at either key, or at both, and may be repeated.
+	Move(ctx context.Context, from, to string) error
+
 	// Get opens the blob from offset, for length bytes, or to its end if length is -1. A range past the end is cut, so
 	// that an offset at or past the end reads nothing. The caller closes the reader, which ctx ends too. A blob that is
 	// replaced or deleted meanwhile is read whole or with an error, never mixed.
@@ -55,8 +65,9 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 
 	// Sweep calls visit, one call at a time and in no particular order, for every blob whose key begins with prefix
-	// and that was put before olderThan. It stops at visit's first error and returns it. visit may delete the blob.
-	// Blobs put or deleted meanwhile may be visited or not.
+	// and that was put before olderThan. It stops at visit's first error and returns it. visit may delete or move the blob.
+	// Blobs put or deleted meanwhile may be visited or not. The first two segments of prefix that end with a slash are a
+	// folder: blobs elsewhere cost nothing.
 	Sweep(ctx context.Context, prefix string, olderThan time.Time, visit func(Info) error) error
 }
 

@@ -36,6 +36,9 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"a put replaces what was there", overwrite},
 		{"a blob that is not there is not found", notFound},
 		{"a delete removes and may be repeated", deleteTwice},
+		{"a create takes no other blob's place", create},
+		{"of concurrent creates of one key one succeeds", concurrentCreates},
+		{"a move gives another key and a new age", move},
 		{"a reader that fails midway leaves nothing", failingReader},
 		{"a failed put keeps what was there before", failingOverwrite},
 		{"a reader of another size than announced leaves nothing", wrongSize},
@@ -385,7 +388,10 @@ func badArguments(t *testing.T, store blob.Store) {
 	for _, key := range keys {
 		_, put := store.Put(t.Context(), key, strings.NewReader("x"), 1)
 		_, _, get := store.Get(t.Context(), key, 0, -1)
-		errs := map[string]error{"put": put, "get": get, "delete": store.Delete(t.Context(), key)}
+		errs := map[string]error{
+			"put": put, "get": get, "delete": store.Delete(t.Context(), key), "create": store.Create(t.Context(), key, nil),
+			"move from": store.Move(t.Context(), key, "a/b"), "move to": store.Move(t.Context(), "a/b", key),
+		}
 		if key != "" && key != "a/" { // both are good prefixes
 			errs["sweep"] = store.Sweep(t.Context(), key, future(), nothing)
 		}

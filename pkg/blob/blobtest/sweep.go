@@ -41,6 +41,8 @@ func sweep(t *testing.T, store blob.Store) {
 		{"paste/1/", after, []string{"paste/1/a", "paste/1/b"}},
 		{"paste/1", after, []string{"paste/1/a", "paste/1/b", "paste/10/a"}},
 		{"", after, []string{"lite/1/a", "paste/1/a", "paste/1/b", "paste/10/a"}},
+		{"pas", after, []string{"paste/1/a", "paste/1/b", "paste/10/a"}},
+		{"paste/1/a", after, []string{"paste/1/a"}},
 		{"paste/", cutoff.Add(-time.Hour), nil},
 		{"file/", future(), nil},
 	}

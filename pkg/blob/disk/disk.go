@@ -1,21 +1,19 @@
 // Package disk keeps blobs as files in a folder of one process, fsynced before a Put or a Delete returns.
 //
-//	<folder>/lock          held while the store is open
-//	<folder>/temp/         files that are being written
-//	<folder>/blobs/3/f/    blobs by the hash of their key, named by the key with "~" for "/"
+//	<folder>/lock                 held while the store is open
+//	<folder>/temp/                files that are being written
+//	<folder>/keys/paste/0/~3f/    blobs whose keys begin with paste/0/, by the hash of the key; see layout.go
 package disk
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,25 +23,21 @@ import (
 	"quire.dev/pkg/blob/internal/source"
 )
 
-const (
-	copyBufferBytes = 128 << 10
-	sweepBatch      = 256 // directory entries read at a time
-	hexDigits       = "0123456789abcdef"
-)
+const copyBufferBytes = 128 << 10
 
 // Store is a blob.Store in a folder. Only one process may have the folder open.
 type Store struct {
-	blobs   string
+	keys    string
 	temp    string
 	lock    *os.File
 	buffers sync.Pool
 }
 
-// Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. A folder that
-// is open already, in this process or another one, is an error. The caller closes the store.
+// Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. It gives the
+// files of an earlier version their present places. A folder that is open already, in this process or another one, is an error. The caller closes the store.
 func Open(folder string) (*Store, error) {
 	store := &Store{
-		blobs:   filepath.Join(folder, "blobs"),
+		keys:    filepath.Join(folder, "keys"),
 		temp:    filepath.Join(folder, "temp"),
 		buffers: sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
 	}
@@ -54,7 +48,7 @@ func Open(folder string) (*Store, error) {
 	if store.lock, err = takeLock(filepath.Join(folder, "lock")); err != nil {
 		return nil, fmt.Errorf("open blob folder %s: %w", folder, err)
 	}
-	if err := store.prepare(); err != nil {
+	if err := store.prepare(filepath.Join(folder, "blobs")); err != nil {
 		return nil, errors.Join(fmt.Errorf("open blob folder %s: %w", folder, err), store.Close())
 	}
 	return store, nil
@@ -71,20 +65,94 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (b
 	if err := ctx.Err(); err != nil {
 		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
 	}
+	return s.store(ctx, key, r, size, os.Rename)
+}
+
+// Create implements blob.Store.
+func (s *Store) Create(ctx context.Context, key string, content []byte) error {
+	if err := blob.ValidateKey(key); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("create blob %s: %w", key, err)
+	}
+	_, err := s.store(ctx, key, bytes.NewReader(content), int64(len(content)), func(temp, path string) error {
+		// Unlike a rename, a link takes the place of no other file.
+		if err := os.Link(temp, path); err != nil {
+			return err
+		}
+		return os.Remove(temp)
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("create blob %s: %w", key, blob.ErrExists)
+	}
+	return err
+}
+
+// store writes a file and has place give it the path of its key.
+func (s *Store) store(
+	ctx context.Context, key string, r io.Reader, size int64, place func(temp, path string) error,
+) (blob.Info, error) {
 	file, err := os.CreateTemp(s.temp, "put-*")
 	if err != nil {
 		return blob.Info{}, unavailable("put", key, err)
 	}
 	info, err := s.write(ctx, file, key, r, size)
-	if err != nil {
-		// The first error is the one that matters. The next Open removes the file if this can't.
-		_ = file.Close()
-		_ = os.Remove(file.Name())
-		return blob.Info{}, err
+	if err == nil {
+		if err = s.enter(key, func(path string) error { return place(file.Name(), path) }); err == nil {
+			return info, nil
+		}
+		err = unavailable("put", key, err)
 	}
-	return info, nil
+	// The first error is the one that matters. The next Open removes the file if this can't.
+	_ = file.Close()
+	_ = os.Remove(file.Name())
+	return blob.Info{}, err
 }
 
+// Move implements blob.Store.
+func (s *Store) Move(ctx context.Context, from, to string) error {
+	if err := errors.Join(blob.ValidateKey(from), blob.ValidateKey(to)); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("move blob %s: %w", from, err)
+	}
+	old, now := s.path(from), time.Now()
+	err := os.Chtimes(old, now, now)
+	if err == nil {
+		err = s.enter(to, func(path string) error { return os.Rename(old, path) })
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("move blob %s: %w", from, blob.ErrNotFound)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(old))
+	}
+	if err != nil {
+		return unavailable("move", from, err)
+	}
+	return nil
+}
+
+// enter has place make the file of a key, whose folder it makes first if it is missing, and returns once that is durable.
+func (s *Store) enter(key string, place func(path string) error) error {
+	path := s.path(key)
+	folder := filepath.Dir(path)
+	err := place(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeFolder(folder); err != nil {
+			return err
+		}
+		err = place(path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(folder)
+}
+
+// write fills the file and closes it.
 func (s *Store) write(ctx context.Context, file *os.File, key string, r io.Reader, size int64) (blob.Info, error) {
 	buffer := s.buffers.Get().(*[copyBufferBytes]byte)
 	defer s.buffers.Put(buffer)
@@ -108,13 +176,6 @@ func (s *Store) write(ctx context.Context, file *os.File, key string, r io.Reade
 	}
 	if err := ctx.Err(); err != nil {
 		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
-	}
-	path := s.path(key)
-	if err := os.Rename(file.Name(), path); err != nil {
-		return blob.Info{}, unavailable("put", key, err)
-	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
-		return blob.Info{}, unavailable("put", key, err)
 	}
 	return blob.Info{Key: key, Size: stat.Size(), Modified: stat.ModTime().UTC()}, nil
 }
@@ -159,104 +220,20 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return unavailable("delete", key, err)
 	}
 	// Even if there was no file: an earlier delete may have removed it and failed at this very step.
-	if err := syncFolder(filepath.Dir(path)); err != nil {
+	if err := syncFolder(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unavailable("delete", key, err)
 	}
 	return nil
 }
 
-// Sweep implements blob.Store. It looks at every blob, whatever the prefix.
-func (s *Store) Sweep(ctx context.Context, prefix string, olderThan time.Time, visit func(blob.Info) error) error {
-	if err := blob.ValidatePrefix(prefix); err != nil {
-		return err
-	}
-	for _, shard := range shards() {
-		err := s.sweepShard(ctx, shard, func(info blob.Info) error {
-			if !strings.HasPrefix(info.Key, prefix) || !info.Modified.Before(olderThan) {
-				return nil
-			}
-			return visit(info)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) sweepShard(ctx context.Context, shard string, visit func(blob.Info) error) error {
-	folder, err := os.Open(filepath.Join(s.blobs, shard))
-	if err != nil {
-		return unavailable("sweep", shard, err)
-	}
-	defer func() { _ = folder.Close() }() // only read
-	for {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("sweep blobs: %w", err)
-		}
-		entries, err := folder.ReadDir(sweepBatch)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return unavailable("sweep", shard, err)
-		}
-		for _, entry := range entries {
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("sweep blobs: %w", err)
-			}
-			key := keyOf(entry.Name())
-			if blob.ValidateKey(key) != nil {
-				continue // not a file of this package
-			}
-			stat, err := entry.Info()
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // deleted meanwhile
-			}
-			if err != nil {
-				return unavailable("sweep", shard, err)
-			}
-			info := blob.Info{Key: key, Size: stat.Size(), Modified: stat.ModTime().UTC()}
-			if err := visit(info); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (s *Store) prepare() error {
+func (s *Store) prepare(earlier string) error {
 	if err := os.RemoveAll(s.temp); err != nil {
 		return err
 	}
-	if err := makeFolder(s.temp); err != nil {
+	if err := errors.Join(makeFolder(s.temp), makeFolder(s.keys)); err != nil {
 		return err
 	}
-	// All shards exist from here on, so that a Put syncs one folder and empty ones are never removed.
-	for _, shard := range shards() {
-		if err := makeFolder(filepath.Join(s.blobs, shard)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// path is a blob's file. Two keys never have the same, because no key contains "~".
-func (s *Store) path(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	digits := hex.EncodeToString(sum[:1])
-	return filepath.Join(s.blobs, digits[:1], digits[1:], strings.ReplaceAll(key, "/", "~"))
-}
-
-func keyOf(name string) string { return strings.ReplaceAll(name, "~", "/") }
-
-func shards() []string {
-	all := make([]string, 0, len(hexDigits)*len(hexDigits))
-	for _, first := range hexDigits {
-		for _, second := range hexDigits {
-			all = append(all, filepath.Join(string(first), string(second)))
-		}
-	}
-	return all
+	return s.adopt(earlier)
 }
 
 // makeFolder makes a folder, and those above it, durably. It leaves existing ones alone.

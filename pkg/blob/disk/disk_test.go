@@ -118,16 +118,85 @@ func TestWhatACrashLeftHalfWrittenIsRemovedAtOpen(t *testing.T) {
 func TestAForeignFileIsNoBlob(t *testing.T) {
 	folder := t.TempDir()
 	store := open(t, folder)
-	for _, name := range []string{"no key", ".." + "~x"} {
-		if err := os.WriteFile(filepath.Join(folder, "blobs", "0", "0", name), nil, 0o600); err != nil {
+	if _, err := store.Put(t.Context(), "a/b/c", strings.NewReader("x"), 1); err != nil {
+		t.Fatal(err)
+	}
+	own, err := filepath.Glob(filepath.Join(folder, "keys", "a", "b", "~*", "c"))
+	if err != nil || len(own) != 1 {
+		t.Fatalf("the blob is in %v, %v", own, err)
+	}
+	for _, path := range []string{
+		filepath.Join(filepath.Dir(own[0]), "no key"), filepath.Join(filepath.Dir(own[0]), ".."+"~x"), filepath.Join(folder, "keys", "a", "loose"),
+	} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := store.Sweep(t.Context(), "", time.Now().Add(time.Hour), func(info blob.Info) error {
+	if err := store.Delete(t.Context(), "a/b/c"); err != nil {
+		t.Fatal(err)
+	}
+	err = store.Sweep(t.Context(), "", time.Now().Add(time.Hour), func(info blob.Info) error {
 		return fmt.Errorf("%q was visited", info.Key)
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAFolderOfAnEarlierVersionIsTakenOver: blobs were in blobs/<hash>/, whatever they begin with.
+func TestAFolderOfAnEarlierVersionIsTakenOver(t *testing.T) {
+	folder := t.TempDir()
+	files := map[string]string{
+		"3/f/paste~0~item~name": "a paste", "a/0/billing~BILLING_0~00000000000000000007-4-00": "a snapshot", "0/0/kept": "a short key",
+	}
+	for name, content := range files {
+		path := filepath.Join(folder, "blobs", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		store := open(t, folder)
+		wantBlob(t, store, "paste/0/item/name", []byte("a paste"))
+		wantBlob(t, store, "billing/BILLING_0/00000000000000000007-4-00", []byte("a snapshot"))
+		wantBlob(t, store, "kept", []byte("a short key"))
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "blobs")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the earlier folder is left: %v", err)
+	}
+}
+
+// TestASweepStaysInTheFolderOfItsPrefix: listing snapshots takes as long with many files as with none.
+func TestASweepStaysInTheFolderOfItsPrefix(t *testing.T) {
+	store := open(t, t.TempDir())
+	put := func(format string, count int) {
+		for i := range count {
+			if _, err := store.Put(t.Context(), fmt.Sprintf(format, i), strings.NewReader("x"), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	work := func() float64 {
+		return testing.AllocsPerRun(5, func() {
+			seen := 0
+			err := store.Sweep(t.Context(), "billing/BILLING_0/", time.Now().Add(time.Hour), func(blob.Info) error { seen++; return nil })
+			if err != nil || seen != 10 {
+				t.Errorf("visited %d, %v", seen, err)
+			}
+		})
+	}
+	put("billing/BILLING_0/%d", 10)
+	alone := work()
+	put("billing/BILLING_1/%d", 100)
+	put("paste/0/item/%d", 100)
+	if beside := work(); beside > alone+20 {
+		t.Errorf("a sweep of 10 blobs allocates %g times, and %g times beside 200 others", alone, beside)
 	}
 }
 

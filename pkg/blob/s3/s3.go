@@ -210,6 +210,48 @@ func (s *Store) abortUpload(ctx context.Context, key, id string) {
 	_ = s.client.AbortMultipartUpload(ctx, s.bucket, key, id)
 }
 
+// Create implements blob.Store. A server that does not know If-None-Match in a put replaces a blob that comes at the same
+// moment.
+func (s *Store) Create(ctx context.Context, key string, content []byte) error {
+	if err := blob.ValidateKey(key); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, err := s.client.StatObject(bounded, s.bucket, key, minio.StatObjectOptions{})
+	if err == nil {
+		return fmt.Errorf("create blob %s: %w", key, blob.ErrExists)
+	}
+	if minio.ToErrorResponse(err).Code != minio.NoSuchKey {
+		return s.fault(ctx, "create", key, err)
+	}
+	var options minio.PutObjectOptions
+	options.SetMatchETagExcept("*")
+	_, err = s.client.PutObject(bounded, s.bucket, key, bytes.NewReader(content), int64(len(content)), "", "", options)
+	switch minio.ToErrorResponse(err).StatusCode {
+	case http.StatusPreconditionFailed, http.StatusConflict: // S3 answers 409 to the slower one of two at a time
+		return fmt.Errorf("create blob %s: %w", key, blob.ErrExists)
+	}
+	if err != nil {
+		return s.fault(ctx, "create", key, err)
+	}
+	return nil
+}
+
+// Move implements blob.Store: the server copies the blob, which may have 5 GiB at most, and deletes it.
+func (s *Store) Move(ctx context.Context, from, to string) error {
+	if err := errors.Join(blob.ValidateKey(from), blob.ValidateKey(to)); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, err := s.client.CopyObject(bounded, s.bucket, from, s.bucket, to, nil, minio.CopySrcOptions{}, minio.PutObjectOptions{})
+	if err != nil {
+		return s.fault(ctx, "move", from, err)
+	}
+	return s.Delete(ctx, from)
+}
+
 // Get implements blob.Store. A server that sends nothing for Config.Timeout is ErrUnavailable.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, blob.Info, error) {
 	if err := errors.Join(blob.ValidateKey(key), blob.ValidateRange(offset, length)); err != nil {
