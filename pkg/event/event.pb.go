@@ -328,16 +328,22 @@ const (
 	QueryStatus_QUERY_NOT_FOUND      QueryStatus = 2
 	QueryStatus_QUERY_INVALID_KEY    QueryStatus = 3
 	QueryStatus_QUERY_INVALID_CURSOR QueryStatus = 4
+	QueryStatus_QUERY_PENDING        QueryStatus = 10 // under way: the asker asks the instance that QueryAnswer.progress names again
+	QueryStatus_QUERY_BUSY           QueryStatus = 11 // not begun: another explanation of the account is under way, or too many are
+	QueryStatus_QUERY_LIMITED        QueryStatus = 12 // not begun: too many in this minute
 )
 
 // Enum value maps for QueryStatus.
 var (
 	QueryStatus_name = map[int32]string{
-		0: "QUERY_UNSPECIFIED",
-		1: "QUERY_OK",
-		2: "QUERY_NOT_FOUND",
-		3: "QUERY_INVALID_KEY",
-		4: "QUERY_INVALID_CURSOR",
+		0:  "QUERY_UNSPECIFIED",
+		1:  "QUERY_OK",
+		2:  "QUERY_NOT_FOUND",
+		3:  "QUERY_INVALID_KEY",
+		4:  "QUERY_INVALID_CURSOR",
+		10: "QUERY_PENDING",
+		11: "QUERY_BUSY",
+		12: "QUERY_LIMITED",
 	}
 	QueryStatus_value = map[string]int32{
 		"QUERY_UNSPECIFIED":    0,
@@ -345,6 +351,9 @@ var (
 		"QUERY_NOT_FOUND":      2,
 		"QUERY_INVALID_KEY":    3,
 		"QUERY_INVALID_CURSOR": 4,
+		"QUERY_PENDING":        10,
+		"QUERY_BUSY":           11,
+		"QUERY_LIMITED":        12,
 	}
 )
 
@@ -4076,6 +4085,7 @@ type ExplainQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	AnyAccount    bool                   `protobuf:"varint,2,opt,name=any_account,json=anyAccount,proto3" json:"any_account,omitempty"` // of an admin: requests of all accounts of the partition are searched
+	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`                           // the asker knows QUERY_PENDING, and asks again; otherwise it waits for the result
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4124,8 +4134,18 @@ func (x *ExplainQuery) GetAnyAccount() bool {
 	return false
 }
 
+func (x *ExplainQuery) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
 type AuditQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // of the audit, drawn by the edge; it is answered with the result or QUERY_PENDING. Empty: the asker waits for the result
+	Look          bool                   `protobuf:"varint,2,opt,name=look,proto3" json:"look,omitempty"`   // begins nothing: QUERY_NOT_FOUND if this replica does not know the audit
+	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"` // what other replicas have folded for this audit is lost, so it begins again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4158,6 +4178,27 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *AuditQuery) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *AuditQuery) GetLook() bool {
+	if x != nil {
+		return x.Look
+	}
+	return false
+}
+
+func (x *AuditQuery) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // AllowanceQuery asks what Query.account, a keyless network, may still create. It admits nothing.
@@ -4246,6 +4287,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Audit
 	//	*QueryAnswer_Allowance
 	//	*QueryAnswer_Prices
+	//	*QueryAnswer_Progress
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4358,6 +4400,15 @@ func (x *QueryAnswer) GetPrices() *PriceBook {
 	return nil
 }
 
+func (x *QueryAnswer) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -4390,6 +4441,10 @@ type QueryAnswer_Prices struct {
 	Prices *PriceBook `protobuf:"bytes,16,opt,name=prices,proto3,oneof"`
 }
 
+type QueryAnswer_Progress struct {
+	Progress *Progress `protobuf:"bytes,20,opt,name=progress,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -4403,6 +4458,85 @@ func (*QueryAnswer_Audit) isQueryAnswer_Answer() {}
 func (*QueryAnswer_Allowance) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Prices) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Progress) isQueryAnswer_Answer() {}
+
+// Progress of an explanation or audit that is under way, in messages of the journal.
+type Progress struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Instance          string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Done              uint64                 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Total             uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Again             bool                   `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`                                                    // as AuditQuery.again
+	RetryAfterSeconds uint32                 `protobuf:"varint,5,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3" json:"retry_after_seconds,omitempty"` // with QUERY_LIMITED
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_event_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Progress) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *Progress) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Progress) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Progress) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+func (x *Progress) GetRetryAfterSeconds() uint32 {
+	if x != nil {
+		return x.RetryAfterSeconds
+	}
+	return 0
+}
 
 type UsageAnswer struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -4427,7 +4561,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4573,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4586,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -4575,7 +4709,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4587,7 +4721,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4600,7 +4734,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -4669,7 +4803,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4681,7 +4815,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4694,7 +4828,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -4770,7 +4904,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4916,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4929,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -4829,7 +4963,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +4975,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +4988,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -4946,7 +5080,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4958,7 +5092,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4971,7 +5105,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -5104,7 +5238,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5250,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5263,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -5162,13 +5296,15 @@ type AuditAnswer struct {
 	LiveHash      []byte                 `protobuf:"bytes,5,opt,name=live_hash,json=liveHash,proto3" json:"live_hash,omitempty"`
 	ReplayHash    []byte                 `protobuf:"bytes,6,opt,name=replay_hash,json=replayHash,proto3" json:"replay_hash,omitempty"`
 	Match         bool                   `protobuf:"varint,7,opt,name=match,proto3" json:"match,omitempty"`
+	Folded        uint64                 `protobuf:"varint,8,opt,name=folded,proto3" json:"folded,omitempty"` // messages that were folded for it, some of them more than once
+	Again         bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`   // as AuditQuery.again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5316,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5329,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -5245,6 +5381,20 @@ func (x *AuditAnswer) GetMatch() bool {
 	return false
 }
 
+func (x *AuditAnswer) GetFolded() uint64 {
+	if x != nil {
+		return x.Folded
+	}
+	return 0
+}
+
+func (x *AuditAnswer) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
 type AllowanceAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -5257,7 +5407,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5269,7 +5419,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5282,7 +5432,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -5331,7 +5481,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5343,7 +5493,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5356,7 +5506,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -5463,7 +5613,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5475,7 +5625,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5488,7 +5638,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -5522,7 +5672,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5534,7 +5684,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5547,7 +5697,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -5575,7 +5725,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +5737,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +5750,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -5633,7 +5783,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +5795,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +5808,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -5677,7 +5827,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +5839,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +5852,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -5722,7 +5872,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5734,7 +5884,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5747,7 +5897,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -5776,7 +5926,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5788,7 +5938,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5801,7 +5951,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -5857,7 +6007,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5869,7 +6019,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5882,7 +6032,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -6007,7 +6157,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6019,7 +6169,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6032,7 +6182,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -6066,7 +6216,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6078,7 +6228,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6091,7 +6241,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SourceState) GetSource() string {
@@ -6183,7 +6333,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6195,7 +6345,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6208,7 +6358,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -6353,7 +6503,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6365,7 +6515,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6378,7 +6528,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -6445,7 +6595,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6457,7 +6607,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6470,7 +6620,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -6537,7 +6687,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6549,7 +6699,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6562,7 +6712,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -6638,7 +6788,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +6800,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +6813,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6791,7 +6941,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6803,7 +6953,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6816,7 +6966,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -6866,7 +7016,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6878,7 +7028,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6891,7 +7041,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -7256,16 +7406,20 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\"(\n" +
 	"\x0eStatementQuery\x12\x16\n" +
-	"\x06period\x18\x01 \x01(\tR\x06period\"N\n" +
+	"\x06period\x18\x01 \x01(\tR\x06period\"f\n" +
 	"\fExplainQuery\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1f\n" +
 	"\vany_account\x18\x02 \x01(\bR\n" +
-	"anyAccount\"\f\n" +
+	"anyAccount\x12\x16\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"F\n" +
 	"\n" +
-	"AuditQuery\"\x10\n" +
+	"AuditQuery\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
+	"\x04look\x18\x02 \x01(\bR\x04look\x12\x14\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\"\x10\n" +
 	"\x0eAllowanceQuery\"\r\n" +
-	"\vPricesQuery\"\xe0\x03\n" +
+	"\vPricesQuery\"\x98\x04\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -7275,8 +7429,15 @@ const file_event_proto_rawDesc = "" +
 	"\aexplain\x18\r \x01(\v2\x1d.quire.event.v1.ExplainAnswerH\x00R\aexplain\x123\n" +
 	"\x05audit\x18\x0e \x01(\v2\x1b.quire.event.v1.AuditAnswerH\x00R\x05audit\x12?\n" +
 	"\tallowance\x18\x0f \x01(\v2\x1f.quire.event.v1.AllowanceAnswerH\x00R\tallowance\x123\n" +
-	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06pricesB\b\n" +
-	"\x06answer\"\xca\x04\n" +
+	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06prices\x126\n" +
+	"\bprogress\x18\x14 \x01(\v2\x18.quire.event.v1.ProgressH\x00R\bprogressB\b\n" +
+	"\x06answer\"\x96\x01\n" +
+	"\bProgress\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xca\x04\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -7358,7 +7519,7 @@ const file_event_proto_rawDesc = "" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd6\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x84\x02\n" +
 	"\vAuditAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\rR\tpartition\x12#\n" +
@@ -7367,7 +7528,9 @@ const file_event_proto_rawDesc = "" +
 	"\tlive_hash\x18\x05 \x01(\fR\bliveHash\x12\x1f\n" +
 	"\vreplay_hash\x18\x06 \x01(\fR\n" +
 	"replayHash\x12\x14\n" +
-	"\x05match\x18\a \x01(\bR\x05match\"\x87\x01\n" +
+	"\x05match\x18\a \x01(\bR\x05match\x12\x16\n" +
+	"\x06folded\x18\b \x01(\x04R\x06folded\x12\x14\n" +
+	"\x05again\x18\t \x01(\bR\x05again\"\x87\x01\n" +
 	"\x0fAllowanceAnswer\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
@@ -7568,13 +7731,18 @@ const file_event_proto_rawDesc = "" +
 	"\x10VERSION_MISMATCH\x10\x05\x12\x15\n" +
 	"\x11DEADLINE_EXCEEDED\x10\x06\x12\x18\n" +
 	"\x14IDEMPOTENCY_MISMATCH\x10\a\x12\f\n" +
-	"\bID_TAKEN\x10\b*x\n" +
+	"\bID_TAKEN\x10\b*\xae\x01\n" +
 	"\vQueryStatus\x12\x15\n" +
 	"\x11QUERY_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bQUERY_OK\x10\x01\x12\x13\n" +
 	"\x0fQUERY_NOT_FOUND\x10\x02\x12\x15\n" +
 	"\x11QUERY_INVALID_KEY\x10\x03\x12\x18\n" +
-	"\x14QUERY_INVALID_CURSOR\x10\x04*s\n" +
+	"\x14QUERY_INVALID_CURSOR\x10\x04\x12\x11\n" +
+	"\rQUERY_PENDING\x10\n" +
+	"\x12\x0e\n" +
+	"\n" +
+	"QUERY_BUSY\x10\v\x12\x11\n" +
+	"\rQUERY_LIMITED\x10\f*s\n" +
 	"\n" +
 	"LedgerType\x12\x16\n" +
 	"\x12LEDGER_UNSPECIFIED\x10\x00\x12\x10\n" +
@@ -7602,7 +7770,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -7661,33 +7829,34 @@ var file_event_proto_goTypes = []any{
 	(*AllowanceQuery)(nil),      // 54: quire.event.v1.AllowanceQuery
 	(*PricesQuery)(nil),         // 55: quire.event.v1.PricesQuery
 	(*QueryAnswer)(nil),         // 56: quire.event.v1.QueryAnswer
-	(*UsageAnswer)(nil),         // 57: quire.event.v1.UsageAnswer
-	(*KeyUsage)(nil),            // 58: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 59: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 60: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 61: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 62: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 63: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 64: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 65: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 66: quire.event.v1.UserRequest
-	(*RegisterUser)(nil),        // 67: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 68: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 69: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 70: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 71: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 72: quire.event.v1.UserAnswer
-	(*User)(nil),                // 73: quire.event.v1.User
-	(*BillingState)(nil),        // 74: quire.event.v1.BillingState
-	(*BookState)(nil),           // 75: quire.event.v1.BookState
-	(*SourceState)(nil),         // 76: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 77: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 78: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 79: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 80: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 81: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 82: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 83: quire.event.v1.CommandKept
+	(*Progress)(nil),            // 57: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 58: quire.event.v1.UsageAnswer
+	(*KeyUsage)(nil),            // 59: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 60: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 61: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 62: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 63: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 64: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 65: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 66: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 67: quire.event.v1.UserRequest
+	(*RegisterUser)(nil),        // 68: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 69: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 70: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 71: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 72: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 73: quire.event.v1.UserAnswer
+	(*User)(nil),                // 74: quire.event.v1.User
+	(*BillingState)(nil),        // 75: quire.event.v1.BillingState
+	(*BookState)(nil),           // 76: quire.event.v1.BookState
+	(*SourceState)(nil),         // 77: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 78: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 79: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 80: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 81: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 82: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 83: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 84: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -7737,53 +7906,54 @@ var file_event_proto_depIdxs = []int32{
 	54, // 44: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
 	55, // 45: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
 	5,  // 46: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	57, // 47: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	60, // 48: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	61, // 49: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	62, // 50: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	64, // 51: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	65, // 52: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	58, // 47: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	61, // 48: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	62, // 49: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	63, // 50: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	65, // 51: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	66, // 52: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
 	21, // 53: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	58, // 54: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 55: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	59, // 56: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	58, // 57: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 58: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	63, // 59: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,  // 60: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	67, // 61: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	68, // 62: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	69, // 63: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	70, // 64: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	71, // 65: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 66: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	73, // 67: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 68: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	76, // 69: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	77, // 70: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	82, // 71: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	83, // 72: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	75, // 73: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 74: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	79, // 75: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	80, // 76: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	81, // 77: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	81, // 78: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	78, // 79: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	63, // 80: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	58, // 81: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	58, // 82: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,  // 83: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	63, // 84: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 85: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	81, // 86: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	81, // 87: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 88: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	89, // [89:89] is the sub-list for method output_type
-	89, // [89:89] is the sub-list for method input_type
-	89, // [89:89] is the sub-list for extension type_name
-	89, // [89:89] is the sub-list for extension extendee
-	0,  // [0:89] is the sub-list for field type_name
+	57, // 54: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	59, // 55: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	6,  // 56: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	60, // 57: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	59, // 58: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12, // 59: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	64, // 60: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,  // 61: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	68, // 62: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	69, // 63: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	70, // 64: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	71, // 65: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	72, // 66: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	7,  // 67: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	74, // 68: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	21, // 69: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	77, // 70: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	78, // 71: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	83, // 72: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	84, // 73: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	76, // 74: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	21, // 75: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	80, // 76: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	81, // 77: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	82, // 78: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	82, // 79: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	79, // 80: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	64, // 81: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	59, // 82: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	59, // 83: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,  // 84: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	64, // 85: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,  // 86: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	82, // 87: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	82, // 88: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	20, // 89: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	90, // [90:90] is the sub-list for method output_type
+	90, // [90:90] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -7823,8 +7993,9 @@ func file_event_proto_init() {
 		(*QueryAnswer_Audit)(nil),
 		(*QueryAnswer_Allowance)(nil),
 		(*QueryAnswer_Prices)(nil),
+		(*QueryAnswer_Progress)(nil),
 	}
-	file_event_proto_msgTypes[58].OneofWrappers = []any{
+	file_event_proto_msgTypes[59].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -7837,7 +8008,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   76,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
