@@ -129,7 +129,8 @@ chaos: ## kill and restart quire under load, many times (ROUNDS=25)
 	$(GO) test -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
 
 .PHONY: chaos-cluster
-# It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone.
+# It runs in its own network namespace, so that it needs no rights and leaves the machine's network alone. Each run draws
+# the seed of its clients' choices and prints it; CHAOSFLAGS='-chaos.seed N' runs them again.
 chaos-cluster: cluster-programs ## have each part of a cluster fail under load (FAULTS='kill|cut' for some, 17 minutes)
 	$(call need,ip,iproute2)
 	@$(GO) test -c -o bin/chaos.test ./cluster/chaos

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"strings"
@@ -23,7 +24,7 @@ import (
 var (
 	run   = flag.Bool("chaos", false, "run the failure runs, for which `make chaos-cluster` prepares this machine")
 	only  = flag.String("chaos.only", "", "regular expression of the faults to run")
-	seed  = flag.Uint64("chaos.seed", 1, "seed of the clients' choices")
+	seed  = flag.Uint64("chaos.seed", 0, "seed of the clients' choices; 0: one is drawn, and printed")
 	quiet = flag.Duration("chaos.hold", 8*time.Second, "how long a fault lasts")
 	keep  = flag.String("chaos.dir", "", "folder of data and logs, which is kept; default: a temporary one")
 )
@@ -44,6 +45,10 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if *seed == 0 {
+		*seed = 1 + rand.Uint64N(1_000_000)
+	}
+	t.Logf("to repeat these choices of the clients: CHAOSFLAGS='-chaos.seed %d'", *seed)
 	b := newBench(t)
 	var table strings.Builder
 	for _, f := range faults() {
