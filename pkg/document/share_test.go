@@ -205,15 +205,15 @@ func (e *edge) known() uint64 {
 	return e.sequence
 }
 
-// mustRead reads as an edge does: it asks again while no replica listens.
+// mustRead reads as an edge does: it asks again while no replica listens, or one refuses that begins again or stops.
 func (w *world) mustRead(item string, after uint64) {
 	w.t.Helper()
 	eventually.True(w.t, "an answer about "+item, func() bool {
 		answers, err := w.tryRead(&event.ReadBatch{NowMs: time.Now().UnixMilli(), Reads: []*event.Read{{Item: item, Requester: alice}}, AfterSequence: after})
-		if errors.Is(err, nats.ErrNoResponders) {
+		if errors.Is(err, nats.ErrNoResponders) || err == nil && answers[0].Unavailable {
 			return false
 		}
-		if err != nil || answers[0].Unavailable || answers[0].Status != event.OutcomeStatus_OK {
+		if err != nil || answers[0].Status != event.OutcomeStatus_OK {
 			w.t.Fatalf("read %s: %v, %v", item, answers, err)
 		}
 		return true
