@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -247,6 +248,8 @@ func (a *attachment) create(ctx context.Context, name, inbox string) error {
 		"stream_name": j.stream,
 		"config": map[string]any{
 			"name":               name,
+			"description":        j.nc.Opts.Name + " on " + hostname() + " follows this journal",
+			"metadata":           map[string]string{"quire-client": j.nc.Opts.Name, "quire-host": hostname()},
 			"deliver_subject":    inbox,
 			"deliver_policy":     "by_start_sequence",
 			"opt_start_seq":      a.f.next,
@@ -270,6 +273,15 @@ func (a *attachment) create(ctx context.Context, name, inbox string) error {
 		return j.refused("create consumer of", answer.Error)
 	}
 	return nil
+}
+
+// hostname is the name of the machine, which is that of the pod in Kubernetes.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "an unknown host"
+	}
+	return name
 }
 
 // watch returns when the attachment has ended, the connection was renewed, or the

@@ -122,6 +122,23 @@ func (j *Journal) State(ctx context.Context) (State, error) {
 	return answer.State, nil
 }
 
+// Metadata asks for the metadata of the stream, such as InstallationKey.
+func (j *Journal) Metadata(ctx context.Context) (map[string]string, error) {
+	var answer struct {
+		Error  *apiError `json:"error"`
+		Config struct {
+			Metadata map[string]string `json:"metadata"`
+		} `json:"config"`
+	}
+	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Error != nil {
+		return nil, j.refused("read metadata of", answer.Error)
+	}
+	return answer.Config.Metadata, nil
+}
+
 // LastSequence asks the stream's leader for the sequence of the last message.
 // A fold that has come to it has folded every message that was acknowledged
 // before the question.

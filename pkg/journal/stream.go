@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -14,10 +15,18 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// partitionsKey is the key under which a stream's metadata keeps the number of
-// partitions that it was made for. Accounts and items would move to other
-// partitions with another number, so a process with another number must not start.
-const partitionsKey = "quire-partitions"
+// Keys of a stream's metadata.
+const (
+	// partitionsKey has the number of partitions that the stream was made for.
+	// Accounts and items would move to other partitions with another number, so a
+	// process with another number must not start.
+	partitionsKey = "quire-partitions"
+	// domainKey has the service that the stream belongs to.
+	domainKey    = "quire-domain"
+	partitionKey = "quire-partition"
+	// InstallationKey has the id of the installation that the stream belongs to.
+	InstallationKey = "quire-installation"
+)
 
 // dedupeWindow is the shortest that the server takes. Messages carry no message
 // id, so that the window stays empty: the folds skip repeated batches themselves.
@@ -41,39 +50,98 @@ type Stream struct {
 	// MaxBytes bounds the stream. A full stream refuses new messages (ErrFull).
 	// 0: no bound. An existing stream is given this bound.
 	MaxBytes int64
+	// Installation is the id of the installation that the stream belongs to. An
+	// existing stream without an id is given it. Empty: none is given.
+	Installation string
 }
 
-// Ensure makes the streams that do not exist and checks those that do. It waits
-// for servers that are not ready yet, until ctx ends. Errors: ErrPartitions for a
-// stream that was made for another number of partitions, ErrStreamConfig for one
-// that could lose messages in a way that a new one could not.
+// Ensure makes the streams that do not exist, brings those that do up to date and
+// checks them. It waits for servers that are not ready yet, until ctx ends.
+// Errors: ErrPartitions for a stream that was made for another number of
+// partitions, ErrStreamConfig for one that could lose messages in a way that a
+// new one could not, or that belongs to another installation.
+//
+// Only the provisioning user may do this: whoever may change a stream could have
+// it publish to any subject. Services call Await.
 func Ensure(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int) error {
+	return each(ctx, nc, streams, "ensure", notReady, func(ctx context.Context, js jetstream.JetStream, s Stream) error {
+		return ensure(ctx, js, s, partitions)
+	})
+}
+
+// errOutdated: an older version has made the stream, and no newer one has brought
+// it up to date yet.
+var errOutdated = errors.New("stream is not up to date")
+
+// Await waits until the streams exist and are up to date, and checks them as
+// Ensure does. It changes nothing. waiting is told every 10 s why it still waits;
+// it may be nil.
+func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int, waiting func(error)) error {
+	if waiting == nil {
+		waiting = func(error) {}
+	}
+	told := time.Now()
+	temporary := func(err error) bool {
+		if !notReady(err) && !errors.Is(err, jetstream.ErrStreamNotFound) && !errors.Is(err, errOutdated) {
+			return false
+		}
+		if time.Since(told) >= tellEvery {
+			told = time.Now()
+			waiting(err)
+		}
+		return true
+	}
+	return each(ctx, nc, streams, "await", temporary, func(ctx context.Context, js jetstream.JetStream, s Stream) error {
+		existing, err := js.Stream(ctx, s.Name)
+		if err != nil {
+			return err
+		}
+		have, want := existing.CachedInfo().Config, s.config(partitions)
+		if err := check(have, want); err != nil {
+			return err
+		}
+		if !hasAll(have.Subjects, want.Subjects) {
+			return fmt.Errorf("%w: it does not take %q", errOutdated, want.Subjects)
+		}
+		return nil
+	})
+}
+
+// tellEvery is how often Await says why it waits.
+const tellEvery = 10 * time.Second
+
+// each calls do for every stream, and again while its error is temporary.
+func each(
+	ctx context.Context, nc *nats.Conn, streams []Stream, what string,
+	temporary func(error) bool, do func(context.Context, jetstream.JetStream, Stream) error,
+) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("open jetstream: %w", err)
 	}
 	for _, s := range streams {
-		if err := ensureWhenReady(ctx, js, s, partitions); err != nil {
-			return fmt.Errorf("ensure stream %s: %w", s.Name, err)
+		retry := wait.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+		for {
+			attempt, cancel := context.WithTimeout(ctx, apiWait)
+			err := do(attempt, js, s)
+			cancel()
+			if err == nil {
+				break
+			}
+			if temporary(err) {
+				if retry.Wait(ctx) {
+					continue
+				}
+				err = errors.Join(err, ctx.Err())
+			}
+			return fmt.Errorf("%s stream %s: %w", what, s.Name, err)
 		}
 	}
 	return nil
 }
 
-// ensureWhenReady asks again while JetStream, or its quorum, is not up.
-func ensureWhenReady(ctx context.Context, js jetstream.JetStream, s Stream, partitions int) error {
-	retry := wait.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-	for {
-		attempt, cancel := context.WithTimeout(ctx, apiWait)
-		err := ensure(attempt, js, s, partitions)
-		cancel()
-		if err == nil || !notReady(err) {
-			return err
-		}
-		if !retry.Wait(ctx) {
-			return errors.Join(err, ctx.Err())
-		}
-	}
+func hasAll(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(have, s) })
 }
 
 // notReady reports whether waiting may cure an error.
@@ -108,15 +176,31 @@ func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions in
 	if err := check(have, want); err != nil {
 		return err
 	}
-	if have.MaxBytes == want.MaxBytes && have.Replicas >= want.Replicas {
+	if !renew(&have, want) {
 		return nil
 	}
-	have.MaxBytes = want.MaxBytes
-	have.Replicas = max(have.Replicas, want.Replicas)
 	if _, err := js.UpdateStream(ctx, have); err != nil {
 		return fmt.Errorf("update: %w", err)
 	}
 	return nil
+}
+
+// renew brings the settings of an existing stream up to date and reports whether
+// there was anything to change. It takes nothing away.
+func renew(have *jetstream.StreamConfig, want jetstream.StreamConfig) bool {
+	before := *have
+	have.MaxBytes = want.MaxBytes
+	have.Replicas = max(have.Replicas, want.Replicas)
+	have.Description = want.Description
+	changed := have.MaxBytes != before.MaxBytes || have.Replicas != before.Replicas || have.Description != before.Description
+	if !hasAll(have.Subjects, want.Subjects) {
+		have.Subjects, changed = want.Subjects, true
+	}
+	if id := want.Metadata[InstallationKey]; id != "" && have.Metadata[InstallationKey] == "" {
+		have.Metadata = maps.Clone(have.Metadata)
+		have.Metadata[InstallationKey], changed = id, true
+	}
+	return changed
 }
 
 func (s Stream) config(partitions int) jetstream.StreamConfig {
@@ -124,8 +208,17 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 	if maxBytes <= 0 {
 		maxBytes = -1
 	}
+	metadata := map[string]string{
+		partitionsKey: strconv.Itoa(partitions),
+		domainKey:     s.Domain,
+		partitionKey:  strconv.Itoa(s.Partition),
+	}
+	if s.Installation != "" {
+		metadata[InstallationKey] = s.Installation
+	}
 	return jetstream.StreamConfig{
 		Name:              s.Name,
+		Description:       fmt.Sprintf("Quire: journal of %s, partition %d of %d", s.Domain, s.Partition, partitions),
 		Subjects:          s.Subjects,
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           jetstream.FileStorage,
@@ -140,11 +233,7 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 		DenyDelete:        true,
 		DenyPurge:         s.KeepForever,
 		AllowDirect:       true,
-		Metadata: map[string]string{
-			partitionsKey:     strconv.Itoa(partitions),
-			"quire-domain":    s.Domain,
-			"quire-partition": strconv.Itoa(s.Partition),
-		},
+		Metadata:          metadata,
 	}
 }
 
@@ -154,14 +243,15 @@ func check(have, want jetstream.StreamConfig) error {
 	if made := have.Metadata[partitionsKey]; made != want.Metadata[partitionsKey] {
 		return fmt.Errorf("%w: made for %q, started with %q", ErrPartitions, made, want.Metadata[partitionsKey])
 	}
-	subjects, wanted := slices.Sorted(slices.Values(have.Subjects)), slices.Sorted(slices.Values(want.Subjects))
 	for _, rule := range []struct {
 		broken bool
 		what   string
 	}{
-		{!slices.Equal(subjects, wanted), "other subjects"},
-		{have.Metadata["quire-domain"] != want.Metadata["quire-domain"], "another domain"},
-		{have.Metadata["quire-partition"] != want.Metadata["quire-partition"], "another partition"},
+		// A stream of an older version has fewer subjects.
+		{!hasAll(want.Subjects, have.Subjects), "other subjects"},
+		{have.Metadata[domainKey] != want.Metadata[domainKey], "another domain"},
+		{have.Metadata[partitionKey] != want.Metadata[partitionKey], "another partition"},
+		{otherInstallation(have, want), "another installation"},
 		{have.Storage != want.Storage, "not stored in files"},
 		{have.Retention != want.Retention, "retention is not by limits"},
 		{have.Discard != want.Discard, "discards old messages"},
@@ -178,10 +268,17 @@ func check(have, want jetstream.StreamConfig) error {
 		{have.Sealed, "is sealed"},
 		{have.Mirror != nil || len(have.Sources) > 0, "is fed by other streams"},
 		{have.SubjectTransform != nil, "renames subjects"},
+		{have.RePublish != nil, "publishes elsewhere"},
 	} {
 		if rule.broken {
 			return fmt.Errorf("%w: %s", ErrStreamConfig, rule.what)
 		}
 	}
 	return nil
+}
+
+// otherInstallation reports whether both have an id, and different ones.
+func otherInstallation(have, want jetstream.StreamConfig) bool {
+	a, b := have.Metadata[InstallationKey], want.Metadata[InstallationKey]
+	return a != "" && b != "" && a != b
 }

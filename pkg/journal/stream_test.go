@@ -1,7 +1,9 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -81,7 +83,9 @@ func TestEnsureRefusesStreamsThatCouldLoseMessages(t *testing.T) {
 		"purge":        func(c *jetstream.StreamConfig) { c.DenyPurge = false },
 		"interest":     func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
 		"no ack":       func(c *jetstream.StreamConfig) { c.NoAck = true },
-		"subjects":     func(c *jetstream.StreamConfig) { c.Subjects = []string{"billing.0.usage"} },
+		"subjects":     func(c *jetstream.StreamConfig) { c.Subjects = []string{"billing.0.usage", "other"} },
+		"republish":    func(c *jetstream.StreamConfig) { c.RePublish = &jetstream.RePublish{Destination: "elsewhere.>"} },
+		"installation": func(c *jetstream.StreamConfig) { c.Metadata[journal.InstallationKey] = "another" },
 		"message TTL":  func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true },
 		"async writes": func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
 	} {
@@ -96,11 +100,116 @@ func TestEnsureRefusesStreamsThatCouldLoseMessages(t *testing.T) {
 			if _, err := jetstreamOf(t, nc).CreateStream(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
-			err := journal.Ensure(t.Context(), nc, []journal.Stream{billing(0)}, 1)
-			if !errors.Is(err, journal.ErrStreamConfig) {
+			streams := []journal.Stream{billing(0)}
+			streams[0].Installation = "this"
+			if err := journal.Ensure(t.Context(), nc, streams, 1); !errors.Is(err, journal.ErrStreamConfig) {
+				t.Fatalf("err = %v, want ErrStreamConfig", err)
+			}
+			if err := journal.Await(t.Context(), nc, streams, 1, nil); !errors.Is(err, journal.ErrStreamConfig) {
 				t.Fatalf("err = %v, want ErrStreamConfig", err)
 			}
 		})
+	}
+}
+
+// TestStreamsOfEarlierVersionsAreBroughtUpToDate: a stream with fewer subjects, and without description and installation,
+// gets all of them and keeps what it has. Until then Await waits.
+func TestStreamsOfEarlierVersionsAreBroughtUpToDate(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	js := jetstreamOf(t, nc)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "BILLING_0", Subjects: []string{"billing.0.usage"}, Replicas: 1, MaxBytes: -1,
+		Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
+		Metadata: map[string]string{"quire-partitions": "1", "quire-domain": "billing", "quire-partition": "0", "mine": "stays"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, nc, "billing.0.usage", "a")
+	stream := billing(0)
+	stream.Installation = "this"
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := journal.Await(short, nc, []journal.Stream{stream}, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stream without all subjects is taken: %v", err)
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := journal.Ensure(t.Context(), nc, []journal.Stream{stream}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := journal.Await(t.Context(), nc, []journal.Stream{stream}, 1, nil); err != nil {
+		t.Error(err)
+	}
+	info, err := js.Stream(t.Context(), "BILLING_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := info.CachedInfo()
+	if have.Config.Description != "Quire: journal of billing, partition 0 of 1" || have.State.Msgs != 1 || have.Config.Metadata["mine"] != "stays" {
+		t.Errorf("%q, %d messages, %v", have.Config.Description, have.State.Msgs, have.Config.Metadata)
+	}
+	metadata, err := journal.Open(nc, "BILLING_0").Metadata(t.Context())
+	if err != nil || metadata[journal.InstallationKey] != "this" {
+		t.Errorf("%v, %v", metadata, err)
+	}
+	publish(t, nc, "billing.0.account", "b")
+}
+
+func TestAwaitWaitsForTheStream(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := journal.Await(short, nc, []journal.Stream{billing(0)}, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stream that is missing: %v", err)
+	}
+	if _, err := journal.Open(nc, "BILLING_0").State(t.Context()); !errors.Is(err, journal.ErrNoStream) {
+		t.Errorf("Await has made the stream: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- journal.Await(t.Context(), nc, []journal.Stream{billing(0)}, 1, nil) }()
+	ensure(t, nc, billing(0))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := journal.Await(t.Context(), nc, []journal.Stream{billing(0)}, 16, nil); !errors.Is(err, journal.ErrPartitions) {
+		t.Errorf("another number of partitions: %v", err)
+	}
+}
+
+// TestConsumersSayWhoseTheyAre: an operator who lists the consumers of a journal sees who follows it.
+func TestConsumersSayWhoseTheyAre(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t, nats.Name("quire billing"))
+	ensure(t, nc, billing(0))
+	ctx, stop := context.WithCancel(t.Context())
+	following := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = journal.Open(nc, "BILLING_0").Follow(ctx, 0, func(context.Context, journal.Message) error {
+			close(following)
+			return nil
+		}, journal.FollowOptions{})
+	}()
+	defer func() { stop(); <-done }()
+	publish(t, nc, testSubject, "a")
+	<-following
+	stream, err := jetstreamOf(t, nc).Stream(t.Context(), "BILLING_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for c := range stream.ListConsumers(t.Context()).Info() {
+		found++
+		if want := "quire billing on " + host + " follows this journal"; c.Config.Description != want || c.Config.Metadata["quire-client"] != "quire billing" {
+			t.Errorf("%q, %v", c.Config.Description, c.Config.Metadata)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d consumers", found)
 	}
 }
 
