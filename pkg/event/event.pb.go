@@ -88,6 +88,7 @@ const (
 	Decision_TOO_MANY_FAILURES     Decision = 6
 	Decision_IDEMPOTENCY_IN_FLIGHT Decision = 7 // a hold with that idempotency id is open
 	Decision_IDEMPOTENCY_SERVED    Decision = 8 // one was served in the last 10 minutes: its outcome can be asked for
+	Decision_ACCOUNT_SUSPENDED     Decision = 9 // the key is current, and the account is suspended
 )
 
 // Enum value maps for Decision.
@@ -102,6 +103,7 @@ var (
 		6: "TOO_MANY_FAILURES",
 		7: "IDEMPOTENCY_IN_FLIGHT",
 		8: "IDEMPOTENCY_SERVED",
+		9: "ACCOUNT_SUSPENDED",
 	}
 	Decision_value = map[string]int32{
 		"DECISION_UNSPECIFIED":  0,
@@ -113,6 +115,7 @@ var (
 		"TOO_MANY_FAILURES":     6,
 		"IDEMPOTENCY_IN_FLIGHT": 7,
 		"IDEMPOTENCY_SERVED":    8,
+		"ACCOUNT_SUSPENDED":     9,
 	}
 )
 
@@ -323,14 +326,15 @@ func (OutcomeStatus) EnumDescriptor() ([]byte, []int) {
 type QueryStatus int32
 
 const (
-	QueryStatus_QUERY_UNSPECIFIED    QueryStatus = 0
-	QueryStatus_QUERY_OK             QueryStatus = 1
-	QueryStatus_QUERY_NOT_FOUND      QueryStatus = 2
-	QueryStatus_QUERY_INVALID_KEY    QueryStatus = 3
-	QueryStatus_QUERY_INVALID_CURSOR QueryStatus = 4
-	QueryStatus_QUERY_PENDING        QueryStatus = 10 // under way: the asker asks the instance that QueryAnswer.progress names again
-	QueryStatus_QUERY_BUSY           QueryStatus = 11 // not begun: another explanation of the account is under way, or too many are
-	QueryStatus_QUERY_LIMITED        QueryStatus = 12 // not begun: too many in this minute
+	QueryStatus_QUERY_UNSPECIFIED       QueryStatus = 0
+	QueryStatus_QUERY_OK                QueryStatus = 1
+	QueryStatus_QUERY_NOT_FOUND         QueryStatus = 2
+	QueryStatus_QUERY_INVALID_KEY       QueryStatus = 3
+	QueryStatus_QUERY_INVALID_CURSOR    QueryStatus = 4
+	QueryStatus_QUERY_PENDING           QueryStatus = 10 // under way: the asker asks the instance that QueryAnswer.progress names again
+	QueryStatus_QUERY_BUSY              QueryStatus = 11 // not begun: another explanation of the account is under way, or too many are
+	QueryStatus_QUERY_LIMITED           QueryStatus = 12 // not begun: too many in this minute
+	QueryStatus_QUERY_ACCOUNT_SUSPENDED QueryStatus = 5  // with UsageQuery.check_key: the key is current, and the account is suspended
 )
 
 // Enum value maps for QueryStatus.
@@ -344,16 +348,18 @@ var (
 		10: "QUERY_PENDING",
 		11: "QUERY_BUSY",
 		12: "QUERY_LIMITED",
+		5:  "QUERY_ACCOUNT_SUSPENDED",
 	}
 	QueryStatus_value = map[string]int32{
-		"QUERY_UNSPECIFIED":    0,
-		"QUERY_OK":             1,
-		"QUERY_NOT_FOUND":      2,
-		"QUERY_INVALID_KEY":    3,
-		"QUERY_INVALID_CURSOR": 4,
-		"QUERY_PENDING":        10,
-		"QUERY_BUSY":           11,
-		"QUERY_LIMITED":        12,
+		"QUERY_UNSPECIFIED":       0,
+		"QUERY_OK":                1,
+		"QUERY_NOT_FOUND":         2,
+		"QUERY_INVALID_KEY":       3,
+		"QUERY_INVALID_CURSOR":    4,
+		"QUERY_PENDING":           10,
+		"QUERY_BUSY":              11,
+		"QUERY_LIMITED":           12,
+		"QUERY_ACCOUNT_SUSPENDED": 5,
 	}
 )
 
@@ -446,6 +452,7 @@ const (
 	UserStatus_USER_OK          UserStatus = 1
 	UserStatus_USER_NOT_FOUND   UserStatus = 2
 	UserStatus_USER_EXISTS      UserStatus = 3
+	UserStatus_USER_CHANGED     UserStatus = 4
 )
 
 // Enum value maps for UserStatus.
@@ -455,12 +462,14 @@ var (
 		1: "USER_OK",
 		2: "USER_NOT_FOUND",
 		3: "USER_EXISTS",
+		4: "USER_CHANGED",
 	}
 	UserStatus_value = map[string]int32{
 		"USER_UNSPECIFIED": 0,
 		"USER_OK":          1,
 		"USER_NOT_FOUND":   2,
 		"USER_EXISTS":      3,
+		"USER_CHANGED":     4,
 	}
 )
 
@@ -1086,12 +1095,16 @@ type Command struct {
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
 	IdempotencyId []byte                 `protobuf:"bytes,3,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty: none. Kept 24 h of journal time
 	BodyHash      uint64                 `protobuf:"fixed64,4,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`              // of the request that the idempotency id stands for
+	Admin         *AdminAction           `protobuf:"bytes,5,opt,name=admin,proto3" json:"admin,omitempty"`                                      // set where an admin asks: the command is an entry of the admin log
 	// Types that are valid to be assigned to Action:
 	//
 	//	*Command_Create
 	//	*Command_SetTier
 	//	*Command_Grant
 	//	*Command_RotateKey
+	//	*Command_Suspend
+	//	*Command_Resume
+	//	*Command_Note
 	Action        isCommand_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1155,6 +1168,13 @@ func (x *Command) GetBodyHash() uint64 {
 	return 0
 }
 
+func (x *Command) GetAdmin() *AdminAction {
+	if x != nil {
+		return x.Admin
+	}
+	return nil
+}
+
 func (x *Command) GetAction() isCommand_Action {
 	if x != nil {
 		return x.Action
@@ -1198,6 +1218,33 @@ func (x *Command) GetRotateKey() *RotateKey {
 	return nil
 }
 
+func (x *Command) GetSuspend() *Suspend {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Suspend); ok {
+			return x.Suspend
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetResume() *Resume {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Resume); ok {
+			return x.Resume
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetNote() *Note {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Note); ok {
+			return x.Note
+		}
+	}
+	return nil
+}
+
 type isCommand_Action interface {
 	isCommand_Action()
 }
@@ -1218,6 +1265,18 @@ type Command_RotateKey struct {
 	RotateKey *RotateKey `protobuf:"bytes,13,opt,name=rotate_key,json=rotateKey,proto3,oneof"`
 }
 
+type Command_Suspend struct {
+	Suspend *Suspend `protobuf:"bytes,14,opt,name=suspend,proto3,oneof"` // this and the next two from rules 3 on; before, and to earlier programs, they are invalid
+}
+
+type Command_Resume struct {
+	Resume *Resume `protobuf:"bytes,15,opt,name=resume,proto3,oneof"`
+}
+
+type Command_Note struct {
+	Note *Note `protobuf:"bytes,16,opt,name=note,proto3,oneof"`
+}
+
 func (*Command_Create) isCommand_Action() {}
 
 func (*Command_SetTier) isCommand_Action() {}
@@ -1225,6 +1284,200 @@ func (*Command_SetTier) isCommand_Action() {}
 func (*Command_Grant) isCommand_Action() {}
 
 func (*Command_RotateKey) isCommand_Action() {}
+
+func (*Command_Suspend) isCommand_Action() {}
+
+func (*Command_Resume) isCommand_Action() {}
+
+func (*Command_Note) isCommand_Action() {}
+
+// AdminAction says which admin asks.
+type AdminAction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // name of the admin token
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminAction) Reset() {
+	*x = AdminAction{}
+	mi := &file_event_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminAction) ProtoMessage() {}
+
+func (x *AdminAction) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminAction.ProtoReflect.Descriptor instead.
+func (*AdminAction) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AdminAction) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// Suspend has each later admission with a key of the account refused.
+type Suspend struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspend) Reset() {
+	*x = Suspend{}
+	mi := &file_event_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspend) ProtoMessage() {}
+
+func (x *Suspend) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
+func (*Suspend) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Suspend) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Resume ends a suspension.
+type Resume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resume) Reset() {
+	*x = Resume{}
+	mi := &file_event_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resume) ProtoMessage() {}
+
+func (x *Resume) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resume.ProtoReflect.Descriptor instead.
+func (*Resume) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Resume) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Note is an action of an admin that changes nothing in the fold. It is in the journal for the admin log alone. Its account may be 0.
+type Note struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // such as "audit.start"
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // such as the id of the request that was explained; no personal data
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Note) Reset() {
+	*x = Note{}
+	mi := &file_event_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Note) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Note) ProtoMessage() {}
+
+func (x *Note) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Note) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Note) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
 
 // CreateAccount makes an account; with a key when key is set.
 type CreateAccount struct {
@@ -1237,7 +1490,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1502,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1515,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -1288,7 +1541,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1553,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1566,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -1335,7 +1588,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1600,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1613,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -1395,7 +1648,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1660,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1673,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -1449,7 +1702,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1714,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1727,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -1514,13 +1767,14 @@ type CommandOutcome struct {
 	KeyCreatedMs  int64                  `protobuf:"varint,5,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
 	BalanceMicros uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
 	TimeMs        int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	SuspendedMs   int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1786,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1799,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -1597,6 +1851,13 @@ func (x *CommandOutcome) GetTimeMs() int64 {
 	return 0
 }
 
+func (x *CommandOutcome) GetSuspendedMs() int64 {
+	if x != nil {
+		return x.SuspendedMs
+	}
+	return 0
+}
+
 // PriceBook is one message on billing.<p>.prices. The decisions after it use it, and the rules that it names.
 // From rules 2 on a book that is not agreed has no effect, unless it is the first.
 type PriceBook struct {
@@ -1616,7 +1877,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1889,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1902,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -1717,7 +1978,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1990,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +2003,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -1771,7 +2032,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2044,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2057,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -1841,7 +2102,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2114,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2127,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -1927,7 +2188,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2200,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2213,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -2103,7 +2364,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2376,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2389,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -2169,7 +2430,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2442,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2455,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -2232,7 +2493,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2505,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2518,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Update) GetContent() *Content {
@@ -2346,7 +2607,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2619,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2632,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Tags) GetValues() []string {
@@ -2391,7 +2652,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2664,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2677,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -2443,7 +2704,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2716,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2729,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -2487,7 +2748,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2760,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2773,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{28}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -2528,7 +2789,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2801,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2814,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Content) GetInline() []byte {
@@ -2610,7 +2871,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2883,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2896,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Document) GetId() string {
@@ -2769,7 +3030,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +3042,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +3055,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -2847,7 +3108,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +3120,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3133,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -2985,7 +3246,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3258,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3271,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -3045,7 +3306,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3318,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3331,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -3095,7 +3356,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3107,7 +3368,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3120,7 +3381,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -3177,7 +3438,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3450,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3463,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -3238,7 +3499,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3511,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3524,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -3302,7 +3563,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3575,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3588,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Read) GetItem() string {
@@ -3388,7 +3649,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +3661,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +3674,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -3438,7 +3699,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3711,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3724,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -3534,7 +3795,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3807,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3820,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -3644,7 +3905,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +3917,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +3930,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -3710,7 +3971,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3983,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3996,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -3760,6 +4021,8 @@ type Query struct {
 	//	*Query_Audit
 	//	*Query_Allowance
 	//	*Query_Prices
+	//	*Query_AdminLog
+	//	*Query_Accounts
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3767,7 +4030,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3779,7 +4042,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3792,7 +4055,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -3879,6 +4142,24 @@ func (x *Query) GetPrices() *PricesQuery {
 	return nil
 }
 
+func (x *Query) GetAdminLog() *AdminLogQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_AdminLog); ok {
+			return x.AdminLog
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetAccounts() *AccountsQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Accounts); ok {
+			return x.Accounts
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -3911,6 +4192,14 @@ type Query_Prices struct {
 	Prices *PricesQuery `protobuf:"bytes,16,opt,name=prices,proto3,oneof"`
 }
 
+type Query_AdminLog struct {
+	AdminLog *AdminLogQuery `protobuf:"bytes,30,opt,name=admin_log,json=adminLog,proto3,oneof"`
+}
+
+type Query_Accounts struct {
+	Accounts *AccountsQuery `protobuf:"bytes,31,opt,name=accounts,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -3925,6 +4214,10 @@ func (*Query_Allowance) isQuery_Query() {}
 
 func (*Query_Prices) isQuery_Query() {}
 
+func (*Query_AdminLog) isQuery_Query() {}
+
+func (*Query_Accounts) isQuery_Query() {}
+
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
@@ -3936,7 +4229,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +4241,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +4254,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -3995,7 +4288,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4007,7 +4300,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4020,7 +4313,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -4046,7 +4339,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4058,7 +4351,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4071,7 +4364,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -4092,7 +4385,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4397,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4410,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -4152,7 +4445,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4457,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4470,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -4210,7 +4503,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4515,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4528,105 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{50}
+}
+
+// AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
+type AdminLogQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // AdminEntry.id of the last entry of the page before; empty: from the newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminLogQuery) Reset() {
+	*x = AdminLogQuery{}
+	mi := &file_event_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminLogQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminLogQuery) ProtoMessage() {}
+
+func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
+func (*AdminLogQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *AdminLogQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *AdminLogQuery) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+// AccountsQuery asks for accounts of the partition. Query.account does not matter.
+type AccountsQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accounts      []uint64               `protobuf:"fixed64,1,rep,packed,name=accounts,proto3" json:"accounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountsQuery) Reset() {
+	*x = AccountsQuery{}
+	mi := &file_event_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountsQuery) ProtoMessage() {}
+
+func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
+func (*AccountsQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *AccountsQuery) GetAccounts() []uint64 {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
 }
 
 // PricesQuery asks for the price book in force. Query.account does not matter.
@@ -4247,7 +4638,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4650,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4663,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 type QueryAnswer struct {
@@ -4288,6 +4679,8 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Allowance
 	//	*QueryAnswer_Prices
 	//	*QueryAnswer_Progress
+	//	*QueryAnswer_AdminLog
+	//	*QueryAnswer_Accounts
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4295,7 +4688,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4700,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4713,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -4409,6 +4802,24 @@ func (x *QueryAnswer) GetProgress() *Progress {
 	return nil
 }
 
+func (x *QueryAnswer) GetAdminLog() *AdminLogAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_AdminLog); ok {
+			return x.AdminLog
+		}
+	}
+	return nil
+}
+
+func (x *QueryAnswer) GetAccounts() *AccountsAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Accounts); ok {
+			return x.Accounts
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -4445,6 +4856,14 @@ type QueryAnswer_Progress struct {
 	Progress *Progress `protobuf:"bytes,20,opt,name=progress,proto3,oneof"`
 }
 
+type QueryAnswer_AdminLog struct {
+	AdminLog *AdminLogAnswer `protobuf:"bytes,30,opt,name=admin_log,json=adminLog,proto3,oneof"`
+}
+
+type QueryAnswer_Accounts struct {
+	Accounts *AccountsAnswer `protobuf:"bytes,31,opt,name=accounts,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -4461,6 +4880,10 @@ func (*QueryAnswer_Prices) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Progress) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_AdminLog) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Accounts) isQueryAnswer_Answer() {}
+
 // Progress of an explanation or audit that is under way, in messages of the journal.
 type Progress struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -4475,7 +4898,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4487,7 +4910,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4500,7 +4923,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Progress) GetInstance() string {
@@ -4555,13 +4978,15 @@ type UsageAnswer struct {
 	KeyVersion          uint32                 `protobuf:"varint,13,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"` // 0: no key yet
 	KeyCreatedMs        int64                  `protobuf:"varint,14,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
 	CreatedMs           int64                  `protobuf:"varint,15,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
+	SuspensionReason    string                 `protobuf:"bytes,17,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +4998,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +5011,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -4694,6 +5119,318 @@ func (x *UsageAnswer) GetCreatedMs() int64 {
 	return 0
 }
 
+func (x *UsageAnswer) GetSuspendedMs() int64 {
+	if x != nil {
+		return x.SuspendedMs
+	}
+	return 0
+}
+
+func (x *UsageAnswer) GetSuspensionReason() string {
+	if x != nil {
+		return x.SuspensionReason
+	}
+	return ""
+}
+
+// AdminEntry is an action of an admin.
+type AdminEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // orders the entries of all partitions by time
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`       // name of the admin token
+	Action        string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`     // such as "tier.set"
+	Account       uint64                 `protobuf:"fixed64,5,opt,name=account,proto3" json:"account,omitempty"` // 0: none
+	RequestId     []byte                 `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Status        CommandStatus          `protobuf:"varint,7,opt,name=status,proto3,enum=quire.event.v1.CommandStatus" json:"status,omitempty"`
+	Replayed      bool                   `protobuf:"varint,8,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Tier          uint32                 `protobuf:"varint,9,opt,name=tier,proto3" json:"tier,omitempty"`                                        // of "account.create" and "tier.set"
+	AmountMicros  int64                  `protobuf:"zigzag64,10,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"` // of "credits.grant"
+	ExpiresMs     int64                  `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`            // likewise
+	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                                    // the reason, or Note.detail
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminEntry) Reset() {
+	*x = AdminEntry{}
+	mi := &file_event_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminEntry) ProtoMessage() {}
+
+func (x *AdminEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
+func (*AdminEntry) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *AdminEntry) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AdminEntry) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *AdminEntry) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *AdminEntry) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AdminEntry) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *AdminEntry) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *AdminEntry) GetStatus() CommandStatus {
+	if x != nil {
+		return x.Status
+	}
+	return CommandStatus_COMMAND_UNSPECIFIED
+}
+
+func (x *AdminEntry) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+func (x *AdminEntry) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
+func (x *AdminEntry) GetAmountMicros() int64 {
+	if x != nil {
+		return x.AmountMicros
+	}
+	return 0
+}
+
+func (x *AdminEntry) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *AdminEntry) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type AdminLogAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*AdminEntry          `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminLogAnswer) Reset() {
+	*x = AdminLogAnswer{}
+	mi := &file_event_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminLogAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminLogAnswer) ProtoMessage() {}
+
+func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
+func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *AdminLogAnswer) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// AccountsAnswer has those of the accounts that exist, in the order of the question.
+type AccountsAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accounts      []*AccountSummary      `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountsAnswer) Reset() {
+	*x = AccountsAnswer{}
+	mi := &file_event_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountsAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountsAnswer) ProtoMessage() {}
+
+func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
+func (*AccountsAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+type AccountSummary struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Tier          uint32                 `protobuf:"varint,2,opt,name=tier,proto3" json:"tier,omitempty"`
+	CreatedMs     int64                  `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	SuspendedMs   int64                  `protobuf:"varint,4,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountSummary) Reset() {
+	*x = AccountSummary{}
+	mi := &file_event_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountSummary) ProtoMessage() {}
+
+func (x *AccountSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
+func (*AccountSummary) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *AccountSummary) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *AccountSummary) GetTier() uint32 {
+	if x != nil {
+		return x.Tier
+	}
+	return 0
+}
+
+func (x *AccountSummary) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *AccountSummary) GetSuspendedMs() int64 {
+	if x != nil {
+		return x.SuspendedMs
+	}
+	return 0
+}
+
 type KeyUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
@@ -4709,7 +5446,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4721,7 +5458,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4734,7 +5471,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -4803,7 +5540,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4815,7 +5552,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4828,7 +5565,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -4904,7 +5641,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4916,7 +5653,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4929,7 +5666,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -4963,7 +5700,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5712,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5725,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -5080,7 +5817,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5092,7 +5829,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5105,7 +5842,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -5238,7 +5975,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5250,7 +5987,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5263,7 +6000,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -5304,7 +6041,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +6053,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +6066,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -5407,7 +6144,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5419,7 +6156,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5432,7 +6169,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -5474,6 +6211,9 @@ type UserRequest struct {
 	//	*UserRequest_OpenSession
 	//	*UserRequest_CheckSession
 	//	*UserRequest_CloseSession
+	//	*UserRequest_SetPassword
+	//	*UserRequest_EndSessions
+	//	*UserRequest_List
 	Action        isUserRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5481,7 +6221,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5493,7 +6233,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5506,7 +6246,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -5568,6 +6308,33 @@ func (x *UserRequest) GetCloseSession() *CloseSession {
 	return nil
 }
 
+func (x *UserRequest) GetSetPassword() *SetPassword {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_SetPassword); ok {
+			return x.SetPassword
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetEndSessions() *EndSessions {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_EndSessions); ok {
+			return x.EndSessions
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetList() *ListUsers {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_List); ok {
+			return x.List
+		}
+	}
+	return nil
+}
+
 type isUserRequest_Action interface {
 	isUserRequest_Action()
 }
@@ -5592,6 +6359,18 @@ type UserRequest_CloseSession struct {
 	CloseSession *CloseSession `protobuf:"bytes,14,opt,name=close_session,json=closeSession,proto3,oneof"`
 }
 
+type UserRequest_SetPassword struct {
+	SetPassword *SetPassword `protobuf:"bytes,15,opt,name=set_password,json=setPassword,proto3,oneof"`
+}
+
+type UserRequest_EndSessions struct {
+	EndSessions *EndSessions `protobuf:"bytes,16,opt,name=end_sessions,json=endSessions,proto3,oneof"`
+}
+
+type UserRequest_List struct {
+	List *ListUsers `protobuf:"bytes,17,opt,name=list,proto3,oneof"`
+}
+
 func (*UserRequest_Register) isUserRequest_Action() {}
 
 func (*UserRequest_Find) isUserRequest_Action() {}
@@ -5601,6 +6380,187 @@ func (*UserRequest_OpenSession) isUserRequest_Action() {}
 func (*UserRequest_CheckSession) isUserRequest_Action() {}
 
 func (*UserRequest_CloseSession) isUserRequest_Action() {}
+
+func (*UserRequest_SetPassword) isUserRequest_Action() {}
+
+func (*UserRequest_EndSessions) isUserRequest_Action() {}
+
+func (*UserRequest_List) isUserRequest_Action() {}
+
+// SetPassword replaces a password and ends the sessions of the account. The answer has the user as it is then.
+type SetPassword struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	PasswordHash  string                 `protobuf:"bytes,2,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
+	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"`                // USER_CHANGED unless this is the present hash; empty: any
+	KeepSession   []byte                 `protobuf:"bytes,4,opt,name=keep_session,json=keepSession,proto3" json:"keep_session,omitempty"` // hash of the session that stays; empty: none
+	Change        []byte                 `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`                              // idempotency id; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPassword) Reset() {
+	*x = SetPassword{}
+	mi := &file_event_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPassword) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPassword) ProtoMessage() {}
+
+func (x *SetPassword) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
+func (*SetPassword) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *SetPassword) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *SetPassword) GetPasswordHash() string {
+	if x != nil {
+		return x.PasswordHash
+	}
+	return ""
+}
+
+func (x *SetPassword) GetIfHash() string {
+	if x != nil {
+		return x.IfHash
+	}
+	return ""
+}
+
+func (x *SetPassword) GetKeepSession() []byte {
+	if x != nil {
+		return x.KeepSession
+	}
+	return nil
+}
+
+func (x *SetPassword) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+// EndSessions ends all sessions of an account.
+type EndSessions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessions) Reset() {
+	*x = EndSessions{}
+	mi := &file_event_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessions) ProtoMessage() {}
+
+func (x *EndSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
+func (*EndSessions) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *EndSessions) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+// ListUsers asks for users in the order of their accounts.
+type ListUsers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	AfterAccount  uint64                 `protobuf:"fixed64,2,opt,name=after_account,json=afterAccount,proto3" json:"after_account,omitempty"` // 0: from the beginning
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsers) Reset() {
+	*x = ListUsers{}
+	mi := &file_event_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsers) ProtoMessage() {}
+
+func (x *ListUsers) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
+func (*ListUsers) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *ListUsers) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListUsers) GetAfterAccount() uint64 {
+	if x != nil {
+		return x.AfterAccount
+	}
+	return 0
+}
 
 type RegisterUser struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5613,7 +6573,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5625,7 +6585,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5638,7 +6598,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -5672,7 +6632,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5684,7 +6644,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5697,7 +6657,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -5719,13 +6679,14 @@ type OpenSession struct {
 	SessionHash   []byte                 `protobuf:"bytes,1,opt,name=session_hash,json=sessionHash,proto3" json:"session_hash,omitempty"` // SHA-256 of the session token
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
 	ExpiresMs     int64                  `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	Epoch         uint64                 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"` // User.epoch as it was when the password was checked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +6698,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +6711,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -5774,6 +6735,13 @@ func (x *OpenSession) GetExpiresMs() int64 {
 	return 0
 }
 
+func (x *OpenSession) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 type CheckSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SessionHash   []byte                 `protobuf:"bytes,1,opt,name=session_hash,json=sessionHash,proto3" json:"session_hash,omitempty"`
@@ -5783,7 +6751,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5795,7 +6763,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5808,7 +6776,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -5827,7 +6795,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5839,7 +6807,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5852,7 +6820,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -5866,13 +6834,15 @@ type UserAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        UserStatus             `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.UserStatus" json:"status,omitempty"`
 	User          *User                  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Users         []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // of ListUsers
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`  // likewise: there are more users after these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5884,7 +6854,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5897,7 +6867,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -5914,19 +6884,36 @@ func (x *UserAnswer) GetUser() *User {
 	return nil
 }
 
+func (x *UserAnswer) GetUsers() []*User {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *UserAnswer) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 type User struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
-	Email         string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
-	CreatedMs     int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Account        uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Email          string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	PasswordHash   string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
+	CreatedMs      int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	Epoch          uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                       // drawn anew whenever sessions are ended: only those of the present epoch are valid
+	PasswordMs     int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`            // when the password was changed last; 0: never
+	PasswordChange []byte                 `protobuf:"bytes,7,opt,name=password_change,json=passwordChange,proto3" json:"password_change,omitempty"` // idempotency id of that change; empty: none
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5938,7 +6925,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5951,7 +6938,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -5982,6 +6969,27 @@ func (x *User) GetCreatedMs() int64 {
 	return 0
 }
 
+func (x *User) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *User) GetPasswordMs() int64 {
+	if x != nil {
+		return x.PasswordMs
+	}
+	return 0
+}
+
+func (x *User) GetPasswordChange() []byte {
+	if x != nil {
+		return x.PasswordChange
+	}
+	return nil
+}
+
 // BillingState is a snapshot of one partition's fold. Equal states have equal bytes.
 type BillingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6007,7 +7015,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6019,7 +7027,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6032,7 +7040,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -6157,7 +7165,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6169,7 +7177,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6182,7 +7190,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -6216,7 +7224,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6228,7 +7236,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6241,7 +7249,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SourceState) GetSource() string {
@@ -6325,15 +7333,17 @@ type AccountState struct {
 	StorageSinceMs       int64                  `protobuf:"varint,14,opt,name=storage_since_ms,json=storageSinceMs,proto3" json:"storage_since_ms,omitempty"`
 	SettledBalanceMicros int64                  `protobuf:"varint,15,opt,name=settled_balance_micros,json=settledBalanceMicros,proto3" json:"settled_balance_micros,omitempty"` // the ledger's balance
 	LedgerCount          uint64                 `protobuf:"varint,16,opt,name=ledger_count,json=ledgerCount,proto3" json:"ledger_count,omitempty"`
-	Terms                uint64                 `protobuf:"varint,17,opt,name=terms,proto3" json:"terms,omitempty"` // sequence of the last change of tier, prices or rules that the account has seen
-	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`    // settled requests whose payment the void of another may give back, the oldest first
+	Terms                uint64                 `protobuf:"varint,17,opt,name=terms,proto3" json:"terms,omitempty"`                                // sequence of the last change of tier, prices or rules that the account has seen
+	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`                                   // settled requests whose payment the void of another may give back, the oldest first
+	SuspendedMs          int64                  `protobuf:"varint,19,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // 0: not suspended
+	SuspensionReason     string                 `protobuf:"bytes,20,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6345,7 +7355,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6358,7 +7368,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -6487,6 +7497,20 @@ func (x *AccountState) GetPaid() []*PaidState {
 	return nil
 }
 
+func (x *AccountState) GetSuspendedMs() int64 {
+	if x != nil {
+		return x.SuspendedMs
+	}
+	return 0
+}
+
+func (x *AccountState) GetSuspensionReason() string {
+	if x != nil {
+		return x.SuspensionReason
+	}
+	return ""
+}
+
 // PaidState is a request that credits paid and that was served. It is kept while open holds may make it a free one.
 type PaidState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6503,7 +7527,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6515,7 +7539,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6528,7 +7552,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -6595,7 +7619,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6607,7 +7631,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6620,7 +7644,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -6687,7 +7711,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6699,7 +7723,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6712,7 +7736,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -6788,7 +7812,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6800,7 +7824,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6813,7 +7837,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -6941,7 +7965,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6953,7 +7977,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6966,7 +7990,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -7016,7 +8040,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7028,7 +8052,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7041,7 +8065,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -7138,20 +8162,33 @@ const file_event_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
 	"\bstamp_ms\x18\x03 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x04 \x01(\x03R\boffsetMs\x123\n" +
-	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xea\x02\n" +
+	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xb0\x04\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12%\n" +
 	"\x0eidempotency_id\x18\x03 \x01(\fR\ridempotencyId\x12\x1b\n" +
-	"\tbody_hash\x18\x04 \x01(\x06R\bbodyHash\x127\n" +
+	"\tbody_hash\x18\x04 \x01(\x06R\bbodyHash\x121\n" +
+	"\x05admin\x18\x05 \x01(\v2\x1b.quire.event.v1.AdminActionR\x05admin\x127\n" +
 	"\x06create\x18\n" +
 	" \x01(\v2\x1d.quire.event.v1.CreateAccountH\x00R\x06create\x124\n" +
 	"\bset_tier\x18\v \x01(\v2\x17.quire.event.v1.SetTierH\x00R\asetTier\x12-\n" +
 	"\x05grant\x18\f \x01(\v2\x15.quire.event.v1.GrantH\x00R\x05grant\x12:\n" +
 	"\n" +
-	"rotate_key\x18\r \x01(\v2\x19.quire.event.v1.RotateKeyH\x00R\trotateKeyB\b\n" +
-	"\x06action\"P\n" +
+	"rotate_key\x18\r \x01(\v2\x19.quire.event.v1.RotateKeyH\x00R\trotateKey\x123\n" +
+	"\asuspend\x18\x0e \x01(\v2\x17.quire.event.v1.SuspendH\x00R\asuspend\x120\n" +
+	"\x06resume\x18\x0f \x01(\v2\x16.quire.event.v1.ResumeH\x00R\x06resume\x12*\n" +
+	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04noteB\b\n" +
+	"\x06action\"#\n" +
+	"\vAdminAction\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"!\n" +
+	"\aSuspend\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\" \n" +
+	"\x06Resume\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"6\n" +
+	"\x04Note\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"P\n" +
 	"\rCreateAccount\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\rR\x04tier\x12+\n" +
 	"\x03key\x18\x02 \x01(\v2\x19.quire.event.v1.RotateKeyR\x03key\"\x1d\n" +
@@ -7169,7 +8206,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12:\n" +
-	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xfe\x01\n" +
+	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xa1\x02\n" +
 	"\x0eCommandOutcome\x125\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.CommandStatusR\x06status\x12\x1a\n" +
 	"\breplayed\x18\x02 \x01(\bR\breplayed\x12\x12\n" +
@@ -7178,7 +8215,8 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12$\n" +
 	"\x0ekey_created_ms\x18\x05 \x01(\x03R\fkeyCreatedMs\x12%\n" +
 	"\x0ebalance_micros\x18\x06 \x01(\x04R\rbalanceMicros\x12\x17\n" +
-	"\atime_ms\x18\a \x01(\x03R\x06timeMs\"\xe4\x02\n" +
+	"\atime_ms\x18\a \x01(\x03R\x06timeMs\x12!\n" +
+	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\"\xe4\x02\n" +
 	"\tPriceBook\x12\x19\n" +
 	"\bstamp_ms\x18\x01 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x02 \x01(\x03R\boffsetMs\x12.\n" +
@@ -7383,7 +8421,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xd1\x03\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xcc\x04\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -7394,7 +8432,9 @@ const file_event_proto_rawDesc = "" +
 	"\aexplain\x18\r \x01(\v2\x1c.quire.event.v1.ExplainQueryH\x00R\aexplain\x122\n" +
 	"\x05audit\x18\x0e \x01(\v2\x1a.quire.event.v1.AuditQueryH\x00R\x05audit\x12>\n" +
 	"\tallowance\x18\x0f \x01(\v2\x1e.quire.event.v1.AllowanceQueryH\x00R\tallowance\x125\n" +
-	"\x06prices\x18\x10 \x01(\v2\x1b.quire.event.v1.PricesQueryH\x00R\x06pricesB\a\n" +
+	"\x06prices\x18\x10 \x01(\v2\x1b.quire.event.v1.PricesQueryH\x00R\x06prices\x12<\n" +
+	"\tadmin_log\x18\x1e \x01(\v2\x1d.quire.event.v1.AdminLogQueryH\x00R\badminLog\x12;\n" +
+	"\baccounts\x18\x1f \x01(\v2\x1d.quire.event.v1.AccountsQueryH\x00R\baccountsB\a\n" +
 	"\x05query\"s\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -7418,8 +8458,13 @@ const file_event_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04look\x18\x02 \x01(\bR\x04look\x12\x14\n" +
 	"\x05again\x18\x03 \x01(\bR\x05again\"\x10\n" +
-	"\x0eAllowanceQuery\"\r\n" +
-	"\vPricesQuery\"\x98\x04\n" +
+	"\x0eAllowanceQuery\"=\n" +
+	"\rAdminLogQuery\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\"+\n" +
+	"\rAccountsQuery\x12\x1a\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\r\n" +
+	"\vPricesQuery\"\x95\x05\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -7430,14 +8475,16 @@ const file_event_proto_rawDesc = "" +
 	"\x05audit\x18\x0e \x01(\v2\x1b.quire.event.v1.AuditAnswerH\x00R\x05audit\x12?\n" +
 	"\tallowance\x18\x0f \x01(\v2\x1f.quire.event.v1.AllowanceAnswerH\x00R\tallowance\x123\n" +
 	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06prices\x126\n" +
-	"\bprogress\x18\x14 \x01(\v2\x18.quire.event.v1.ProgressH\x00R\bprogressB\b\n" +
+	"\bprogress\x18\x14 \x01(\v2\x18.quire.event.v1.ProgressH\x00R\bprogress\x12=\n" +
+	"\tadmin_log\x18\x1e \x01(\v2\x1e.quire.event.v1.AdminLogAnswerH\x00R\badminLog\x12<\n" +
+	"\baccounts\x18\x1f \x01(\v2\x1e.quire.event.v1.AccountsAnswerH\x00R\baccountsB\b\n" +
 	"\x06answer\"\x96\x01\n" +
 	"\bProgress\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xca\x04\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\x9a\x05\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -7457,7 +8504,37 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12$\n" +
 	"\x0ekey_created_ms\x18\x0e \x01(\x03R\fkeyCreatedMs\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x0f \x01(\x03R\tcreatedMs\"\xc4\x01\n" +
+	"created_ms\x18\x0f \x01(\x03R\tcreatedMs\x12!\n" +
+	"\fsuspended_ms\x18\x10 \x01(\x03R\vsuspendedMs\x12+\n" +
+	"\x11suspension_reason\x18\x11 \x01(\tR\x10suspensionReason\"\xdf\x02\n" +
+	"\n" +
+	"AdminEntry\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n" +
+	"\aaccount\x18\x05 \x01(\x06R\aaccount\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\fR\trequestId\x125\n" +
+	"\x06status\x18\a \x01(\x0e2\x1d.quire.event.v1.CommandStatusR\x06status\x12\x1a\n" +
+	"\breplayed\x18\b \x01(\bR\breplayed\x12\x12\n" +
+	"\x04tier\x18\t \x01(\rR\x04tier\x12#\n" +
+	"\ramount_micros\x18\n" +
+	" \x01(\x12R\famountMicros\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\v \x01(\x03R\texpiresMs\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\"Z\n" +
+	"\x0eAdminLogAnswer\x124\n" +
+	"\aentries\x18\x01 \x03(\v2\x1a.quire.event.v1.AdminEntryR\aentries\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"L\n" +
+	"\x0eAccountsAnswer\x12:\n" +
+	"\baccounts\x18\x01 \x03(\v2\x1e.quire.event.v1.AccountSummaryR\baccounts\"\x80\x01\n" +
+	"\x0eAccountSummary\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
+	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x03 \x01(\x03R\tcreatedMs\x12!\n" +
+	"\fsuspended_ms\x18\x04 \x01(\x03R\vsuspendedMs\"\xc4\x01\n" +
 	"\bKeyUsage\x12\x1b\n" +
 	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x14\n" +
@@ -7535,7 +8612,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xe6\x02\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\x9b\x04\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -7543,34 +8620,55 @@ const file_event_proto_rawDesc = "" +
 	"\x04find\x18\v \x01(\v2\x18.quire.event.v1.FindUserH\x00R\x04find\x12@\n" +
 	"\fopen_session\x18\f \x01(\v2\x1b.quire.event.v1.OpenSessionH\x00R\vopenSession\x12C\n" +
 	"\rcheck_session\x18\r \x01(\v2\x1c.quire.event.v1.CheckSessionH\x00R\fcheckSession\x12C\n" +
-	"\rclose_session\x18\x0e \x01(\v2\x1c.quire.event.v1.CloseSessionH\x00R\fcloseSessionB\b\n" +
-	"\x06action\"c\n" +
+	"\rclose_session\x18\x0e \x01(\v2\x1c.quire.event.v1.CloseSessionH\x00R\fcloseSession\x12@\n" +
+	"\fset_password\x18\x0f \x01(\v2\x1b.quire.event.v1.SetPasswordH\x00R\vsetPassword\x12@\n" +
+	"\fend_sessions\x18\x10 \x01(\v2\x1b.quire.event.v1.EndSessionsH\x00R\vendSessions\x12/\n" +
+	"\x04list\x18\x11 \x01(\v2\x19.quire.event.v1.ListUsersH\x00R\x04listB\b\n" +
+	"\x06action\"\xa0\x01\n" +
+	"\vSetPassword\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12#\n" +
+	"\rpassword_hash\x18\x02 \x01(\tR\fpasswordHash\x12\x17\n" +
+	"\aif_hash\x18\x03 \x01(\tR\x06ifHash\x12!\n" +
+	"\fkeep_session\x18\x04 \x01(\fR\vkeepSession\x12\x16\n" +
+	"\x06change\x18\x05 \x01(\fR\x06change\"'\n" +
+	"\vEndSessions\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\"F\n" +
+	"\tListUsers\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12#\n" +
+	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"c\n" +
 	"\fRegisterUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\":\n" +
 	"\bFindUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\x06R\aaccount\"i\n" +
+	"\aaccount\x18\x02 \x01(\x06R\aaccount\"\x7f\n" +
 	"\vOpenSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\"1\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x06R\x05epoch\"1\n" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"j\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xaa\x01\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
-	"\x04user\x18\x02 \x01(\v2\x14.quire.event.v1.UserR\x04user\"z\n" +
+	"\x04user\x18\x02 \x01(\v2\x14.quire.event.v1.UserR\x04user\x12*\n" +
+	"\x05users\x18\x03 \x03(\v2\x14.quire.event.v1.UserR\x05users\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\xda\x01\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xd5\x04\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\x06R\x05epoch\x12\x1f\n" +
+	"\vpassword_ms\x18\x06 \x01(\x03R\n" +
+	"passwordMs\x12'\n" +
+	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\"\xd5\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -7604,7 +8702,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xc4\x05\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\x94\x06\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -7628,7 +8726,9 @@ const file_event_proto_rawDesc = "" +
 	"\x16settled_balance_micros\x18\x0f \x01(\x03R\x14settledBalanceMicros\x12!\n" +
 	"\fledger_count\x18\x10 \x01(\x04R\vledgerCount\x12\x14\n" +
 	"\x05terms\x18\x11 \x01(\x04R\x05terms\x12-\n" +
-	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\"\xe2\x01\n" +
+	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\x12!\n" +
+	"\fsuspended_ms\x18\x13 \x01(\x03R\vsuspendedMs\x12+\n" +
+	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\"\xe2\x01\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -7698,7 +8798,7 @@ const file_event_proto_rawDesc = "" +
 	"\x12RESULT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06SERVED\x10\x01\x12\b\n" +
-	"\x04VOID\x10\x02*\xd2\x01\n" +
+	"\x04VOID\x10\x02*\xe9\x01\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bADMITTED\x10\x01\x12\x13\n" +
@@ -7708,7 +8808,8 @@ const file_event_proto_rawDesc = "" +
 	"\vINVALID_KEY\x10\x05\x12\x15\n" +
 	"\x11TOO_MANY_FAILURES\x10\x06\x12\x19\n" +
 	"\x15IDEMPOTENCY_IN_FLIGHT\x10\a\x12\x16\n" +
-	"\x12IDEMPOTENCY_SERVED\x10\b*E\n" +
+	"\x12IDEMPOTENCY_SERVED\x10\b\x12\x15\n" +
+	"\x11ACCOUNT_SUSPENDED\x10\t*E\n" +
 	"\fChargeSource\x12\x0f\n" +
 	"\vCHARGE_NONE\x10\x00\x12\x10\n" +
 	"\fCHARGE_QUOTA\x10\x01\x12\x12\n" +
@@ -7731,7 +8832,7 @@ const file_event_proto_rawDesc = "" +
 	"\x10VERSION_MISMATCH\x10\x05\x12\x15\n" +
 	"\x11DEADLINE_EXCEEDED\x10\x06\x12\x18\n" +
 	"\x14IDEMPOTENCY_MISMATCH\x10\a\x12\f\n" +
-	"\bID_TAKEN\x10\b*\xae\x01\n" +
+	"\bID_TAKEN\x10\b*\xcb\x01\n" +
 	"\vQueryStatus\x12\x15\n" +
 	"\x11QUERY_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bQUERY_OK\x10\x01\x12\x13\n" +
@@ -7742,20 +8843,22 @@ const file_event_proto_rawDesc = "" +
 	"\x12\x0e\n" +
 	"\n" +
 	"QUERY_BUSY\x10\v\x12\x11\n" +
-	"\rQUERY_LIMITED\x10\f*s\n" +
+	"\rQUERY_LIMITED\x10\f\x12\x1b\n" +
+	"\x17QUERY_ACCOUNT_SUSPENDED\x10\x05*s\n" +
 	"\n" +
 	"LedgerType\x12\x16\n" +
 	"\x12LEDGER_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLEDGER_GRANT\x10\x01\x12\x15\n" +
 	"\x11LEDGER_ADJUSTMENT\x10\x02\x12\x11\n" +
 	"\rLEDGER_CHARGE\x10\x03\x12\x11\n" +
-	"\rLEDGER_EXPIRY\x10\x04*T\n" +
+	"\rLEDGER_EXPIRY\x10\x04*f\n" +
 	"\n" +
 	"UserStatus\x12\x14\n" +
 	"\x10USER_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aUSER_OK\x10\x01\x12\x12\n" +
 	"\x0eUSER_NOT_FOUND\x10\x02\x12\x0f\n" +
-	"\vUSER_EXISTS\x10\x03B\x1bZ\x19quire.dev/pkg/event;eventb\x06proto3"
+	"\vUSER_EXISTS\x10\x03\x12\x10\n" +
+	"\fUSER_CHANGED\x10\x04B\x1bZ\x19quire.dev/pkg/event;eventb\x06proto3"
 
 var (
 	file_event_proto_rawDescOnce sync.Once
@@ -7770,7 +8873,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -7787,173 +8890,201 @@ var file_event_proto_goTypes = []any{
 	(*Verdict)(nil),             // 12: quire.event.v1.Verdict
 	(*CommandBatch)(nil),        // 13: quire.event.v1.CommandBatch
 	(*Command)(nil),             // 14: quire.event.v1.Command
-	(*CreateAccount)(nil),       // 15: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 16: quire.event.v1.SetTier
-	(*Grant)(nil),               // 17: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 18: quire.event.v1.RotateKey
-	(*CommandOutcomeBatch)(nil), // 19: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 20: quire.event.v1.CommandOutcome
-	(*PriceBook)(nil),           // 21: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 22: quire.event.v1.TierPlan
-	(*Term)(nil),                // 23: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 24: quire.event.v1.RequestBatch
-	(*Request)(nil),             // 25: quire.event.v1.Request
-	(*Charge)(nil),              // 26: quire.event.v1.Charge
-	(*Create)(nil),              // 27: quire.event.v1.Create
-	(*Update)(nil),              // 28: quire.event.v1.Update
-	(*Tags)(nil),                // 29: quire.event.v1.Tags
-	(*Delete)(nil),              // 30: quire.event.v1.Delete
-	(*Burn)(nil),                // 31: quire.event.v1.Burn
-	(*Expire)(nil),              // 32: quire.event.v1.Expire
-	(*Content)(nil),             // 33: quire.event.v1.Content
-	(*Document)(nil),            // 34: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 35: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 36: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 37: quire.event.v1.DomainState
-	(*DomainRedo)(nil),          // 38: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 39: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 40: quire.event.v1.DomainSource
-	(*ReadBatch)(nil),           // 41: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 42: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 43: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 44: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 45: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 46: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 47: quire.event.v1.Announcement
-	(*Query)(nil),               // 48: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 49: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 50: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 51: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 52: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 53: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 54: quire.event.v1.AllowanceQuery
-	(*PricesQuery)(nil),         // 55: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 56: quire.event.v1.QueryAnswer
-	(*Progress)(nil),            // 57: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 58: quire.event.v1.UsageAnswer
-	(*KeyUsage)(nil),            // 59: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 60: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 61: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 62: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 63: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 64: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 65: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 66: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 67: quire.event.v1.UserRequest
-	(*RegisterUser)(nil),        // 68: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 69: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 70: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 71: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 72: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 73: quire.event.v1.UserAnswer
-	(*User)(nil),                // 74: quire.event.v1.User
-	(*BillingState)(nil),        // 75: quire.event.v1.BillingState
-	(*BookState)(nil),           // 76: quire.event.v1.BookState
-	(*SourceState)(nil),         // 77: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 78: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 79: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 80: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 81: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 82: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 83: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 84: quire.event.v1.CommandKept
+	(*AdminAction)(nil),         // 15: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 16: quire.event.v1.Suspend
+	(*Resume)(nil),              // 17: quire.event.v1.Resume
+	(*Note)(nil),                // 18: quire.event.v1.Note
+	(*CreateAccount)(nil),       // 19: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 20: quire.event.v1.SetTier
+	(*Grant)(nil),               // 21: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 22: quire.event.v1.RotateKey
+	(*CommandOutcomeBatch)(nil), // 23: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 24: quire.event.v1.CommandOutcome
+	(*PriceBook)(nil),           // 25: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 26: quire.event.v1.TierPlan
+	(*Term)(nil),                // 27: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 28: quire.event.v1.RequestBatch
+	(*Request)(nil),             // 29: quire.event.v1.Request
+	(*Charge)(nil),              // 30: quire.event.v1.Charge
+	(*Create)(nil),              // 31: quire.event.v1.Create
+	(*Update)(nil),              // 32: quire.event.v1.Update
+	(*Tags)(nil),                // 33: quire.event.v1.Tags
+	(*Delete)(nil),              // 34: quire.event.v1.Delete
+	(*Burn)(nil),                // 35: quire.event.v1.Burn
+	(*Expire)(nil),              // 36: quire.event.v1.Expire
+	(*Content)(nil),             // 37: quire.event.v1.Content
+	(*Document)(nil),            // 38: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 39: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 40: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 41: quire.event.v1.DomainState
+	(*DomainRedo)(nil),          // 42: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 43: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 44: quire.event.v1.DomainSource
+	(*ReadBatch)(nil),           // 45: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 46: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 47: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 48: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 49: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 50: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 51: quire.event.v1.Announcement
+	(*Query)(nil),               // 52: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 53: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 54: quire.event.v1.LedgerQuery
+	(*StatementQuery)(nil),      // 55: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 56: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 57: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 58: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 59: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 60: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 61: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 62: quire.event.v1.QueryAnswer
+	(*Progress)(nil),            // 63: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 64: quire.event.v1.UsageAnswer
+	(*AdminEntry)(nil),          // 65: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 66: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 67: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 68: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 69: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 70: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 71: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 72: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 73: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 74: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 75: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 76: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 77: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 78: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 79: quire.event.v1.EndSessions
+	(*ListUsers)(nil),           // 80: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 81: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 82: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 83: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 84: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 85: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 86: quire.event.v1.UserAnswer
+	(*User)(nil),                // 87: quire.event.v1.User
+	(*BillingState)(nil),        // 88: quire.event.v1.BillingState
+	(*BookState)(nil),           // 89: quire.event.v1.BookState
+	(*SourceState)(nil),         // 90: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 91: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 92: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 93: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 94: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 95: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 96: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 97: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	9,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	10, // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
-	0,  // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	12, // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
-	1,  // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
-	2,  // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	14, // 6: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	15, // 7: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	16, // 8: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	17, // 9: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	18, // 10: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	18, // 11: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	20, // 12: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	3,  // 13: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	22, // 14: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	23, // 15: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	25, // 16: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	26, // 17: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	27, // 18: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	28, // 19: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	30, // 20: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	31, // 21: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	32, // 22: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	34, // 23: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	33, // 24: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	29, // 25: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	33, // 26: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	36, // 27: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	4,  // 28: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	34, // 29: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	40, // 30: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	39, // 31: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	42, // 32: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	44, // 33: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,  // 34: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	34, // 35: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	36, // 36: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	34, // 37: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	34, // 38: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	49, // 39: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	50, // 40: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	51, // 41: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	52, // 42: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	53, // 43: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	54, // 44: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	55, // 45: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	5,  // 46: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	58, // 47: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	61, // 48: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	62, // 49: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	63, // 50: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	65, // 51: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	66, // 52: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	21, // 53: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	57, // 54: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	59, // 55: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	6,  // 56: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	60, // 57: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	59, // 58: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12, // 59: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	64, // 60: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,  // 61: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	68, // 62: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	69, // 63: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	70, // 64: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	71, // 65: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	72, // 66: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	7,  // 67: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	74, // 68: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	21, // 69: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	77, // 70: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	78, // 71: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	83, // 72: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	84, // 73: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	76, // 74: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	21, // 75: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	80, // 76: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	81, // 77: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	82, // 78: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	82, // 79: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	79, // 80: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	64, // 81: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	59, // 82: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	59, // 83: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,  // 84: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	64, // 85: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,  // 86: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	82, // 87: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	82, // 88: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	20, // 89: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	90, // [90:90] is the sub-list for method output_type
-	90, // [90:90] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	9,   // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	10,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	0,   // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
+	12,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	1,   // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
+	2,   // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
+	14,  // 6: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	15,  // 7: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	19,  // 8: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	20,  // 9: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	21,  // 10: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	22,  // 11: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	16,  // 12: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	17,  // 13: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	18,  // 14: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	22,  // 15: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	24,  // 16: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	3,   // 17: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	26,  // 18: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	27,  // 19: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	29,  // 20: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	30,  // 21: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	31,  // 22: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	32,  // 23: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	34,  // 24: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	35,  // 25: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	36,  // 26: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	38,  // 27: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	37,  // 28: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	33,  // 29: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	37,  // 30: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	40,  // 31: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	4,   // 32: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	38,  // 33: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	44,  // 34: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	43,  // 35: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	46,  // 36: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	48,  // 37: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	4,   // 38: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	38,  // 39: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	40,  // 40: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	38,  // 41: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	38,  // 42: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	53,  // 43: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	54,  // 44: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	55,  // 45: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	56,  // 46: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	57,  // 47: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	58,  // 48: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	61,  // 49: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	59,  // 50: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	60,  // 51: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	5,   // 52: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	64,  // 53: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	71,  // 54: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	72,  // 55: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	73,  // 56: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	75,  // 57: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	76,  // 58: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	25,  // 59: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	63,  // 60: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	66,  // 61: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	67,  // 62: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	69,  // 63: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 64: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	65,  // 65: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	68,  // 66: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	6,   // 67: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	70,  // 68: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	69,  // 69: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12,  // 70: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	74,  // 71: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 72: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	81,  // 73: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	82,  // 74: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	83,  // 75: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	84,  // 76: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	85,  // 77: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	78,  // 78: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	79,  // 79: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	80,  // 80: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	7,   // 81: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	87,  // 82: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	87,  // 83: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	25,  // 84: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	90,  // 85: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	91,  // 86: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	96,  // 87: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	97,  // 88: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	89,  // 89: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	25,  // 90: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	93,  // 91: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	94,  // 92: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	95,  // 93: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	95,  // 94: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	92,  // 95: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	74,  // 96: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	69,  // 97: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	69,  // 98: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 99: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	74,  // 100: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 101: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	95,  // 102: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	95,  // 103: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	24,  // 104: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	105, // [105:105] is the sub-list for method output_type
+	105, // [105:105] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -7966,17 +9097,20 @@ func file_event_proto_init() {
 		(*Command_SetTier)(nil),
 		(*Command_Grant)(nil),
 		(*Command_RotateKey)(nil),
+		(*Command_Suspend)(nil),
+		(*Command_Resume)(nil),
+		(*Command_Note)(nil),
 	}
-	file_event_proto_msgTypes[17].OneofWrappers = []any{
+	file_event_proto_msgTypes[21].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[20].OneofWrappers = []any{}
-	file_event_proto_msgTypes[37].OneofWrappers = []any{}
-	file_event_proto_msgTypes[40].OneofWrappers = []any{
+	file_event_proto_msgTypes[24].OneofWrappers = []any{}
+	file_event_proto_msgTypes[41].OneofWrappers = []any{}
+	file_event_proto_msgTypes[44].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -7984,8 +9118,10 @@ func file_event_proto_init() {
 		(*Query_Audit)(nil),
 		(*Query_Allowance)(nil),
 		(*Query_Prices)(nil),
+		(*Query_AdminLog)(nil),
+		(*Query_Accounts)(nil),
 	}
-	file_event_proto_msgTypes[48].OneofWrappers = []any{
+	file_event_proto_msgTypes[54].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -7994,13 +9130,18 @@ func file_event_proto_init() {
 		(*QueryAnswer_Allowance)(nil),
 		(*QueryAnswer_Prices)(nil),
 		(*QueryAnswer_Progress)(nil),
+		(*QueryAnswer_AdminLog)(nil),
+		(*QueryAnswer_Accounts)(nil),
 	}
-	file_event_proto_msgTypes[59].OneofWrappers = []any{
+	file_event_proto_msgTypes[69].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
 		(*UserRequest_CheckSession)(nil),
 		(*UserRequest_CloseSession)(nil),
+		(*UserRequest_SetPassword)(nil),
+		(*UserRequest_EndSessions)(nil),
+		(*UserRequest_List)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -8008,7 +9149,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   77,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

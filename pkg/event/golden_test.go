@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -30,6 +31,8 @@ func journaled() map[string]event.Message {
 		"outcome":               &event.Outcome{},
 		"ledger_entry":          &event.LedgerEntry{},
 		"statement_answer":      &event.StatementAnswer{},
+		"admin_entry":           &event.AdminEntry{},
+		"user":                  &event.User{},
 		"billing_state":         &event.BillingState{},
 		"domain_state":          &event.DomainState{},
 		"domain_redo":           &event.DomainRedo{},
@@ -158,6 +161,32 @@ func TestOneofVersion1(t *testing.T) {
 		}
 		if !proto.Equal(r, &back) || reflect.TypeOf(r.Action) != reflect.TypeOf(back.Action) {
 			t.Errorf("%v came back as %v", r, &back)
+		}
+	}
+}
+
+// TestCommandsVersion1 covers the actions of commands that the example, which holds one, leaves out.
+func TestCommandsVersion1(t *testing.T) {
+	for number, c := range map[byte]*event.Command{
+		10: {Action: &event.Command_Create{Create: &event.CreateAccount{Tier: 2}}},
+		11: {Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: 2}}},
+		12: {Action: &event.Command_Grant{Grant: &event.Grant{Reason: "r"}}},
+		13: {Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Prefix: "p"}}},
+		14: {Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: "r"}}},
+		15: {Action: &event.Command_Resume{Resume: &event.Resume{Reason: "r"}}},
+		16: {Action: &event.Command_Note{Note: &event.Note{Action: "a", Detail: "d"}}},
+	} {
+		data, err := event.Encode(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back event.Command
+		if err := event.Decode(data, &back); err != nil || !proto.Equal(c, &back) {
+			t.Errorf("%v came back as %v, %v", c, &back, err)
+		}
+		tag := protowire.AppendTag(nil, protowire.Number(number), protowire.BytesType)
+		if !bytes.HasPrefix(data, tag) {
+			t.Errorf("%v is encoded as %x", c, data)
 		}
 	}
 }

@@ -50,6 +50,10 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.keyVersion
 		return
 	}
+	if a.suspended != 0 {
+		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
+		return
+	}
 	term := f.book.Terms[a.tier][h.key]
 	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, uint32(f.usedBy(item)))
 	v.ResetSeconds = secondsUntil(f.monthOf(a).end, f.time)

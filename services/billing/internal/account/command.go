@@ -43,8 +43,17 @@ func (f *Fold) applyCommands(m Message) error {
 	return nil
 }
 
-// command executes a command unless its idempotency id has an outcome already.
+// command decides a command, and tells of it where an admin asks.
 func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
+	o := f.decide(c, index)
+	if c.Admin != nil {
+		f.effects.Admin = append(f.effects.Admin, f.adminEntry(c, o))
+	}
+	return o
+}
+
+// decide executes a command unless its idempotency id has an outcome already.
+func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 	if len(c.IdempotencyId) != 16 {
 		return f.execute(c, index)
 	}
@@ -56,7 +65,7 @@ func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
 		o := k.outcome
 		return &event.CommandOutcome{
 			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
-			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs,
+			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs,
 		}
 	}
 	k := &keptCommand{id: id, body: c.BodyHash, time: f.time, outcome: f.execute(c, index)}
@@ -67,9 +76,13 @@ func (f *Fold) command(c *event.Command, index int) *event.CommandOutcome {
 
 func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	a := f.account(c.Account)
-	create := c.GetCreate()
+	create, note := c.GetCreate(), c.GetNote()
 	switch {
-	case c.Account == 0 || c.Action == nil:
+	case c.Action == nil || f.rules < RulesSafe && sinceRulesSafe(c):
+		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
+	case c.Account == 0 && note != nil:
+		return f.outcome(event.CommandStatus_COMMAND_OK, nil)
+	case c.Account == 0:
 		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
 	case create != nil && a != nil:
 		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_EXISTS, a)
@@ -77,6 +90,8 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 		return f.create(c.Account, create)
 	case a == nil:
 		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND, nil)
+	case note != nil:
+		return f.outcome(event.CommandStatus_COMMAND_OK, a)
 	}
 	status := event.CommandStatus_COMMAND_INVALID
 	switch action := c.Action.(type) {
@@ -93,9 +108,27 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	case *event.Command_RotateKey:
 		f.rotate(a, action.RotateKey)
 		status = event.CommandStatus_COMMAND_OK
+	case *event.Command_Suspend:
+		if a.suspended == 0 {
+			a.suspended = max(f.time, 1)
+		}
+		a.suspensionReason = action.Suspend.GetReason()
+		status = event.CommandStatus_COMMAND_OK
+	case *event.Command_Resume:
+		a.suspended, a.suspensionReason = 0, ""
+		status = event.CommandStatus_COMMAND_OK
 	}
 	f.changed(a.id)
 	return f.outcome(status, a)
+}
+
+// sinceRulesSafe tells whether earlier rules know no such action. Programs of then don't see what such a command asks for.
+func sinceRulesSafe(c *event.Command) bool {
+	switch c.Action.(type) {
+	case *event.Command_Suspend, *event.Command_Resume, *event.Command_Note:
+		return true
+	}
+	return false
 }
 
 // outcome is the answer to a command, with the account's state after it if there is one.
@@ -103,6 +136,7 @@ func (f *Fold) outcome(status event.CommandStatus, a *account) *event.CommandOut
 	o := &event.CommandOutcome{Status: status, TimeMs: f.time}
 	if a != nil {
 		o.Tier, o.KeyVersion, o.KeyCreatedMs, o.BalanceMicros = uint32(a.tier), a.keyVersion, a.keyCreated, uint64(a.available)
+		o.SuspendedMs = a.suspended
 	}
 	return o
 }

@@ -110,6 +110,7 @@ type Effects struct {
 	Closed  []Closed
 	Changed []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
 	Anew    []Anew
+	Admin   []*event.AdminEntry // in order; without ids
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -215,7 +216,7 @@ func (f *Fold) OpenHolds() int { return f.open.count }
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
-const Decisions = int(event.Decision_IDEMPOTENCY_SERVED) + 1
+const Decisions = int(event.Decision_ACCOUNT_SUSPENDED) + 1
 
 // Prices is the current price book as it was published, nil before the first one. It must not be changed.
 func (f *Fold) Prices() *event.PriceBook {
@@ -286,7 +287,9 @@ func (f *Fold) resetEffects() {
 	clear(e.Answers)
 	clear(e.Ledger)
 	clear(e.Closed)
+	clear(e.Admin)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
+	e.Admin = e.Admin[:0]
 	f.ordinal = 0
 }
 

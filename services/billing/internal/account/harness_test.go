@@ -41,6 +41,7 @@ type history struct {
 	ledger   []*event.LedgerEntry
 	closed   []Closed
 	changed  []event.AccountID
+	told     []*event.AdminEntry
 }
 
 func newHistory(t tester, book *plan.Book) *history {
@@ -70,6 +71,7 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 	}
 	h.ledger = append(h.ledger, effects.Ledger...)
 	h.closed = append(h.closed, effects.Closed...)
+	h.told = append(h.told, effects.Admin...)
 	h.changed = append([]event.AccountID(nil), effects.Changed...)
 	return append([]Answer(nil), effects.Answers...)
 }
@@ -148,6 +150,14 @@ func create(id uint64, tier plan.Tier) *event.Command {
 
 func setTier(id uint64, tier plan.Tier) *event.Command {
 	return &event.Command{Account: id, Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}}}
+}
+
+func suspend(id uint64) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: "spam"}}}
+}
+
+func resume(id uint64) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_Resume{Resume: &event.Resume{Reason: "sorry"}}}
 }
 
 func grantOf(id uint64, amount int64, expires int64) *event.Command {

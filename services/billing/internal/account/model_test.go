@@ -41,6 +41,8 @@ type modelAccount struct {
 	ledger  int64
 	free    int // requests whose payment came back
 	waived  int
+
+	suspended bool
 }
 
 // modelStorage is a change of stored bytes.
@@ -325,6 +327,9 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 	a := m.accounts[item.Account]
 	if a == nil || item.KeyVersion != a.version {
 		return invalid, 0, 0
+	}
+	if a.suspended {
+		return event.Decision_ACCOUNT_SUSPENDED, 0, 0
 	}
 	if m.recentFailures(&a.modelParty) > MaxFailures {
 		return event.Decision_TOO_MANY_FAILURES, 0, 0

@@ -35,6 +35,9 @@ type account struct {
 	keyPrefix   string
 	keyCreated  int64
 
+	suspended        int64 // since when; 0: it is not
+	suspensionReason string
+
 	month     uint32 // number of the month that current counts
 	current   counters
 	previous  *counters // nil: all are zero

@@ -301,7 +301,7 @@ func (m *machine) accountCommand(t *rapid.T) {
 	id := rapid.SampledFrom([]uint64{alice, bob}).Draw(t, "account")
 	a := m.model.accounts[id]
 	var c *event.Command
-	kind := rapid.IntRange(0, 6).Draw(t, "command")
+	kind := rapid.IntRange(0, 9).Draw(t, "command")
 	tier := rapid.SampledFrom(plan.Tiers()).Draw(t, "tier")
 	amount := rapid.SampledFrom([]int64{500, 5_000, 7_000, 20_000, -1, -6_000}).Draw(t, "amount")
 	expires := rapid.SampledFrom([]int64{0, 0, 1, 60_000, 3_600_000, 40 * 86_400_000}).Draw(t, "expires")
@@ -312,6 +312,10 @@ func (m *machine) accountCommand(t *rapid.T) {
 		c = setTier(id, tier)
 	case kind == 6:
 		c = &event.Command{Account: id, Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Fingerprint: 1}}}
+	case kind == 7:
+		c = suspend(id)
+	case kind == 8 || a.suspended && kind == 9:
+		c = resume(id)
 	default:
 		if expires != 0 {
 			expires += max(m.now, m.fold.time)
@@ -342,6 +346,14 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		}
 	case c.GetRotateKey() != nil:
 		a.version++
+	case sinceRulesSafe(c) && m.model.rules < RulesSafe:
+		if o.Status != event.CommandStatus_COMMAND_INVALID {
+			t.Fatalf("rules %d do not know this: %v", m.model.rules, o)
+		}
+	case c.GetSuspend() != nil:
+		a.suspended = true
+	case c.GetResume() != nil:
+		a.suspended = false
 	case amount < 0 && a.balance() < -amount:
 		if o.Status != event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS {
 			t.Fatalf("took %d of %d: %v", amount, a.balance(), o)

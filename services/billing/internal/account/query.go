@@ -15,6 +15,21 @@ func (f *Fold) KeyCurrent(id event.AccountID, version uint32, fingerprint uint64
 	return a != nil && version != 0 && a.keyVersion == version && a.fingerprint == fingerprint
 }
 
+// Suspended tells whether there is such an account and it is suspended.
+func (f *Fold) Suspended(id event.AccountID) bool {
+	a := f.accounts[uint64(id)]
+	return a != nil && a.suspended != 0
+}
+
+// Summary is what a list of accounts shows of one, nil if there is no such account.
+func (f *Fold) Summary(id uint64) *event.AccountSummary {
+	a := f.accounts[id]
+	if a == nil {
+		return nil
+	}
+	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended}
+}
+
 // forward is a copy of the account as it will be at a later time if nothing happens until then, and the statements of
 // the months that end by then. The account itself does not change.
 func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
@@ -50,6 +65,7 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		StorageUsedBytes: a.storageBytes, StorageFreeBytes: s.StorageFreeBytes,
 		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
 		KeyPrefix: a.keyPrefix, KeyVersion: a.keyVersion, KeyCreatedMs: a.keyCreated, CreatedMs: a.created,
+		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason,
 	}
 }
 

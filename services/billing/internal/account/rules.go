@@ -20,8 +20,10 @@ const (
 	// CloseMillis after its end and does not change after that. Times of a clock that was ahead are taken back
 	// (docs/adr/0007-rules-have-a-date.md).
 	RulesHeld = 2
+	// RulesSafe: an account can be suspended, and an admin's action that changes nothing in the fold is noted.
+	RulesSafe = 3
 	// NewestRules are the newest that this code knows.
-	NewestRules = RulesHeld
+	NewestRules = RulesSafe
 )
 
 // ErrRules means that the journal has come to rules that this code does not know. A newer version of the program wrote it.

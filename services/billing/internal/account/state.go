@@ -59,6 +59,7 @@ func (a *account) state() *event.AccountState {
 		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
+		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason,
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -210,7 +211,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		principal: newPrincipal(s.Account), tier: plan.Tier(s.Tier), created: s.CreatedMs, keyVersion: s.KeyVersion,
 		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
-		terms: s.Terms,
+		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
 	}
 	a.principal.account = a
 	if len(s.Months) == 0 || !validTier(a.tier) {

@@ -9,6 +9,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
 )
 
 const (
@@ -69,6 +70,10 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.allowance(id, now), nil
 	case *event.Query_Prices:
 		return p.prices(), nil
+	case *event.Query_AdminLog:
+		return p.adminLog(ctx, query.AdminLog, last)
+	case *event.Query_Accounts:
+		return p.accounts(query.Accounts), nil
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }
@@ -80,6 +85,9 @@ func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *e
 	defer p.mu.Unlock()
 	if q.GetCheckKey() && !p.fold.KeyCurrent(id, q.GetKeyVersion(), q.GetKeyFingerprint()) {
 		return status(event.QueryStatus_QUERY_INVALID_KEY)
+	}
+	if q.GetCheckKey() && p.fold.Suspended(id) {
+		return status(event.QueryStatus_QUERY_ACCOUNT_SUSPENDED)
 	}
 	usage := p.fold.UsageAt(id, now)
 	if usage == nil {
@@ -143,6 +151,42 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Ledger{Ledger: page}
 	return answer, nil
+}
+
+// adminLog reads from the read model, as ledger does.
+func (p *Partition) adminLog(ctx context.Context, q *event.AdminLogQuery, last uint64) (*event.QueryAnswer, error) {
+	if before := q.GetBefore(); before != "" && !projection.ValidEntryID(before) {
+		return status(event.QueryStatus_QUERY_INVALID_CURSOR), nil
+	}
+	if err := p.projection.Wait(ctx, last); err != nil {
+		return nil, err
+	}
+	limit := int(q.GetLimit())
+	if limit == 0 {
+		limit = defaultPage
+	}
+	entries, more, err := p.projection.AdminPage(ctx, q.GetBefore(), min(limit, mostPage))
+	if err != nil {
+		return nil, err
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_AdminLog{AdminLog: &event.AdminLogAnswer{Entries: entries, More: more}}
+	return answer, nil
+}
+
+// accounts leaves out those that are not of this partition.
+func (p *Partition) accounts(q *event.AccountsQuery) *event.QueryAnswer {
+	found := &event.AccountsAnswer{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range q.GetAccounts()[:min(len(q.GetAccounts()), mostPage)] {
+		if s := p.fold.Summary(id); s != nil {
+			found.Accounts = append(found.Accounts, s)
+		}
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Accounts{Accounts: found}
+	return answer
 }
 
 func (p *Partition) exists(id event.AccountID) bool {

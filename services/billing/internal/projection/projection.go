@@ -1,5 +1,5 @@
-// Package projection writes the decisions of a billing fold into the read model: ledger entries and the statements of
-// closed months. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
+// Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
+// months, and the admin log. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
 // queue is full.
 package projection
 
@@ -21,8 +21,10 @@ import (
 const (
 	Ledger     = "billing_ledger"
 	Statements = "billing_statements"
+	AdminLog   = "billing_admin_log"
 
 	byAccount = "by_account"
+	byStream  = "by_stream"
 )
 
 // Collections returns the collections with their indexes.
@@ -30,6 +32,7 @@ func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: Ledger, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}}},
 		{Name: Statements},
+		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
 	}
 }
 
@@ -84,7 +87,7 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 // Push queues the effects of a message. It waits while the queue is full, at most until ctx ends. Messages that the store
 // holds already are left out.
 func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.Effects) error {
-	puts, err := documents(sequence, effects)
+	puts, err := documents(p.stream, sequence, effects)
 	if err != nil {
 		return err
 	}
@@ -108,11 +111,12 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	return nil
 }
 
-func documents(sequence uint64, effects account.Effects) ([]views.Put, error) {
-	if len(effects.Ledger)+len(effects.Closed) == 0 {
+func documents(stream string, sequence uint64, effects account.Effects) ([]views.Put, error) {
+	n := len(effects.Ledger) + len(effects.Closed) + len(effects.Admin)
+	if n == 0 {
 		return nil, nil
 	}
-	puts := make([]views.Put, 0, len(effects.Ledger)+len(effects.Closed))
+	puts := make([]views.Put, 0, n)
 	for _, e := range effects.Ledger {
 		head, err := event.Encode(e)
 		if err != nil {
@@ -133,7 +137,34 @@ func documents(sequence uint64, effects account.Effects) ([]views.Put, error) {
 			ID: c.Account.String() + "." + c.Statement.Period, Seq: sequence, Head: head,
 		}})
 	}
+	for i, e := range effects.Admin {
+		e.Id = adminEntryID(e.TimeMs, sequence, i, stream)
+		head, err := event.Encode(e)
+		if err != nil {
+			return nil, err
+		}
+		puts = append(puts, views.Put{Collection: AdminLog, Doc: views.Doc{
+			ID: e.Id, Seq: sequence, Head: head,
+			Keys: map[string]views.Value{"stream": views.String(stream), "position": views.String(e.Id)},
+		}})
+	}
 	return puts, nil
+}
+
+// adminEntryID orders the entries of all streams by time, and those of one stream in the order of its journal.
+func adminEntryID(timeMillis int64, sequence uint64, index int, stream string) string {
+	return fmt.Sprintf("%012x-%016x-%04x-%s", max(timeMillis, 0), sequence, index, stream)
+}
+
+// maxEntryID is longer than any id of an entry.
+const maxEntryID = 128
+
+// ValidEntryID tells whether s may be the id of an entry of the admin log.
+func ValidEntryID(s string) bool {
+	var at, sequence, index uint64
+	var stream string
+	n, err := fmt.Sscanf(s, "%12x-%16x-%4x-%s", &at, &sequence, &index, &stream)
+	return err == nil && n == 4 && len(s) <= maxEntryID
 }
 
 // Wait returns once all messages up to the sequence are in the store. They must have been pushed.
@@ -324,6 +355,30 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, before string
 	}
 	for _, d := range docs {
 		e := &event.LedgerEntry{}
+		if err := event.Decode(d.Head, e); err != nil {
+			return nil, false, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, more, nil
+}
+
+// AdminPage reads a page of the stream's part of the admin log, the newest entry first. before is the id of an entry of any
+// stream, empty for the first page. more tells whether there are older entries.
+func (p *Projection) AdminPage(ctx context.Context, before string, limit int) (entries []*event.AdminEntry, more bool, err error) {
+	query := views.Query{Index: byStream, Equal: []views.Value{views.String(p.stream)}, Desc: true, Limit: limit + 1}
+	if before != "" {
+		query.After = []views.Value{views.String(before)}
+	}
+	docs, err := p.store.List(ctx, AdminLog, query)
+	if err != nil {
+		return nil, false, fmt.Errorf("list the admin log: %w", err)
+	}
+	if more = len(docs) > limit; more {
+		docs = docs[:limit]
+	}
+	for _, d := range docs {
+		e := &event.AdminEntry{}
 		if err := event.Decode(d.Head, e); err != nil {
 			return nil, false, err
 		}

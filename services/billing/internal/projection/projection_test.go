@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -153,5 +155,56 @@ func TestAReadModelThatWentBackIsNoticed(t *testing.T) {
 	}
 	if err := p.Run(t.Context()); !errors.Is(err, ErrRewound) {
 		t.Fatalf("went on: %v", err)
+	}
+}
+
+// TestTheAdminLogIsReadNewestFirst, from the part of one stream, and a message that is folded again adds nothing.
+func TestTheAdminLogIsReadNewestFirst(t *testing.T) {
+	store := open(t)
+	other := New(store, "BILLING_1", 0, 0, slog.New(slog.DiscardHandler))
+	p := New(store, "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+	for sequence := range uint64(3) {
+		for _, into := range []*Projection{p, other} {
+			e := account.Effects{Admin: []*event.AdminEntry{
+				{TimeMs: 1000, Action: fmt.Sprint(sequence, "a")}, {TimeMs: 1000 + int64(sequence), Action: fmt.Sprint(sequence, "b")},
+			}}
+			if err := into.Push(t.Context(), sequence+1, e); err != nil {
+				t.Fatal(err)
+			}
+			if err := into.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	again := New(store, "BILLING_0", 2, 0, slog.New(slog.DiscardHandler)) // as another replica that is behind
+	if err := again.Push(t.Context(), 3, account.Effects{Admin: []*event.AdminEntry{
+		{TimeMs: 1000, Action: "2a"}, {TimeMs: 1002, Action: "2b"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for before, more := "", true; more; {
+		var entries []*event.AdminEntry
+		var err error
+		if entries, more, err = p.AdminPage(t.Context(), before, 2); err != nil || len(entries) != 2 {
+			t.Fatalf("%v, %v", entries, err)
+		}
+		for _, e := range entries {
+			got = append(got, e.Action)
+		}
+		if before = entries[1].Id; !ValidEntryID(before) {
+			t.Errorf("%q is no id", before)
+		}
+	}
+	if want := []string{"2b", "1b", "2a", "1a", "0b", "0a"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, bad := range []string{"", "x", "0-0-0", "00000000003e8", strings.Repeat("a", 600)} {
+		if ValidEntryID(bad) {
+			t.Errorf("%q was taken for an id", bad)
+		}
 	}
 }

@@ -4,6 +4,8 @@ package users
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,8 +24,13 @@ const (
 	byAccount = "by_account"
 	byExpiry  = "by_expiry"
 
+	// changes is the stream whose checkpoint each change of a user moves, so that two changes at a time can't both count.
+	changes = "billing_users"
+
 	sweepEvery = time.Minute
 	sweepPage  = 500
+	mostUsers  = 200 // of a page
+	mostTries  = 20  // of a change, beside others
 )
 
 // Collections are those that users and sessions are kept in.
@@ -76,6 +83,12 @@ func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.checkSession(ctx, action.CheckSession.SessionHash, now)
 	case *event.UserRequest_CloseSession:
 		return u.closeSession(ctx, action.CloseSession.SessionHash)
+	case *event.UserRequest_SetPassword:
+		return u.setPassword(ctx, action.SetPassword)
+	case *event.UserRequest_EndSessions:
+		return u.change(ctx, event.AccountID(action.EndSessions.GetAccount()), nil, nil)
+	case *event.UserRequest_List:
+		return u.list(ctx, action.List)
 	}
 	return nil, &rpc.Error{Code: "malformed", Message: "request without an action"}
 }
@@ -100,13 +113,11 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 	user := &event.User{
 		Account: r.Account, Email: strings.TrimSpace(r.Email), PasswordHash: r.PasswordHash, CreatedMs: u.clock().UnixMilli(),
 	}
-	head, err := event.Encode(user)
+	doc, err := userDoc(user)
 	if err != nil {
 		return nil, err
 	}
-	err = u.store.Insert(ctx, users, views.Doc{
-		ID: id, Head: head, Keys: map[string]views.Value{"account": views.String(event.AccountID(r.Account).String())},
-	})
+	err = u.store.Insert(ctx, users, doc)
 	if !errors.Is(err, views.ErrExists) {
 		return found(user), err
 	}
@@ -164,9 +175,7 @@ func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.U
 	if err != nil {
 		return nil, err
 	}
-	err = u.store.Insert(ctx, sessions, views.Doc{
-		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{"expires": views.Int(s.ExpiresMs)},
-	})
+	err = u.store.Insert(ctx, sessions, sessionDoc(s, head))
 	if errors.Is(err, views.ErrExists) {
 		// The ids behind hashes are random, so the same hash means that the request was sent again.
 		return u.checkSession(ctx, s.SessionHash, u.clock().UnixMilli())
@@ -190,6 +199,9 @@ func (u *Users) checkSession(ctx context.Context, hash []byte, now int64) (*even
 		return found(nil), nil
 	}
 	user, err := u.byAccount(ctx, event.AccountID(s.Account))
+	if user != nil && user.Epoch != s.Epoch {
+		user = nil
+	}
 	return found(user), err
 }
 
@@ -200,6 +212,125 @@ func (u *Users) closeSession(ctx context.Context, hash []byte) (*event.UserAnswe
 	err := u.store.Commit(ctx, views.Batch{Deletes: []views.Delete{{Collection: sessions, ID: hex.EncodeToString(hash)}}})
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, err
 }
+
+// setPassword replaces the password of a user. See change for the sessions.
+func (u *Users) setPassword(ctx context.Context, r *event.SetPassword) (*event.UserAnswer, error) {
+	if r.PasswordHash == "" || len(r.KeepSession) > 64 {
+		return nil, &rpc.Error{Code: "malformed", Message: "a new password needs a hash"}
+	}
+	return u.change(ctx, event.AccountID(r.Account), r.KeepSession, func(user *event.User) bool {
+		if r.IfHash != "" && r.IfHash != user.PasswordHash {
+			return false
+		}
+		user.PasswordHash, user.PasswordMs, user.PasswordChange = r.PasswordHash, u.clock().UnixMilli(), r.Change
+		return true
+	})
+}
+
+// change ends all sessions of a user but one, and has set change the user in the same step. If set returns false, nothing
+// changes and the answer is USER_CHANGED. A session that is opened by an earlier password meanwhile is not valid.
+func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set func(*event.User) bool) (*event.UserAnswer, error) {
+	for range mostTries {
+		at, err := u.store.Checkpoint(ctx, changes)
+		if err != nil {
+			return nil, err
+		}
+		user, err := u.byAccount(ctx, id)
+		if err != nil || user == nil {
+			return found(nil), err
+		}
+		before := user.Epoch
+		user.Epoch = newEpoch()
+		if set != nil && !set(user) {
+			return &event.UserAnswer{Status: event.UserStatus_USER_CHANGED}, nil
+		}
+		put, err := userDoc(user)
+		if err != nil {
+			return nil, err
+		}
+		batch := views.Batch{Stream: changes, From: at, To: at + 1, Puts: []views.Put{{Collection: users, Doc: put}}}
+		if kept, err := u.kept(ctx, keep, user, before); err != nil {
+			return nil, err
+		} else if kept != nil {
+			batch.Puts = append(batch.Puts, *kept)
+		}
+		if err = u.store.Commit(ctx, batch); !errors.Is(err, views.ErrConflict) {
+			return found(user), err
+		}
+	}
+	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "other users change at the same time"}
+}
+
+// kept moves a session of the user's epoch of before to the present one. It is nil where there is none.
+func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before uint64) (*views.Put, error) {
+	if len(hash) == 0 {
+		return nil, nil
+	}
+	docs, err := u.store.Load(ctx, sessions, []string{hex.EncodeToString(hash)}, views.Heads)
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	s := &event.OpenSession{}
+	if err := event.Decode(docs[0].Head, s); err != nil {
+		return nil, err
+	}
+	if s.Account != user.Account || s.Epoch != before {
+		return nil, nil
+	}
+	s.Epoch = user.Epoch
+	head, err := event.Encode(s)
+	if err != nil {
+		return nil, err
+	}
+	return &views.Put{Collection: sessions, Doc: sessionDoc(s, head)}, nil
+}
+
+// newEpoch is drawn and not counted, so that an epoch never comes back, not even where changes begins again from 0.
+func newEpoch() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:]) | 1
+}
+
+func userDoc(user *event.User) (views.Doc, error) {
+	head, err := event.Encode(user)
+	return views.Doc{
+		ID: emailID(user.Email), Head: head, Keys: map[string]views.Value{"account": views.String(event.AccountID(user.Account).String())},
+	}, err
+}
+
+func sessionDoc(s *event.OpenSession, head []byte) views.Doc {
+	return views.Doc{
+		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{"expires": views.Int(s.ExpiresMs)},
+	}
+}
+
+// list answers with a page of users, without their password hashes.
+func (u *Users) list(ctx context.Context, r *event.ListUsers) (*event.UserAnswer, error) {
+	limit := min(max(int(r.GetLimit()), 1), mostUsers)
+	query := views.Query{Index: byAccount, Limit: limit + 1}
+	if r.GetAfterAccount() != 0 {
+		// No id is larger, and an account has one user.
+		query.After, query.AfterID = []views.Value{views.String(event.AccountID(r.AfterAccount).String())}, lastID
+	}
+	docs, err := u.store.List(ctx, users, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := &event.UserAnswer{Status: event.UserStatus_USER_OK, More: len(docs) > limit}
+	for _, d := range docs[:min(len(docs), limit)] {
+		user, err := decodeUser([]views.Doc{d}, nil)
+		if err != nil {
+			return nil, err
+		}
+		user.PasswordHash, user.PasswordChange = "", nil
+		answer.Users = append(answer.Users, user)
+	}
+	return answer, nil
+}
+
+// lastID sorts after the id of every address.
+const lastID = "\U0010ffff"
 
 // Run removes expired sessions every minute until ctx ends.
 func (u *Users) Run(ctx context.Context) error {

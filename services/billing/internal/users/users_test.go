@@ -4,8 +4,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
@@ -48,5 +51,160 @@ func TestExpiredSessionsAreSwept(t *testing.T) {
 		if n := left(); n != c.want {
 			t.Fatalf("%d sessions after %d s, want %d", n, c.seconds, c.want)
 		}
+	}
+}
+
+func open(t *testing.T) *Users {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "v.db"), Collections: Collections()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return New(store, time.Now, slog.New(slog.DiscardHandler))
+}
+
+func register(t *testing.T, u *Users, email string, account uint64) *event.User {
+	t.Helper()
+	a, err := u.register(t.Context(), &event.RegisterUser{Email: email, Account: account, PasswordHash: "first"})
+	if err != nil || a.Status != event.UserStatus_USER_OK {
+		t.Fatalf("%v, %v", a, err)
+	}
+	return a.User
+}
+
+// signIn opens a session as an edge does that has checked the password of user.
+func signIn(t *testing.T, u *Users, user *event.User, session string) {
+	t.Helper()
+	a, err := u.openSession(t.Context(), &event.OpenSession{
+		SessionHash: []byte(session), Account: user.Account, ExpiresMs: time.Now().Add(time.Hour).UnixMilli(), Epoch: user.Epoch,
+	})
+	if err != nil || a.Status != event.UserStatus_USER_OK {
+		t.Fatalf("%v, %v", a, err)
+	}
+}
+
+func signedIn(t *testing.T, u *Users, session string) bool {
+	t.Helper()
+	a, err := u.checkSession(t.Context(), []byte(session), time.Now().UnixMilli())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Status == event.UserStatus_USER_OK
+}
+
+// TestANewPasswordEndsTheOtherSessions, also one that the old password opens at the same time, and nobody else's.
+func TestANewPasswordEndsTheOtherSessions(t *testing.T) {
+	u := open(t)
+	ann, bob := register(t, u, "ann@example.com", 5), register(t, u, "Bob@example.com", 6)
+	for _, session := range []string{"here", "there"} {
+		signIn(t, u, ann, session)
+	}
+	signIn(t, u, bob, "bob's")
+	set := &event.SetPassword{Account: 5, PasswordHash: "second", IfHash: "first", KeepSession: []byte("here"), Change: []byte("change")}
+	a, err := u.setPassword(t.Context(), set)
+	if err != nil || a.Status != event.UserStatus_USER_OK || a.User.PasswordHash != "second" || string(a.User.PasswordChange) != "change" || a.User.PasswordMs == 0 {
+		t.Fatalf("%v, %v", a, err)
+	}
+	signIn(t, u, ann, "late") // its password was checked before
+	for session, want := range map[string]bool{"here": true, "there": false, "late": false, "bob's": true} {
+		if signedIn(t, u, session) != want {
+			t.Errorf("session %s: valid is not %v", session, want)
+		}
+	}
+	signIn(t, u, a.User, "new")
+	if !signedIn(t, u, "new") {
+		t.Error("the new password opens no session")
+	}
+	if a, err := u.setPassword(t.Context(), set); err != nil || a.Status != event.UserStatus_USER_CHANGED {
+		t.Errorf("with the old hash: %v, %v", a, err)
+	}
+	// Somebody else's session is not kept.
+	if a, err := u.setPassword(t.Context(), &event.SetPassword{Account: 6, PasswordHash: "x", KeepSession: []byte("here")}); err != nil || a.Status != event.UserStatus_USER_OK {
+		t.Errorf("%v, %v", a, err)
+	}
+	if signedIn(t, u, "bob's") || !signedIn(t, u, "here") {
+		t.Error("a change of one account touched the sessions of another")
+	}
+	if a, err := u.setPassword(t.Context(), &event.SetPassword{Account: 7, PasswordHash: "x"}); err != nil || a.Status != event.UserStatus_USER_NOT_FOUND {
+		t.Errorf("%v, %v", a, err)
+	}
+	user, err := u.find(t.Context(), &event.FindUser{Email: "bob@EXAMPLE.com"})
+	if err != nil || user.GetEmail() != "Bob@example.com" || user.CreatedMs != bob.CreatedMs {
+		t.Errorf("%v, %v", user, err)
+	}
+}
+
+func TestSessionsAreEndedEverywhere(t *testing.T) {
+	u := open(t)
+	ann := register(t, u, "ann@example.com", 5)
+	signIn(t, u, ann, "here")
+	end := &event.UserRequest{Action: &event.UserRequest_EndSessions{EndSessions: &event.EndSessions{Account: 5}}}
+	a, err := u.answer(t.Context(), end)
+	if err != nil || a.Status != event.UserStatus_USER_OK || a.User.PasswordHash != "first" {
+		t.Fatalf("%v, %v", a, err)
+	}
+	if signedIn(t, u, "here") {
+		t.Error("the session is still valid")
+	}
+	signIn(t, u, a.User, "again")
+	if !signedIn(t, u, "again") {
+		t.Error("no session can be opened any more")
+	}
+}
+
+// TestChangesOfUsersDoNotUndoEachOther: one of those that replace the same password counts.
+func TestChangesOfUsersDoNotUndoEachOther(t *testing.T) {
+	u := open(t)
+	for account := range uint64(4) {
+		register(t, u, strconv.FormatUint(account, 10)+"@example.com", account+1)
+	}
+	var (
+		group errgroup.Group
+		won   [4]atomic.Int32
+	)
+	for i := range 16 {
+		group.Go(func() error {
+			account := uint64(i%4) + 1
+			a, err := u.setPassword(t.Context(), &event.SetPassword{Account: account, PasswordHash: strconv.Itoa(i), IfHash: "first"})
+			if err == nil && a.Status == event.UserStatus_USER_OK {
+				won[account-1].Add(1)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range won {
+		if n := won[i].Load(); n != 1 {
+			t.Errorf("%d changes of account %d counted", n, i+1)
+		}
+	}
+}
+
+func TestUsersAreListedByPages(t *testing.T) {
+	u := open(t)
+	want := map[uint64]bool{}
+	for account := range uint64(5) {
+		register(t, u, strconv.FormatUint(account, 10)+"@example.com", account*7+1)
+		want[account*7+1] = true
+	}
+	after := uint64(0)
+	for page := range 3 {
+		a, err := u.list(t.Context(), &event.ListUsers{Limit: 2, AfterAccount: after})
+		if err != nil || a.More != (page < 2) {
+			t.Fatalf("page %d: %v, %v", page, a, err)
+		}
+		for _, user := range a.Users {
+			if !want[user.Account] || user.PasswordHash != "" || user.Email == "" {
+				t.Errorf("page %d has %v", page, user)
+			}
+			delete(want, user.Account)
+			after = user.Account
+		}
+	}
+	if len(want) != 0 {
+		t.Errorf("%v are on no page", want)
 	}
 }

@@ -1,0 +1,39 @@
+package account
+
+import "quire.dev/pkg/event"
+
+// The actions of admins that are commands: the values of AdminEntry.action. Those of notes are the edge's.
+const (
+	actionCreate  = "account.create"
+	actionTier    = "tier.set"
+	actionGrant   = "credits.grant"
+	actionKey     = "key.regenerate"
+	actionSuspend = "account.suspend"
+	actionResume  = "account.resume"
+)
+
+// adminEntry is the entry of the admin log for a command that an admin asked for. It decides nothing, and is not part of the
+// state.
+func (f *Fold) adminEntry(c *event.Command, o *event.CommandOutcome) *event.AdminEntry {
+	e := &event.AdminEntry{
+		TimeMs: f.time, Token: c.Admin.Token, Account: c.Account, RequestId: c.RequestId, Status: o.Status, Replayed: o.Replayed,
+	}
+	switch action := c.Action.(type) {
+	case *event.Command_Create:
+		e.Action, e.Tier = actionCreate, action.Create.GetTier()
+	case *event.Command_SetTier:
+		e.Action, e.Tier = actionTier, action.SetTier.GetTier()
+	case *event.Command_Grant:
+		g := action.Grant
+		e.Action, e.AmountMicros, e.ExpiresMs, e.Detail = actionGrant, g.GetAmountMicros(), g.GetExpiresMs(), g.GetReason()
+	case *event.Command_RotateKey:
+		e.Action = actionKey
+	case *event.Command_Suspend:
+		e.Action, e.Detail = actionSuspend, action.Suspend.GetReason()
+	case *event.Command_Resume:
+		e.Action, e.Detail = actionResume, action.Resume.GetReason()
+	case *event.Command_Note:
+		e.Action, e.Detail = action.Note.GetAction(), action.Note.GetDetail()
+	}
+	return e
+}
