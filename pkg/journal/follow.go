@@ -27,10 +27,21 @@ const (
 	// missing before that is an error: a server that was just elected may still
 	// be applying the messages that its quorum holds.
 	confirmations = 6
-	confirmWait   = 200 * time.Millisecond
+	// confirmationsReplicated is the same for a stream of several replicas: a
+	// leader that was cut off from them notices it after 10 s.
+	confirmationsReplicated = 60
+	confirmWait             = 200 * time.Millisecond
 	// progressEvery is how many messages lie between two reports.
 	progressEvery = 1024
 )
+
+// doubts is how often a stream of so many replicas must be seen too short.
+func doubts(replicas int) int {
+	if replicas > 1 {
+		return confirmationsReplicated
+	}
+	return confirmations
+}
 
 // FollowOptions are the optional reports of Follow.
 type FollowOptions struct {
@@ -89,6 +100,8 @@ type follower struct {
 	goal  uint64 // the stream's last sequence at the start, or last
 	ready bool   // goal has been set
 
+	replicas int // of the stream, as its leader said last; 0: not known
+
 	// patience is how long to wait for the server when attaching. It is short at
 	// first, since a question that was lost with its connection is never answered.
 	patience wait.Backoff
@@ -99,7 +112,7 @@ func (f *follower) run(ctx context.Context) error {
 	defer f.journal.nc.RemoveStatusListener(status)
 	retry := wait.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 	f.patience = wait.Backoff{First: time.Second, Most: apiWait}
-	for doubts := 0; ; {
+	for doubted := 0; ; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -108,14 +121,14 @@ func (f *follower) run(ctx context.Context) error {
 		if f.next > before {
 			retry.Reset()
 			f.patience.Reset()
-			doubts = 0
+			doubted = 0
 		}
 		switch {
 		case errors.Is(err, errReplayed):
 			return nil
 		case errors.Is(err, errReattach):
 		case errors.Is(err, ErrTruncated) || errors.Is(err, ErrNoStream):
-			if doubts++; doubts >= confirmations {
+			if doubted++; doubted >= doubts(f.replicas) {
 				return err
 			}
 			if !wait.For(ctx, confirmWait) {
@@ -145,6 +158,7 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	asking, cancel := context.WithTimeout(ctx, f.patience.Next())
 	state, err := j.State(asking)
 	cancel()
+	f.replicas = state.Replicas
 	switch {
 	case errors.Is(err, ErrNoStream):
 		return err

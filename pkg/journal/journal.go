@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/wait"
 )
 
 // Errors to branch on with errors.Is.
@@ -93,6 +95,9 @@ type State struct {
 	Messages uint64 `json:"messages"`
 	First    uint64 `json:"first_seq"` // Last+1 in a stream whose messages were all purged
 	Last     uint64 `json:"last_seq"`
+
+	// Replicas is how many servers hold the stream.
+	Replicas int `json:"-"`
 }
 
 // apiError is a refusal by the JetStream API.
@@ -107,17 +112,30 @@ func (e *apiError) Error() string {
 }
 
 // State asks the stream's leader. A message that was acknowledged before the
-// question is counted in the answer.
+// question is counted in the answer, unless other servers have elected another
+// leader since and this one has not noticed: see Confirmer. A member that knows
+// no leader answers from its own store, which may be old. That answer is
+// ErrUnavailable.
 func (j *Journal) State(ctx context.Context) (State, error) {
 	var answer struct {
-		Error *apiError `json:"error"`
-		State State     `json:"state"`
+		Error  *apiError `json:"error"`
+		State  State     `json:"state"`
+		Config struct {
+			Replicas int `json:"num_replicas"`
+		} `json:"config"`
+		Cluster struct {
+			Leader string `json:"leader"`
+		} `json:"cluster"`
 	}
 	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
 		return State{}, err
 	}
 	if answer.Error != nil {
 		return State{}, j.refused("read state of", answer.Error)
+	}
+	answer.State.Replicas = max(answer.Config.Replicas, 1)
+	if answer.State.Replicas > 1 && answer.Cluster.Leader == "" {
+		return State{}, fmt.Errorf("read state of %s: %w: it has no leader", j.stream, ErrUnavailable)
 	}
 	return answer.State, nil
 }
@@ -139,9 +157,25 @@ func (j *Journal) Metadata(ctx context.Context) (map[string]string, error) {
 	return answer.Config.Metadata, nil
 }
 
+// StateFrom is State of a stream that has once reached the sequence least. A
+// leader that was just elected may still be applying what its quorum holds, and
+// one that was replaced answers until it notices. So an answer that is too short
+// is asked for again, for some seconds.
+func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
+	for asked := 1; ; asked++ {
+		state, err := j.State(ctx)
+		if err != nil || state.Last >= least || state.Replicas == 1 || asked >= doubts(state.Replicas) {
+			return state, err
+		}
+		if !wait.For(ctx, confirmWait) {
+			return state, ctx.Err()
+		}
+	}
+}
+
 // LastSequence asks the stream's leader for the sequence of the last message.
 // A fold that has come to it has folded every message that was acknowledged
-// before the question.
+// before the question, with the exception that State names.
 func (j *Journal) LastSequence(ctx context.Context) (uint64, error) {
 	state, err := j.State(ctx)
 	return state.Last, err

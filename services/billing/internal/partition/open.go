@@ -17,16 +17,20 @@ func (p *Partition) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read checkpoint of %s: %w", p.stream, err)
 	}
-	state, err := p.journal.State(ctx)
+	list, err := p.snapshots.List(ctx)
+	if err != nil {
+		return err
+	}
+	known := checkpoint
+	for _, snapshot := range list {
+		known = max(known, snapshot.Sequence)
+	}
+	state, err := p.journal.StateFrom(ctx, known)
 	if err != nil {
 		return fmt.Errorf("read state of %s: %w", p.stream, err)
 	}
 	if checkpoint > state.Last {
 		return p.unfit(fmt.Errorf("it ends at %d, and the read model was written up to %d", state.Last, checkpoint))
-	}
-	list, err := p.snapshots.List(ctx)
-	if err != nil {
-		return err
 	}
 	for _, snapshot := range list {
 		if snapshot.Sequence > state.Last {

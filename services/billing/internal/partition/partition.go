@@ -73,6 +73,7 @@ type Partition struct {
 	log       *slog.Logger
 	stream    string
 	journal   *journal.Journal
+	end       *journal.Confirmer // of journal
 	snapshots *snapshots.Store
 
 	mu         sync.Mutex // guards fold; only the follower changes it
@@ -95,12 +96,14 @@ type Partition struct {
 func New(cfg Config, deps Deps) *Partition {
 	stream := event.Billing.Stream(cfg.Partition)
 	log := deps.Logger.With("stream", stream)
-	return &Partition{
+	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream,
 		journal:   journal.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, stream, log),
 		explains:  make(chan struct{}, 2),
 	}
+	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)
+	return p
 }
 
 // now is the service's clock with the development offset.
@@ -325,11 +328,15 @@ func (p *Partition) tick(ctx context.Context) error {
 			pause.Reset()
 		}
 		next, last = now.Add(pause.Next()), due
-		batch := &event.UsageBatch{Source: "tick", StampMs: now.UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()}
-		data, err := event.Encode(batch)
+		data, err := p.emptyBatch()
 		if err != nil {
 			return err
 		}
 		p.publish(event.UsageSubject(p.cfg.Partition), data)
 	}
+}
+
+// emptyBatch is a message that moves the fold's time and nothing else.
+func (p *Partition) emptyBatch() ([]byte, error) {
+	return event.Encode(&event.UsageBatch{Source: "tick", StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()})
 }

@@ -31,7 +31,7 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := event.Decode(payload, q); err != nil {
 		return nil, &rpc.Error{Code: codeMalformed, Message: err.Error()}
 	}
-	last, err := p.journal.LastSequence(ctx)
+	last, err := p.lastSequence(ctx, q)
 	if err == nil {
 		err = p.position.Until(ctx, last)
 	}
@@ -47,6 +47,17 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	return event.Encode(answer)
+}
+
+// lastSequence is the end of the journal that a query has to see. What an account is told is confirmed by a majority of the
+// journal's servers: a server that is cut off does not know that a key was replaced. Prices and the allowance of a keyless
+// network are asked for by everybody, and decide nothing. No stranger may fill the journal by asking.
+func (p *Partition) lastSequence(ctx context.Context, q *event.Query) (uint64, error) {
+	switch q.Query.(type) {
+	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit:
+		return p.journal.LastSequence(ctx)
+	}
+	return p.end.LastSequence(ctx)
 }
 
 func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64) (*event.QueryAnswer, error) {

@@ -72,12 +72,23 @@ func (s *Server) write(w *writing) (*written, error) {
 	return nil, idempotencyInFlight()
 }
 
-// kept asks for the outcome that the Idempotency-Key already has; nil where there is none.
+// kept asks for the outcome that the Idempotency-Key already has; nil where there is none. Nothing is admitted again, so
+// billing confirms here that the API key is still the account's.
 func (s *Server) kept(w *writing) (*written, error) {
-	found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: w.call.idem}).Wait(s.ctx)
+	c := w.call
+	found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: c.idem}).Wait(s.ctx)
 	if err != nil || found.Outcome == nil {
 		return nil, err
 	}
+	if c.who.anonymous {
+		s.setQuotaNow(c)
+		return s.replay(w, found.Outcome)
+	}
+	usage, err := s.callerUsage(c)
+	if err != nil {
+		return nil, err
+	}
+	s.setUsedQuota(c, usage)
 	return s.replay(w, found.Outcome)
 }
 
@@ -92,9 +103,6 @@ func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
 		w.readHash = nil
 	}
 	c.Set(headerChargeSource, "none")
-	if !c.who.free() {
-		s.setQuotaNow(c)
-	}
 	if o.BodyHash != w.hash {
 		return nil, idempotencyMismatch()
 	}
@@ -114,7 +122,10 @@ const quotaNowWait = time.Second
 // setQuotaNow writes the rate-limit headers of a call that was answered before and is not admitted again. It leaves them
 // out where billing can't be asked: the answer does not depend on them.
 func (s *Server) setQuotaNow(c *call) {
-	if c.who.anonymous {
+	switch {
+	case c.who.free():
+		return
+	case c.who.anonymous:
 		if a := s.allowance(c); a != nil {
 			setQuota(c.Ctx, c.route.key, int64(a.Limit), int64(a.Remaining), int64(a.ResetSeconds))
 		}
@@ -122,12 +133,14 @@ func (s *Server) setQuotaNow(c *call) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
 	defer cancel()
-	query := &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}}
-	answer, err := s.bus.Query(ctx, c.who.account, query)
-	if err != nil || answer.GetUsage() == nil {
-		return
+	answer, err := s.bus.Query(ctx, c.who.account, &event.Query{Query: &event.Query_Usage{Usage: &event.UsageQuery{}}})
+	if err == nil && answer.GetUsage() != nil {
+		s.setUsedQuota(c, answer.GetUsage())
 	}
-	usage := answer.GetUsage()
+}
+
+// setUsedQuota writes the rate-limit headers of an account's usage.
+func (s *Server) setUsedQuota(c *call, usage *event.UsageAnswer) {
 	for _, u := range usage.Usage {
 		if plan.QuotaKey(u.QuotaKey) == c.route.key {
 			reset := max(0, usage.PeriodEndMs-s.now().UnixMilli()) / 1000
@@ -178,6 +191,7 @@ func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, er
 		return nil, m.void(err)
 	case o.Replayed:
 		w.undo()
+		s.setQuotaNow(w.call)
 		return s.replay(w, o)
 	}
 	if err := outcomeError(o.Status); err != nil {
