@@ -63,6 +63,9 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 			return &event.CommandOutcome{Status: event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH, TimeMs: f.time}
 		}
 		o := k.outcome
+		if o.Status == event.CommandStatus_COMMAND_UNSPECIFIED {
+			return o // of another part
+		}
 		return &event.CommandOutcome{
 			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
 			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs,
@@ -75,6 +78,9 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 }
 
 func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
+	if !f.keeps(c.Account) {
+		return &event.CommandOutcome{}
+	}
 	a := f.account(c.Account)
 	create, note := c.GetCreate(), c.GetNote()
 	switch {

@@ -150,7 +150,10 @@ type Fold struct {
 	total hash128
 
 	newest uint32 // rules that this fold may use
-	broken error  // ErrState or ErrRules; nothing can be folded after it
+	broken error  // ErrState, ErrRules or a CoupledError; nothing can be folded after it
+
+	keep func(id uint64) bool // of a part: the principals that it decides about; nil: all
+	most int                  // principals that a part may have; 0: no bound
 
 	ordinal  uint32 // of the next ledger entry of this message
 	effects  Effects
@@ -272,6 +275,9 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	case Unknown:
 		err = fmt.Errorf("%w: unknown subject", ErrUndecodable)
 	}
+	if f.crowded() && f.broken == nil {
+		f.broken = errCrowded
+	}
 	if f.broken != nil {
 		f.resetEffects()
 		return f.effects, f.broken
@@ -339,14 +345,21 @@ func (f *Fold) applyUsage(m Message) error {
 			f.later = append(f.later, item)
 			continue
 		}
-		f.settle(item)
+		if !f.passes(item.Account, item.RequestId, nil) {
+			f.settle(item)
+		}
 	}
 	for i, item := range b.Admissions {
+		if f.passes(item.Account, item.RequestId, item.IdempotencyId) {
+			continue
+		}
 		f.admit(item, uint32(i), verdicts[i])
 		f.decided[verdicts[i].Decision]++
 	}
 	for _, item := range f.later {
-		f.settle(item)
+		if !f.passes(item.Account, item.RequestId, nil) {
+			f.settle(item)
+		}
 	}
 	clear(f.later)
 	f.entries += uint64(len(b.Admissions) + len(b.Settlements))

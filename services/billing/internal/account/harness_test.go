@@ -317,6 +317,7 @@ func (h *history) sound() {
 	if again := stateHash(h.t, restored(h.t, h.fold)); again != live {
 		h.t.Fatalf("snapshot comes to %x, live to %x", again, live)
 	}
+	h.wholeInParts()
 }
 
 func historyOf(t *testing.T) *history {

@@ -25,6 +25,12 @@ func (a hash128) minus(b hash128) hash128 {
 	return hash128{high, low}
 }
 
+func (a hash128) bytes() (out [16]byte) {
+	binary.BigEndian.PutUint64(out[:8], a.high)
+	binary.BigEndian.PutUint64(out[8:], a.low)
+	return out
+}
+
 func hashOf(tag byte, data []byte) hash128 {
 	h := sha256.New()
 	h.Write([]byte{tag})
@@ -51,10 +57,7 @@ func (f *Fold) hash() (hash [16]byte, global []byte, err error) {
 	if global, err = event.Encode(f.globalState()); err != nil {
 		return hash, nil, err
 	}
-	sum := f.total.plus(hashOf('g', global))
-	binary.BigEndian.PutUint64(hash[:8], sum.high)
-	binary.BigEndian.PutUint64(hash[8:], sum.low)
-	return hash, global, nil
+	return f.total.plus(hashOf(tagGlobal, global)).bytes(), global, nil
 }
 
 // Clean encodes and hashes up to n of the principals that have changed, and returns how many are left. It does part of
@@ -92,10 +95,11 @@ func (p *principal) encode() ([]byte, error) {
 	return event.Encode(p.network.state())
 }
 
-// Tags go before the data that is hashed, so that an account and a network never hash alike.
+// Tags go before the data that is hashed, so that an account, a network and the rest never hash alike.
 const (
 	tagAccount = 'a'
 	tagNetwork = 'n'
+	tagGlobal  = 'g'
 )
 
 // Image is the whole state at one sequence, for a snapshot. It shares nothing with the fold that changes. Taking it is
@@ -142,14 +146,15 @@ func (i *Image) Encode() []byte {
 	}
 	// In Protobuf, encoded messages one after the other are one message with the fields of all.
 	out := append(make([]byte, 0, size), i.global...)
-	out = appendPrincipals(out, accountsField, i.accounts)
-	return appendPrincipals(out, networksField, i.networks)
+	out = appendPrincipals(out, AccountsField, i.accounts)
+	return appendPrincipals(out, NetworksField, i.networks)
 }
 
-// Numbers of BillingState's fields. Each fits into one byte together with its wire type.
+// Numbers of BillingState's fields with the principals. Each fits into one byte together with its wire type. The id of a
+// principal is its field 1, a fixed64.
 const (
-	accountsField = 6
-	networksField = 7
+	AccountsField = 6
+	NetworksField = 7
 	bytesType     = 2
 )
 

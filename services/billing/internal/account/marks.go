@@ -19,7 +19,9 @@ func (f *Fold) applySettled(b *event.UsageBatch, messageMillis int64) {
 			}
 			anew = anew || item.Sequence <= s.mark
 		}
-		f.settle(item)
+		if !f.passes(item.Account, item.RequestId, nil) {
+			f.settle(item)
+		}
 		f.entries++
 		stored := item.StoredMs
 		if stored == 0 { // of an earlier version: its request was stored before it was settled

@@ -37,6 +37,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 		if stateHash(t, again) != live || stateHash(t, restored(t, h.fold)) != live {
 			t.Fatal("replay or snapshot come to another state")
 		}
+		h.wholeInParts()
 	})
 }
 

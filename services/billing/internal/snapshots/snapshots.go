@@ -96,7 +96,7 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 		if snapshot.Sequence > upTo {
 			continue
 		}
-		if snapshot.Version != account.CodeVersion && snapshot.Version != account.CodeVersion-1 {
+		if !usable(snapshot) {
 			s.log.Warn("snapshot of another version is not used", "key", snapshot.Key, "version", account.CodeVersion)
 			continue
 		}
@@ -111,6 +111,11 @@ func (s *Store) Newest(ctx context.Context, upTo uint64) (*account.Fold, string,
 		}
 	}
 	return account.New(), "", nil
+}
+
+// usable tells whether this code can restore the snapshot.
+func usable(s Snapshot) bool {
+	return s.Version == account.CodeVersion || s.Version == account.CodeVersion-1
 }
 
 func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, error) {

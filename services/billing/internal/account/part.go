@@ -1,0 +1,285 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+
+	"quire.dev/pkg/event"
+)
+
+// A part is a fold of some of the principals. What accounts and networks decide depends on their own requests and on what all
+// share: time, prices, rules, marks and the outcomes of commands. So the parts of a journal, folded one after the other, come
+// to the state of the whole in a fraction of its memory. Only an id that two principals use would couple them, and ErrCoupled
+// tells of it: every edge draws its ids at random.
+
+// CoupledError means that principals of two parts used the same id of a request or of idempotency. What was decided about one
+// follows from the other, so both have to be in the same part.
+type CoupledError struct {
+	Sequence uint64
+	Kept     event.AccountID // of this part
+	Other    event.AccountID
+}
+
+func (e *CoupledError) Error() string {
+	return fmt.Sprintf("message %d names a request of %s and one of %s by the same id", e.Sequence, e.Kept, e.Other)
+}
+
+// NewPart is New for the principals whose ids keep takes. keep always gives the same answer for an id. Apply fails with a
+// CoupledError if other principals are needed. The answers of a part lack what the others were told.
+func NewPart(keep func(id uint64) bool) *Fold {
+	f := New()
+	f.keep = keep
+	return f
+}
+
+// Principals is the number of accounts and networks in the state.
+func (f *Fold) Principals() int { return len(f.accounts) + len(f.networks) }
+
+// crowded tells whether a part has to be cut again.
+func (f *Fold) crowded() bool { return f.most > 0 && f.Principals() > f.most }
+
+// keeps tells whether the fold decides about a principal.
+func (f *Fold) keeps(id uint64) bool { return f.keep == nil || f.keep(id) }
+
+// passes tells whether an admission or settlement is of another part.
+func (f *Fold) passes(id uint64, request, idempotency []byte) bool {
+	if f.keeps(id) {
+		return false
+	}
+	var h *hold
+	if len(request) == 16 {
+		h = f.byRequest[event.RequestID(request)]
+	}
+	if h == nil && len(idempotency) == 16 {
+		h = f.byIdempotency[event.IdempotencyID(idempotency)]
+	}
+	if h != nil && f.broken == nil {
+		f.broken = &CoupledError{Sequence: f.sequence, Kept: event.AccountID(h.principal.id), Other: event.AccountID(id)}
+	}
+	return true
+}
+
+// errCrowded ends the fold of a part that has more principals than it may hold.
+var errCrowded = errors.New("a part has too many principals")
+
+// Bounds of HashInParts.
+const (
+	// maxBits bounds how finely the principals are cut. Beyond it a part may be larger than asked for.
+	maxBits = 24
+	// maxJoins bounds how often it begins again because principals turn out to be coupled.
+	maxJoins = 64
+)
+
+// slice is a part of the principals: those whose mixed ids begin with the bits of prefix.
+type slice struct {
+	bits   int
+	prefix uint64
+}
+
+// Whole is the result of folding a whole journal in parts.
+type Whole struct {
+	Hash     [16]byte // as StateHash
+	Sequence uint64
+	Entries  uint64
+}
+
+// HashInParts folds a journal in parts of most principals at most, one after the other. about is how many there are in all, as
+// far as it is known. replay folds the whole journal into the fold that it is given, and returns the errors of Apply other
+// than ErrUndecodable. It is told how many passes have ended, and how many there are as far as is known.
+func HashInParts(about, most int, replay func(fold *Fold, pass, passes int) error) (Whole, error) {
+	first := 0
+	for first < maxBits && about>>first > most {
+		first++
+	}
+	together := map[uint64]uint64{}
+	for range maxJoins {
+		whole, err := hashInParts(first, most, together, replay)
+		var coupled *CoupledError
+		if !errors.As(err, &coupled) {
+			return whole, err
+		}
+		join(together, uint64(coupled.Kept), uint64(coupled.Other))
+	}
+	return Whole{}, fmt.Errorf("%w: more than %d requests have the id of another", ErrParts, maxJoins)
+}
+
+func hashInParts(bits, most int, together map[uint64]uint64, replay func(*Fold, int, int) error) (whole Whole, err error) {
+	var sum Sum
+	var todo []slice
+	for prefix := range uint64(1) << bits {
+		todo = append(todo, slice{bits, prefix})
+	}
+	for done := 0; len(todo) > 0; {
+		s := todo[0]
+		fold := New()
+		if s.bits > 0 {
+			fold = NewPart(func(id uint64) bool { return s.has(group(together, id)) })
+		}
+		if s.bits < maxBits {
+			fold.most = most
+		}
+		err := replay(fold, done, done+len(todo))
+		if errors.Is(err, errCrowded) {
+			todo = append([]slice{{s.bits + 1, s.prefix << 1}, {s.bits + 1, s.prefix<<1 | 1}}, todo[1:]...)
+			continue
+		}
+		if err == nil {
+			err = sum.Add(fold)
+		}
+		if err != nil {
+			return Whole{}, err
+		}
+		whole.Sequence, whole.Entries = fold.Sequence(), fold.Entries()
+		todo = todo[1:]
+		done++
+	}
+	whole.Hash, err = sum.Hash()
+	return whole, err
+}
+
+// has mixes the id, since ids that differ in few bits belong into different parts too.
+func (s slice) has(id uint64) bool { return (id*0x9E3779B97F4A7C15)>>(64-s.bits) == s.prefix }
+
+// group is the principal that stands for all those coupled with id.
+func group(together map[uint64]uint64, id uint64) uint64 {
+	if len(together) == 0 {
+		return id
+	}
+	for {
+		next, found := together[id]
+		if !found {
+			return id
+		}
+		id = next
+	}
+}
+
+func join(together map[uint64]uint64, a, b uint64) {
+	if a, b = group(together, a), group(together, b); a != b {
+		together[a] = b
+	}
+}
+
+// ErrParts means that parts are not of one journal, or were not folded up to the same message.
+var ErrParts = errors.New("parts of different states")
+
+// Sum puts parts together to the hash of the whole state. The zero value has no part.
+type Sum struct {
+	total  hash128
+	global *event.BillingState
+}
+
+// Add adds a part. All parts must have been folded up to the same message, and each principal must be in one of them.
+func (s *Sum) Add(f *Fold) error {
+	if _, _, err := f.hash(); err != nil {
+		return err
+	}
+	global := f.globalState()
+	if s.global == nil {
+		s.global = global
+	} else if err := merge(s.global, global); err != nil {
+		return err
+	}
+	s.total = s.total.plus(f.total)
+	return nil
+}
+
+// Hash is the StateHash of a fold of all principals of the parts.
+func (s *Sum) Hash() (hash [16]byte, err error) {
+	global, err := event.Encode(s.global)
+	if err != nil {
+		return hash, err
+	}
+	return s.total.plus(hashOf(tagGlobal, global)).bytes(), nil
+}
+
+// merge fills in what another part has answered. All else must be the same in both.
+func merge(into, from *event.BillingState) error {
+	if into.Sequence != from.Sequence || len(into.Sources) != len(from.Sources) || len(into.Commands) != len(from.Commands) {
+		return ErrParts
+	}
+	for i, s := range into.Sources {
+		other := from.Sources[i]
+		if s.Source != other.Source {
+			return ErrParts
+		}
+		var err1, err2 error
+		s.LastAnswer, err1 = mergeVerdicts(s.LastAnswer, other.LastAnswer)
+		s.LastCommandAnswer, err2 = mergeOutcomes(s.LastCommandAnswer, other.LastCommandAnswer)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+	}
+	for i, c := range into.Commands {
+		if c.Outcome.GetStatus() == event.CommandStatus_COMMAND_UNSPECIFIED {
+			c.Outcome = from.Commands[i].Outcome
+		}
+	}
+	return nil
+}
+
+func mergeVerdicts(into, from []byte) ([]byte, error) {
+	var a, b event.VerdictBatch
+	if err := errors.Join(a.UnmarshalVT(into), b.UnmarshalVT(from)); err != nil {
+		return nil, err
+	}
+	if len(a.Verdicts) != len(b.Verdicts) {
+		return nil, ErrParts
+	}
+	for i, v := range a.Verdicts {
+		if v.Decision == event.Decision_DECISION_UNSPECIFIED {
+			a.Verdicts[i] = b.Verdicts[i]
+		}
+	}
+	return marshalOrNil(len(into), a.MarshalVT)
+}
+
+func mergeOutcomes(into, from []byte) ([]byte, error) {
+	var a, b event.CommandOutcomeBatch
+	if err := errors.Join(a.UnmarshalVT(into), b.UnmarshalVT(from)); err != nil {
+		return nil, err
+	}
+	if len(a.Outcomes) != len(b.Outcomes) {
+		return nil, ErrParts
+	}
+	for i, o := range a.Outcomes {
+		if o.Status == event.CommandStatus_COMMAND_UNSPECIFIED {
+			a.Outcomes[i] = b.Outcomes[i]
+		}
+	}
+	return marshalOrNil(len(into), a.MarshalVT)
+}
+
+// marshalOrNil keeps the absence of an answer.
+func marshalOrNil(before int, marshal func() ([]byte, error)) ([]byte, error) {
+	if before == 0 {
+		return nil, nil
+	}
+	return marshal()
+}
+
+// RestorePart is Restore for a state that has some of the principals only: those that keep takes.
+func RestorePart(s *event.BillingState, keep func(id uint64) bool) (*Fold, error) {
+	f, err := Restore(s)
+	if err == nil {
+		f.keep = keep
+	}
+	return f, err
+}
+
+// ImageHash computes the hash of an Image from the fields of its encoding.
+type ImageHash struct{ total hash128 }
+
+// Add adds an encoded principal.
+func (h *ImageHash) Add(field uint64, data []byte) {
+	tag := byte(tagAccount)
+	if field == NetworksField {
+		tag = tagNetwork
+	}
+	h.total = h.total.plus(hashOf(tag, data))
+}
+
+// Sum is the hash of the image. global are all its other fields.
+func (h *ImageHash) Sum(global []byte) [16]byte {
+	return h.total.plus(hashOf(tagGlobal, global)).bytes()
+}

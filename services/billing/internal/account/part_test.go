@@ -1,0 +1,149 @@
+package account
+
+import (
+	"errors"
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// wholeInParts checks that parts of one principal each add up to the live state.
+func (h *history) wholeInParts() {
+	h.t.Helper()
+	passes, largest := 0, 0
+	whole, err := HashInParts(1, 1, func(fold *Fold, _, _ int) error {
+		passes++
+		err := foldAll(fold, h.messages)
+		if err == nil {
+			largest = max(largest, fold.Principals())
+		}
+		return err
+	})
+	if err != nil {
+		h.t.Fatalf("fold in parts: %v", err)
+	}
+	if live := stateHash(h.t, h.fold); whole.Hash != live || whole.Sequence != h.fold.Sequence() || whole.Entries != h.fold.Entries() {
+		h.t.Fatalf("%d parts come to %v, live to %x", passes, whole, live)
+	}
+}
+
+// foldAll folds messages, of which rubbish is skipped.
+func foldAll(f *Fold, messages []Message) error {
+	for _, m := range messages {
+		if _, err := f.Apply(m); err != nil && !errors.Is(err, ErrUndecodable) {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestAPartHoldsNoMoreThanItMay: the memory of an audit is bounded, however many principals come to be on the way.
+func TestAPartHoldsNoMoreThanItMay(t *testing.T) {
+	const accounts, most = 500, 40
+	h := newHistory(t, plan.Published(10))
+	for id := range uint64(accounts) {
+		h.account(id+1, plan.Pro)
+		h.use(id+1, plan.LiteCreate, 1)
+	}
+	for _, about := range []int{0, accounts, 10 * accounts} {
+		largest, passes := 0, 0
+		whole, err := HashInParts(about, most, func(fold *Fold, pass, of int) error {
+			if pass >= of {
+				t.Errorf("pass %d of %d", pass, of)
+			}
+			passes++
+			err := foldAll(fold, h.messages)
+			largest = max(largest, fold.Principals())
+			return err
+		})
+		if err != nil || whole.Hash != stateHash(t, h.fold) {
+			t.Errorf("about %d: %v, %v", about, whole, err)
+		}
+		if largest > most+1 || passes < accounts/most { // the one too many ends a part
+			t.Errorf("about %d: %d passes, the largest part has %d", about, passes, largest)
+		}
+	}
+}
+
+// TestPrincipalsThatUseOneIDAreFoldedTogether: what is decided about one follows from the other.
+func TestPrincipalsThatUseOneIDAreFoldedTogether(t *testing.T) {
+	for name, second := range map[string]func(h *history, first *event.Admission){
+		"an admission": func(h *history, first *event.Admission) {
+			a := h.admission(bob, plan.PastesGet)
+			a.RequestId = first.RequestId
+			h.want(a, event.Decision_IDEMPOTENCY_IN_FLIGHT)
+		},
+		"an admission with an Idempotency-Key": func(h *history, first *event.Admission) {
+			a := h.admission(bob, plan.PastesGet)
+			a.IdempotencyId = first.IdempotencyId
+			h.want(a, event.Decision_IDEMPOTENCY_IN_FLIGHT)
+		},
+		"a settlement": func(h *history, first *event.Admission) {
+			s := settlementOf(first, event.Result_VOID)
+			s.Account = bob
+			h.usage(nil, []*event.Settlement{s})
+		},
+		"a domain's settlement": func(h *history, first *event.Admission) {
+			s := settlementOf(first, event.Result_VOID)
+			s.Account, s.StorageDelta = bob, 10
+			h.domain(1, s)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := historyOf(t)
+			h.account(alice, plan.Pro)
+			h.account(bob, plan.Pro)
+			first := h.admission(alice, plan.PastesGet)
+			first.IdempotencyId = h.requestID()
+			h.want(first, admitted)
+			second(h, first)
+			coupled := 0
+			_, err := HashInParts(2, 1, func(fold *Fold, _, _ int) error {
+				err := foldAll(fold, h.messages)
+				var e *CoupledError
+				if errors.As(err, &e) {
+					coupled++
+				}
+				return err
+			})
+			if err != nil || coupled == 0 {
+				t.Errorf("%d times coupled, %v", coupled, err)
+			}
+		})
+	}
+}
+
+// TestAPartExplainsAsTheWholeDoes: the decision about a request follows from its own account.
+func TestAPartExplainsAsTheWholeDoes(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.account(bob, plan.Pro)
+	h.grant(alice, 20_000, 0)
+	h.use(alice, plan.FilesUpload, 100)
+	var asked []*event.Admission
+	for range 3 {
+		h.use(bob, plan.LiteGet, 7)
+		a := h.admission(alice, plan.FilesUpload)
+		asked = append(asked, a)
+		h.usage([]*event.Admission{h.admission(bob, plan.LiteGet), a}, nil)
+	}
+	h.voided(asked[1])
+	h.served(asked[0])
+	h.served(asked[2])
+	for i, a := range asked {
+		whole, part := New(), NewPart(func(id uint64) bool { return id == alice })
+		of, by := whole.Watch(event.RequestID(a.RequestId)), part.Watch(event.RequestID(a.RequestId))
+		if err := errors.Join(foldAll(whole, h.messages), foldAll(part, h.messages)); err != nil {
+			t.Fatal(err)
+		}
+		want, err1 := event.Encode(of.Answer())
+		got, err2 := event.Encode(by.Answer())
+		if err1 != nil || err2 != nil || string(want) != string(got) || of.Answer() == nil {
+			t.Errorf("request %d: %v, the whole says %v", i, by.Answer(), of.Answer())
+		}
+		if part.Principals() != 1 {
+			t.Errorf("%d principals", part.Principals())
+		}
+	}
+}

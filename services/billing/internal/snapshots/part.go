@@ -1,0 +1,155 @@
+package snapshots
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/account"
+)
+
+// maxField bounds one field of a snapshot that is read piece by piece: one principal, or a part of what all share.
+const maxField = 256 << 20
+
+// NewestPart is Newest for a part of the principals. It holds those that keep takes and one other at a time in memory,
+// however large the snapshot is.
+func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64) bool) (*account.Fold, error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, snapshot := range list {
+		if snapshot.Sequence > upTo || !usable(snapshot) {
+			continue
+		}
+		fold, err := s.loadPart(ctx, snapshot, keep)
+		switch {
+		case err == nil:
+			return fold, nil
+		case errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound): // or thinned out meanwhile
+			s.log.Warn("snapshot is not used, more of the journal is folded instead", "key", snapshot.Key, "error", err)
+		default:
+			return nil, err
+		}
+	}
+	return account.NewPart(keep), nil
+}
+
+func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id uint64) bool) (*account.Fold, error) {
+	reader, _, err := s.blobs.Get(ctx, snapshot.Key, 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
+	}
+	defer reader.Close()
+	fold, hash, err := readPart(bufio.NewReaderSize(reader, 1<<20), keep)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
+	}
+	if hash != snapshot.Hash || fold.Sequence() != snapshot.Sequence {
+		return nil, fmt.Errorf("%w: its state at %d has hash %x", ErrDamaged, fold.Sequence(), hash)
+	}
+	return fold, nil
+}
+
+// readPart reads an encoded account.Image. The hash is that of the whole image.
+func readPart(in *bufio.Reader, keep func(id uint64) bool) (fold *account.Fold, hash [16]byte, err error) {
+	var global, kept, value []byte
+	var sum account.ImageHash
+	for {
+		tag, err := binary.ReadUvarint(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			value, err = readValue(in, tag&7, value[:0])
+		}
+		if err != nil {
+			return nil, hash, damaged(err)
+		}
+		field := tag >> 3
+		if tag&7 != bytesType || field != account.AccountsField && field != account.NetworksField {
+			global = append(binary.AppendUvarint(global, tag), value...)
+			continue
+		}
+		_, n := binary.Uvarint(value) // the length before it
+		sum.Add(field, value[n:])
+		if keep(principalID(value[n:])) {
+			kept = append(binary.AppendUvarint(kept, tag), value...)
+		}
+	}
+	hash = sum.Sum(global)
+	state := &event.BillingState{}
+	if err := event.Decode(append(global, kept...), state); err != nil {
+		return nil, hash, damaged(err)
+	}
+	if fold, err = account.RestorePart(state, keep); err != nil {
+		return nil, hash, damaged(err)
+	}
+	return fold, hash, nil
+}
+
+// damaged tells a wrong content from a store that failed.
+func damaged(err error) error {
+	if errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// Wire types of Protobuf.
+const (
+	varintType  = 0
+	fixed64Type = 1
+	bytesType   = 2
+	fixed32Type = 5
+)
+
+// readValue appends a field's value as it is encoded.
+func readValue(in *bufio.Reader, kind uint64, out []byte) ([]byte, error) {
+	var size uint64
+	switch kind {
+	case varintType:
+		v, err := binary.ReadUvarint(in)
+		return binary.AppendUvarint(out, v), unexpected(err)
+	case fixed64Type:
+		size = 8
+	case fixed32Type:
+		size = 4
+	case bytesType:
+		v, err := binary.ReadUvarint(in)
+		if err != nil {
+			return out, unexpected(err)
+		}
+		size, out = v, binary.AppendUvarint(out, v)
+	default:
+		return out, fmt.Errorf("a field of wire type %d", kind)
+	}
+	if size > maxField {
+		return out, fmt.Errorf("a field of %d bytes", size)
+	}
+	start := len(out)
+	out = append(out, make([]byte, size)...)
+	_, err := io.ReadFull(in, out[start:])
+	return out, unexpected(err)
+}
+
+// unexpected is the error of an end in the middle of a field.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// principalID is the id of an encoded principal, its field 1; 0 if it has none.
+func principalID(data []byte) uint64 {
+	if len(data) < 9 || data[0] != 1<<3|fixed64Type {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(data[1:])
+}
