@@ -61,7 +61,7 @@ func (b *blobDeleter) done(key string) {
 }
 
 // run deletes until ctx ends, then returns nil. Blobs that are left then, or after a crash, are orphans, which the
-// sweep finds.
+// orphanSweeper finds.
 func (b *blobDeleter) run(ctx context.Context) error {
 	poll := time.NewTicker(b.cfg.Bounds.SweepPoll)
 	defer poll.Stop()

@@ -64,8 +64,10 @@ type Bounds struct {
 	BurnGrace        time.Duration // how long the blob of a burned document can still be fetched; 1 min
 	ExpiryEvery      time.Duration // between two sweeps of expired documents; 10 s
 	OutcomesEvery    time.Duration // between two sweeps of old outcomes; 10 min
-	OrphansEvery     time.Duration // between two sweeps of orphaned blobs; 1 h
+	OrphansEvery     time.Duration // from the start to the first sweep of orphaned blobs, and between two; 1 h
 	OrphanAge        time.Duration // of a blob that may be an orphan; 1 h
+	TrashRetention   time.Duration // how long orphaned blobs stay in the trash; 7 days
+	KeepOrphans      bool          // no sweep of orphaned blobs, nor of the trash
 	PurgeEvery       time.Duration // between two purges of the journal; 10 min
 	ContentRetention time.Duration // how long requests stay in the journal; 7 days
 	SweepPoll        time.Duration // how often the clock is read for the sweeps; 1 s
@@ -113,6 +115,7 @@ func (b *Bounds) setDefaults() {
 		{&b.OutcomesEvery, 10 * time.Minute},
 		{&b.OrphansEvery, time.Hour},
 		{&b.OrphanAge, time.Hour},
+		{&b.TrashRetention, 7 * 24 * time.Hour},
 		{&b.PurgeEvery, 10 * time.Minute},
 		{&b.ContentRetention, 7 * 24 * time.Hour},
 		{&b.SweepPoll, time.Second},

@@ -39,6 +39,7 @@ type world struct {
 	folder   string
 	views    *flakyViews
 	blobs    blob.Store
+	clock    func() time.Time // of the engines; nil: the time of day
 	policy   fold.Policy
 	count    int // partitions
 	bounds   document.Bounds
@@ -140,7 +141,7 @@ func (w *world) launch(store views.Store) *engine {
 	w.t.Helper()
 	built, err := document.New(
 		document.Config{Policy: w.policy, PartitionCount: w.count, Bounds: w.bounds, Offset: w.offset, Assigned: w.assigned, Served: w.served},
-		document.Deps{NC: w.server.Conn(w.t), Views: store, Blobs: w.blobs, Logger: slog.New(slog.NewTextHandler(w.log, nil))},
+		document.Deps{NC: w.server.Conn(w.t), Views: store, Blobs: w.blobs, Clock: w.clock, Logger: slog.New(slog.NewTextHandler(w.log, nil))},
 	)
 	if err != nil {
 		w.t.Fatal(err)

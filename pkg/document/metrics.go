@@ -37,7 +37,7 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 	failures := m.CounterVec(desc("failures_total", "Calls of the read model or the blob store that failed."),
 		"call", "load", "commit", "read", "list", "blob", "sweep")
 	swept := m.CounterVec(desc("swept_total", "What the sweepers removed or had removed."),
-		"what", "expired", "outcomes", "orphans", "blobs")
+		"what", "expired", "outcomes", "orphans", "trash", "restored", "blobs")
 	return &metrics{
 		messages:    m.Counter(desc("messages_folded_total", "Journal messages folded.")),
 		outcomes:    outcomes,

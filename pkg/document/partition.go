@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -54,6 +55,7 @@ type partition struct {
 	reader     *reader
 	lister     *lister
 	sweeper    *sweeper
+	orphans    *orphanSweeper
 	blobs      *blobDeleter
 	pauses     *pauseDetector
 }
@@ -74,8 +76,9 @@ func (e *Engine) newPartition(number int) *partition {
 	p.reader = newReader(s, p.model, memory, &p.folding.position, p.pauses)
 	p.lister = &lister{scope: s, model: p.model, position: &p.folding.position, projection: p.projection, pauses: p.pauses}
 	p.sweeper = &sweeper{
-		scope: s, journal: p.journal, model: p.model, memory: memory, position: &p.folding.position, projection: p.projection, blobs: p.blobs,
+		scope: s, journal: p.journal, model: p.model, projection: p.projection,
 	}
+	p.orphans = &orphanSweeper{scope: s, journal: p.journal, model: p.model, memory: memory, position: &p.folding.position, blobs: p.blobs}
 	return p
 }
 
@@ -183,6 +186,9 @@ func (p *partition) serve(ctx, answering context.Context) error {
 	defer rpc.Stop(drainWait, lists)
 	defer p.announce(ctx, p.number)()
 	p.log.Info("serving", "sequence", p.folding.position.Get())
+	var orphans sync.WaitGroup
+	orphans.Go(func() { p.orphans.run(ctx) })
+	defer orphans.Wait()
 	p.sweeper.run(ctx)
 	return nil
 }

@@ -5,30 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/views"
-	"quire.dev/pkg/wait"
 )
 
 // sweepPage is how many documents, outcomes or blobs a sweep looks at together.
 const sweepPage = 500
 
-// sweeper removes from a partition the things that nobody asks to remove: expired documents, old outcomes, orphaned
-// blobs, and old requests in the journal.
+// sweeper removes from a partition the things that nobody asks to remove: expired documents, old outcomes and old
+// requests in the journal. The orphanSweeper works beside it, so that a slow blob store holds none of this up.
 type sweeper struct {
 	*scope
 	journal    *journal.Journal
 	model      *readModel
-	memory     *memory
-	position   *wait.Position
 	projection *projection
-	blobs      *blobDeleter
 	appender   *journal.Appender[*event.Request] // of expiries
 }
 
@@ -43,7 +37,6 @@ func (s *sweeper) run(ctx context.Context) {
 	}{
 		{name: "expiry", every: b.ExpiryEvery, run: s.sweepExpired},
 		{name: "outcomes", every: b.OutcomesEvery, run: s.sweepOutcomes},
-		{name: "orphans", every: b.OrphansEvery, run: s.sweepOrphans},
 		{name: "journal", every: b.PurgeEvery, run: s.purge},
 	}
 	poll := time.NewTicker(b.SweepPoll)
@@ -187,101 +180,6 @@ func (s *sweeper) sweepOutcomes(ctx context.Context) error {
 	}
 	s.metrics.swept.WithLabelValues("outcomes").Add(float64(len(old.Deletes)))
 	return nil
-}
-
-// sweepOrphans deletes blobs that neither a document nor an earlier version names: those of writes that were refused or never
-// came, and of deletions that a crash cut short.
-func (s *sweeper) sweepOrphans(ctx context.Context) error {
-	// A blob is written before the event that names it. So every event that is stored has to be folded first, and the
-	// blob has to be so old that no event is on its way.
-	last, err := s.journal.LastSequence(ctx)
-	if err != nil {
-		return fmt.Errorf("read end of %s: %w", s.stream, err)
-	}
-	if err := s.position.Until(ctx, last); err != nil {
-		return fmt.Errorf("wait for message %d: %w", last, err)
-	}
-	prefix := fmt.Sprintf("%s/%d/", s.cfg.Policy.Domain, s.number)
-	var keys []string
-	check := func() error {
-		err := s.deleteOrphans(ctx, prefix, keys)
-		keys = keys[:0]
-		return err
-	}
-	err = s.deps.Blobs.Sweep(ctx, prefix, s.deps.Clock().Add(-s.cfg.Bounds.OrphanAge), func(i blob.Info) error {
-		if keys = append(keys, i.Key); len(keys) < sweepPage {
-			return nil
-		}
-		return check()
-	})
-	if err != nil {
-		return fmt.Errorf("sweep %s: %w", prefix, err)
-	}
-	return check()
-}
-
-func (s *sweeper) deleteOrphans(ctx context.Context, prefix string, keys []string) error {
-	items := map[string][]string{}
-	for _, key := range keys {
-		item, _, ok := strings.Cut(strings.TrimPrefix(key, prefix), "/")
-		if ok && event.ValidItemID(item) && !s.blobs.holds(key) {
-			items[item] = append(items[item], key)
-		}
-	}
-	for item, candidates := range items {
-		named, err := s.blobsOf(ctx, item)
-		if err != nil {
-			return err
-		}
-		for _, key := range candidates {
-			if named[key] {
-				continue
-			}
-			if err := s.blobs.delete(ctx, key); err != nil {
-				return fmt.Errorf("delete orphan %s: %w", key, err)
-			}
-			s.metrics.swept.WithLabelValues("orphans").Inc()
-		}
-	}
-	return nil
-}
-
-// blobsOf returns the blobs that a document and its earlier versions name.
-func (s *sweeper) blobsOf(ctx context.Context, item string) (map[string]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
-	defer cancel()
-	named := map[string]bool{}
-	var doc *event.Document
-	if e, _ := s.memory.get(item); e != nil {
-		doc = e.doc
-	} else {
-		err := s.model.loadCurrent(ctx, s.names.documents, []string{item}, views.Heads, func(d views.Doc) (err error) {
-			doc, err = readDocument(d)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if doc == nil {
-		return named, nil
-	}
-	named[doc.GetContent().GetBlob()] = true
-	var ids []string
-	for v := max(doc.FirstVersionKept, 1); v < doc.Version; v++ {
-		id := versionID(item, v)
-		if e, _ := s.memory.get(id); e != nil {
-			named[e.doc.GetContent().GetBlob()] = true
-			continue
-		}
-		ids = append(ids, id)
-	}
-	err := s.model.loadCurrent(ctx, s.names.versions, ids, views.Heads, func(d views.Doc) error {
-		doc, err := readDocument(d)
-		named[doc.GetContent().GetBlob()] = true
-		return err
-	})
-	return named, err
 }
 
 // purge removes requests from the journal that are projected and older than the retention.

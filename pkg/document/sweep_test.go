@@ -110,39 +110,6 @@ func TestDeleteRemovesTheBlobsOfAllVersions(t *testing.T) {
 	}
 }
 
-func TestOrphansAreCollectedAndNothingElse(t *testing.T) {
-	w := newWorld(t, fold.Pastes())
-	w.bounds.OrphansEvery = time.Hour // at the start, then not again
-	running := w.start()
-	e := w.newEdge("edge1")
-	made := create(alice, text(""))
-	earlier, current, lost := w.putBlob(made.Item, "earlier", "1"), w.putBlob(made.Item, "current", "2"), w.putBlob(made.Item, "lost", "3")
-	never := w.putBlob(event.NewItemID(), "never", "4")
-	made.GetCreate().Document = blobbed(earlier, 1)
-	made.GetCreate().Document.Owner = alice
-	e.do(made)
-	e.do(update(alice, made.Item, &event.Update{Content: &event.Content{Blob: current, SizeBytes: 1}}))
-	w.projected()
-	w.stop(running)
-	running = w.start() // blobs are younger than an hour
-	w.stop(running)
-	for _, key := range []string{earlier, current, lost, never} {
-		if !w.hasBlob(key) {
-			t.Errorf("%s is gone too early", key)
-		}
-	}
-	w.bounds.OrphanAge = time.Nanosecond
-	w.start()
-	for _, key := range []string{lost, never} {
-		eventually.True(t, key+" is gone", func() bool { return !w.hasBlob(key) })
-	}
-	for _, key := range []string{earlier, current} {
-		if !w.hasBlob(key) {
-			t.Errorf("%s is gone", key)
-		}
-	}
-}
-
 func TestBurnedBlobCanStillBeFetched(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	w.bounds.BurnGrace = time.Hour

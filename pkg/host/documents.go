@@ -22,7 +22,8 @@ func Documents(
 		service, err := newService(document.Config{
 			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
 			Bounds: document.Bounds{
-				ContentRetention: p.ContentRetention, CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes), Replicas: p.Replicas,
+				ContentRetention: p.ContentRetention, TrashRetention: p.TrashRetention, KeepOrphans: p.KeepOrphans,
+				CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes), Replicas: p.Replicas,
 			},
 		}, document.Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})
 		if err != nil {

@@ -58,6 +58,8 @@ type Settings struct {
 	SnapshotMessages  int
 	SnapshotInterval  time.Duration
 	ContentRetention  time.Duration
+	TrashRetention    time.Duration
+	KeepOrphans       bool
 	CacheBytes        int64
 	OverlayBytes      int64
 
@@ -175,6 +177,15 @@ func (s *Settings) table() []setting {
 			name: "QUIRE_CONTENT_RETENTION", value: config.Duration(&s.ContentRetention, "1h", "3650d"),
 			readers: documents | Quire, fallback: "7d",
 			meaning: "Time that requests stay in the journal, including content that is deleted by then. It must be longer than the age of your oldest back-up of MongoDB.",
+		},
+		{
+			name: "QUIRE_TRASH_RETENTION", value: config.Duration(&s.TrashRetention, "1h", "3650d"),
+			readers: documents | Quire, fallback: "7d",
+			meaning: "Time that blobs which no document names stay in the trash of the blob store before they are deleted. One that a document turns out to name is moved back.",
+		},
+		{
+			name: "QUIRE_KEEP_ORPHANS", value: config.Bool(&s.KeepOrphans), readers: documents | Quire, fallback: "false",
+			meaning: "Switches off the hourly sweep that moves blobs which no document names to the trash, and empties the trash. Set it while you restore a back-up.",
 		},
 		{
 			name: "QUIRE_CACHE_BYTES", value: config.Bytes(&s.CacheBytes, "1MiB", "1TiB"), readers: documents, fallback: "64MiB",

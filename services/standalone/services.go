@@ -127,7 +127,10 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 	}
 	service, err := d.new(document.Config{
 		PartitionCount: p.cfg.Partitions, Offset: p.cfg.ClockOffset,
-		Bounds: document.Bounds{ContentRetention: p.cfg.ContentRetention, CacheBytes: cacheBytes, OverlayBytes: overlayBytes},
+		Bounds: document.Bounds{
+			ContentRetention: p.cfg.ContentRetention, TrashRetention: p.cfg.TrashRetention, KeepOrphans: p.cfg.KeepOrphans,
+			CacheBytes: cacheBytes, OverlayBytes: overlayBytes,
+		},
 	}, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
