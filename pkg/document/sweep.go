@@ -162,24 +162,34 @@ func (s *sweeper) sweepOutcomes(ctx context.Context) error {
 		}
 	}
 	until := min(now, s.projection.time()) - keep
+	for {
+		if n, err := s.deleteOutcomes(ctx, until); err != nil || n < sweepPage {
+			return err
+		}
+	}
+}
+
+// deleteOutcomes deletes the oldest outcomes of those decided up to untilMS, a page of them, and returns how many. They go in
+// many small commits, since the projection may have to wait for each.
+func (s *sweeper) deleteOutcomes(ctx context.Context, untilMS int64) (int, error) {
 	var old views.Batch
-	err = s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
-		if d.Keys[keyDecided].Int64() > until {
+	err := s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
+		if d.Keys[keyDecided].Int64() > untilMS {
 			return false
 		}
 		old.Deletes = append(old.Deletes, views.Delete{Collection: s.names.outcomes, ID: d.ID, Seq: d.Seq})
-		return len(old.Deletes) < 10*sweepPage
+		return len(old.Deletes) < sweepPage
 	})
 	if err != nil || len(old.Deletes) == 0 {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Bounds.ViewWait)
 	defer cancel()
 	if err := s.deps.Views.Commit(ctx, old); err != nil {
-		return fmt.Errorf("delete %d outcomes: %w", len(old.Deletes), err)
+		return 0, fmt.Errorf("delete %d outcomes: %w", len(old.Deletes), err)
 	}
 	s.metrics.swept.WithLabelValues("outcomes").Add(float64(len(old.Deletes)))
-	return nil
+	return len(old.Deletes), nil
 }
 
 // purge removes requests from the journal that are projected and older than the retention.

@@ -1,6 +1,9 @@
 package document_test
 
 import (
+	"encoding/hex"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/views"
 )
 
 func blobbed(key string, size uint64) *event.Document {
@@ -184,4 +188,55 @@ func TestExpiredDocumentsAreNotThereEvenBeforeTheyAreSwept(t *testing.T) {
 	if strings.Contains(w.log.String(), "level=ERROR") {
 		t.Error("something failed")
 	}
+}
+
+// More outcomes are kept in 24 hours than a sweep deletes in one commit: it has to go on until none is left that is old.
+func TestASweepDeletesAllOldOutcomes(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.bounds.OutcomesEvery = time.Hour // at the start, then not again
+	long := time.Now().Add(-25 * time.Hour)
+	const old = 6001
+	var ids []string
+	for first := 0; first < old; first += 1000 {
+		var b views.Batch
+		for n := first; n < min(first+1000, old); n++ {
+			ids = append(ids, w.putOutcome(&b, fmt.Sprintf("old %d", n), long))
+		}
+		if err := w.views.Store.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b views.Batch
+	young := w.putOutcome(&b, "young", time.Now())
+	if err := w.views.Store.Commit(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	eventually.NoError(t, "the old outcomes are gone", func() error {
+		for chunk := range slices.Chunk(ids, views.MaxLoad) {
+			docs, err := w.views.Store.Load(t.Context(), "paste_outcomes", chunk, views.Heads)
+			if err != nil || len(docs) > 0 {
+				return fmt.Errorf("%d are left, %v", len(docs), err)
+			}
+		}
+		return nil
+	})
+	if docs, err := w.views.Store.Load(t.Context(), "paste_outcomes", []string{young}, views.Heads); err != nil || len(docs) != 1 {
+		t.Errorf("of the young one there are %d: %v", len(docs), err)
+	}
+}
+
+// putOutcome adds the put of an outcome that was decided then, and returns its id.
+func (w *world) putOutcome(b *views.Batch, key string, decided time.Time) string {
+	w.t.Helper()
+	head, err := event.Encode(&event.Outcome{Status: event.OutcomeStatus_OK, DecidedMs: decided.UnixMilli()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id := event.NewIdempotencyID([]byte("scope"), "POST", "/", key)
+	b.Puts = append(b.Puts, views.Put{Collection: string(w.policy.Domain) + "_outcomes", Doc: views.Doc{
+		ID: hex.EncodeToString(id[:]), Seq: 1, Head: head,
+		Keys: map[string]views.Value{"partition": views.Int(0), "decided": views.Int(decided.UnixMilli())},
+	}})
+	return hex.EncodeToString(id[:])
 }
