@@ -205,6 +205,7 @@ func update(p Policy, state *event.Document, r *event.Request, u *event.Update, 
 	d := clone(state)
 	merge(d, u)
 	expireIn(d, u.GetExpiresInMs(), at)
+	limitLifetime(d, state, u.MaxLifetimeMs)
 	d.Version++
 	d.UpdatedMs = at.NowMS
 	return Change{Put: d, Version: state}, done(r, at, d)
@@ -214,6 +215,15 @@ func update(p Policy, state *event.Document, r *event.Request, u *event.Update, 
 func expireIn(d *event.Document, lifetimeMS int64, at Position) {
 	if lifetimeMS > 0 {
 		d.ExpiresMs = at.NowMS + lifetimeMS
+	}
+}
+
+// limitLifetime cuts the expiry of d to maxMS after its creation, whatever the update says. The expiry that it had before, by
+// an event of a time without this limit, stays possible. A limit of 0 is none.
+func limitLifetime(d, before *event.Document, maxMS int64) {
+	latest := max(d.CreatedMs+maxMS, before.ExpiresMs)
+	if maxMS > 0 && (d.ExpiresMs == 0 || d.ExpiresMs > latest) {
+		d.ExpiresMs = latest
 	}
 }
 

@@ -211,6 +211,37 @@ func TestUpdateIsAMergeAndKeepsTheEarlierVersion(t *testing.T) {
 	}
 }
 
+func TestAKeylessPasteEndsInTimeWhateverItsUpdatesSay(t *testing.T) {
+	const most, latest = nowMS + 900, 100 + nowMS + 900 // since its creation
+	for name, c := range map[string]struct {
+		before       int64 // its expiry
+		update       *event.Update
+		max, expires int64
+	}{
+		"no limit":                     {latest, &event.Update{ExpiresMs: new(int64(latest + 1))}, 0, latest + 1},
+		"sooner":                       {latest, &event.Update{ExpiresMs: new(int64(latest - 1))}, most, latest - 1},
+		"exactly then":                 {latest - 1, &event.Update{ExpiresMs: new(int64(latest))}, most, latest},
+		"later":                        {latest, &event.Update{ExpiresMs: new(int64(latest + 1))}, most, latest},
+		"never":                        {latest, &event.Update{ExpiresMs: new(int64(0))}, most, latest},
+		"so long from now":             {latest, &event.Update{ExpiresInMs: new(int64(most))}, most, latest},
+		"a minute from now":            {latest, &event.Update{ExpiresInMs: new(int64(60))}, most, nowMS + 60},
+		"nothing of it":                {latest, &event.Update{Title: new("x")}, most, latest},
+		"nothing, of one of long ago":  {latest + 5, &event.Update{Title: new("x")}, most, latest + 5},
+		"later, of one of long ago":    {latest + 5, &event.Update{ExpiresMs: new(int64(latest + 9))}, most, latest + 5},
+		"earlier, of one of long ago":  {latest + 5, &event.Update{ExpiresInMs: new(int64(60))}, most, nowMS + 60},
+		"and one that never would end": {0, &event.Update{Title: new("x")}, most, latest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := stored(func(d *event.Document) { keyless(d); d.ExpiresMs = c.before })
+			c.update.ManageTokenHash, c.update.MaxLifetimeMs = []byte("token"), c.max
+			change, o := fold.Decide(fold.QuickPastes(), before, nil, request(0, c.update), at)
+			if o.Status != event.OutcomeStatus_OK || change.Put.ExpiresMs != c.expires || o.ExpiresMs != c.expires {
+				t.Errorf("%v: expires at %d, answered %d, want %d", o.Status, change.Put.GetExpiresMs(), o.ExpiresMs, c.expires)
+			}
+		})
+	}
+}
+
 func TestDeadlineHasPassed(t *testing.T) {
 	r := request(owner, &event.Delete{})
 	r.IdempotencyId = []byte("0123456789abcdef")
@@ -445,7 +476,7 @@ func TestCopiesAreWhole(t *testing.T) {
 func TestDraftIsMergedWhole(t *testing.T) {
 	draft := &event.Update{}
 	fillFields(draft.ProtoReflect())
-	draft.IfMatch, draft.ManageTokenHash, draft.ExpiresInMs = nil, nil, nil // conditions; a time is only the fold's to make
+	draft.IfMatch, draft.ManageTokenHash, draft.ExpiresInMs, draft.MaxLifetimeMs = nil, nil, nil, 0 // conditions; a time is only the fold's to make
 	made, _ := fold.Decide(fold.Pastes(), nil, nil, request(owner, fold.Create(&event.Document{Owner: owner}, draft)), at)
 	updated, _ := fold.Decide(fold.Pastes(), stored(nil), nil, request(owner, draft), at)
 	for name, d := range map[string]*event.Document{"created": made.Put, "updated": updated.Put} {

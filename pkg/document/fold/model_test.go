@@ -18,6 +18,7 @@ type naive struct {
 	owner    uint64
 	token    string
 	versions []naiveVersion
+	created  int64
 	expires  int64
 }
 
@@ -60,6 +61,12 @@ func (v naiveVersion) with(u *event.Update) naiveVersion {
 
 // expire sets when the paste is over, by the clock of the fold.
 func (n *naive) expire(u *event.Update, nowMS int64) {
+	before := n.expires
+	defer func() {
+		if end := max(n.created+u.MaxLifetimeMs, before); u.MaxLifetimeMs != 0 && (n.expires == 0 || n.expires > end) {
+			n.expires = end
+		}
+	}()
 	switch {
 	case u.GetExpiresInMs() > 0:
 		n.expires = nowMS + *u.ExpiresInMs
@@ -84,7 +91,7 @@ func (n *naive) decide(r *event.Request, draft *event.Update, nowMS int64) event
 		if n.exists {
 			return event.OutcomeStatus_ID_TAKEN
 		}
-		*n = naive{exists: true, owner: r.Account, versions: []naiveVersion{plain().with(draft)}}
+		*n = naive{exists: true, owner: r.Account, created: nowMS, versions: []naiveVersion{plain().with(draft)}}
 		if r.Account == 0 {
 			n.token = "token"
 		}
@@ -192,6 +199,9 @@ func drawRequest(t *rapid.T, versions, serial int, nowMS int64) (r *event.Reques
 	case 3, 4, 5, 6:
 		u := drawDraft(t, account == 0, serial, nowMS)
 		u.IfMatch, u.ManageTokenHash = ifMatch, token
+		if account == 0 { // an edge of an earlier version set no limit
+			u.MaxLifetimeMs = rapid.SampledFrom([]int64{0, 35}).Draw(t, "longest lifetime")
+		}
 		if rapid.Bool().Draw(t, "rewrite") {
 			u.Content = content
 		}

@@ -113,6 +113,13 @@ func changesOf(b views.Batch, now time.Time) []change {
 
 func byID(id string) bson.D { return bson.D{{Key: "_id", Value: id}} }
 
+func byIDs(ids []string) bson.D {
+	if len(ids) == 1 {
+		return byID(ids[0])
+	}
+	return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+}
+
 func exists(yes bool) bson.D { return bson.D{{Key: "$exists", Value: yes}} }
 
 // guard matches the stored document where the change may replace it. A

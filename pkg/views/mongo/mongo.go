@@ -176,11 +176,7 @@ func (s *Store) Load(ctx context.Context, collection string, ids []string, parts
 	}
 	var docs []views.Doc
 	for _, chunk := range chunksOfIDs(ids) {
-		filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: chunk}}}}
-		if len(chunk) == 1 {
-			filter = byID(chunk[0])
-		}
-		more, err := s.find(ctx, collection, filter, found)
+		more, err := s.find(ctx, collection, byIDs(chunk), found)
 		if err != nil {
 			return nil, failure(ctx, what, err)
 		}
@@ -267,8 +263,7 @@ func (s *Store) Insert(ctx context.Context, collection string, d views.Doc) erro
 // headers returns the sequences and deletion times of the stored documents,
 // including tombstones.
 func (s *Store) headers(ctx context.Context, collection string, ids []string) (map[string]document, error) {
-	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-	cursor, err := s.db.Collection(collection).Find(ctx, filter, options.Find().
+	cursor, err := s.db.Collection(collection).Find(ctx, byIDs(ids), options.Find().
 		SetProjection(bson.D{{Key: "seq", Value: 1}, {Key: "gone", Value: 1}}))
 	if err != nil {
 		return nil, err

@@ -46,11 +46,15 @@ func (s *Store) Sweep(ctx context.Context) error {
 	if err := s.sweepChunks(ctx, now.Add(-chunkAge)); err != nil {
 		return failure(ctx, "sweep chunks", err)
 	}
-	filter := bson.D{{Key: "gone", Value: bson.D{{Key: "$lt", Value: now.Add(-tombstoneAge).UTC()}}}}
+	filter := goneBefore(now.Add(-tombstoneAge))
 	for _, c := range s.schema.Collections() {
 		if _, err := s.db.Collection(c.Name).DeleteMany(ctx, filter); err != nil {
 			return failure(ctx, "sweep "+c.Name, err)
 		}
 	}
 	return nil
+}
+
+func goneBefore(then time.Time) bson.D {
+	return bson.D{{Key: "gone", Value: bson.D{{Key: "$lt", Value: then.UTC()}}}}
 }

@@ -147,6 +147,15 @@ func TestKeylessPastesAreNeitherPrivateNorEverlasting(t *testing.T) {
 	if number(t, create(object{"expiresIn": "1h"}).ok(t, http.StatusCreated), "remaining") != 8 {
 		t.Error("what was refused was counted")
 	}
+	id, token := text(t, got, "id"), text(t, got, "manageToken")
+	reader := i.account(t, "pro")
+	for _, later := range []object{{"expiresIn": "30d"}, {"expiresIn": nil}, {"expiresAt": nil}, {"title": "new"}} {
+		i.do(t, "PUT", "/api/dev/paste-lite/update/"+id, request{body: later, header: map[string]string{"X-Manage-Token": token}, source: source}).ok(t, http.StatusOK)
+		read := reader.do(t, "GET", "/api/dev/paste-lite/get/"+id, nil).ok(t, http.StatusOK)
+		if is, was := text(t, read, "paste", "expiresAt"), text(t, got, "expiresAt"); is != was {
+			t.Errorf("after an update with %v it expires at %s, and not at %s", later, is, was)
+		}
+	}
 }
 
 func TestVisibilityMatrix(t *testing.T) {
