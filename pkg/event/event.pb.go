@@ -2487,6 +2487,7 @@ type Update struct {
 	ExpiresInMs     *int64                 `protobuf:"varint,9,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"`       // counts from the fold's time
 	IfMatch         []uint64               `protobuf:"varint,10,rep,packed,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`                   // versions of If-Match; empty: any
 	ManageTokenHash []byte                 `protobuf:"bytes,11,opt,name=manage_token_hash,json=manageTokenHash,proto3" json:"manage_token_hash,omitempty"` // of a keyless caller
+	MaxLifetimeMs   int64                  `protobuf:"varint,12,opt,name=max_lifetime_ms,json=maxLifetimeMs,proto3" json:"max_lifetime_ms,omitempty"`      // of a keyless caller: the longest time from the creation to the expiry; 0: no limit
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2596,6 +2597,13 @@ func (x *Update) GetManageTokenHash() []byte {
 		return x.ManageTokenHash
 	}
 	return nil
+}
+
+func (x *Update) GetMaxLifetimeMs() int64 {
+	if x != nil {
+		return x.MaxLifetimeMs
+	}
+	return 0
 }
 
 type Tags struct {
@@ -8265,7 +8273,7 @@ const file_event_proto_rawDesc = "" +
 	"\tremaining\x18\x04 \x01(\x12R\tremaining\"b\n" +
 	"\x06Create\x124\n" +
 	"\bdocument\x18\x01 \x01(\v2\x18.quire.event.v1.DocumentR\bdocument\x12\"\n" +
-	"\rexpires_in_ms\x18\x02 \x01(\x03R\vexpiresInMs\"\xaf\x04\n" +
+	"\rexpires_in_ms\x18\x02 \x01(\x03R\vexpiresInMs\"\xd7\x04\n" +
 	"\x06Update\x126\n" +
 	"\acontent\x18\x01 \x01(\v2\x17.quire.event.v1.ContentH\x00R\acontent\x88\x01\x01\x12\x19\n" +
 	"\x05title\x18\x02 \x01(\tH\x01R\x05title\x88\x01\x01\x12\x1f\n" +
@@ -8281,7 +8289,8 @@ const file_event_proto_rawDesc = "" +
 	"\rexpires_in_ms\x18\t \x01(\x03H\aR\vexpiresInMs\x88\x01\x01\x12\x19\n" +
 	"\bif_match\x18\n" +
 	" \x03(\x04R\aifMatch\x12*\n" +
-	"\x11manage_token_hash\x18\v \x01(\fR\x0fmanageTokenHashB\n" +
+	"\x11manage_token_hash\x18\v \x01(\fR\x0fmanageTokenHash\x12&\n" +
+	"\x0fmax_lifetime_ms\x18\f \x01(\x03R\rmaxLifetimeMsB\n" +
 	"\n" +
 	"\b_contentB\b\n" +
 	"\x06_titleB\v\n" +

@@ -1809,6 +1809,11 @@ func (m *Update) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MaxLifetimeMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxLifetimeMs))
+		i--
+		dAtA[i] = 0x60
+	}
 	if len(m.ManageTokenHash) > 0 {
 		i -= len(m.ManageTokenHash)
 		copy(dAtA[i:], m.ManageTokenHash)
@@ -7736,6 +7741,9 @@ func (m *Update) SizeVT() (n int) {
 	l = len(m.ManageTokenHash)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.MaxLifetimeMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxLifetimeMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -14498,6 +14506,25 @@ func (m *Update) UnmarshalVT(dAtA []byte) error {
 				m.ManageTokenHash = []byte{}
 			}
 			iNdEx = postIndex
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxLifetimeMs", wireType)
+			}
+			m.MaxLifetimeMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxLifetimeMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -101,6 +101,9 @@ func (s *Server) updateText(c *call, k *textKind) error {
 		return err
 	}
 	d.IfMatch = match.Numbers()
+	if rules.keyless {
+		d.MaxLifetimeMs = keylessLifetime.Milliseconds()
+	}
 	w := changing(c, k.domain, "ref")
 	w.prepare = func(ctx context.Context, r *event.Request) error {
 		d.ManageTokenHash = c.who.tokenHash()
