@@ -3,7 +3,6 @@ package httpin
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -72,11 +72,10 @@ func ambiguousLength(raw []byte) bool {
 type Body struct {
 	c        *conn
 	length   int64 // -1: chunked
-	read     int64
-	expect   bool // the client waits for 100 Continue
-	bad      bool // its framing is ambiguous
+	expect   bool  // the client waits for 100 Continue
+	bad      bool  // its framing is ambiguous
 	done     bool
-	started  time.Time
+	clock    bodyClock
 	buffered *bufio.Reader // chunked ones
 	chunks   io.Reader
 	err      error
@@ -95,7 +94,8 @@ func openBody(c *conn, h *fasthttp.RequestHeader) {
 	if len(mark) == 0 {
 		return
 	}
-	b := &Body{c: c, length: -1, started: time.Now()}
+	b := &Body{c: c, length: -1}
+	b.clock.opened = time.Now()
 	text, expect := strings.CutPrefix(string(mark), "+")
 	b.expect = expect
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -103,6 +103,45 @@ func openBody(c *conn, h *fasthttp.RequestHeader) {
 	}
 	b.bad = text == "!"
 	c.body = b
+}
+
+// bodyClock is how fast a body comes. Only the time that it is waited for counts: a client is not to blame for ours. One
+// goroutine reads the body; the budget looks at the clock meanwhile.
+type bodyClock struct {
+	opened time.Time
+	read   atomic.Int64 // bytes
+	waited atomic.Int64 // nanoseconds, of the reads that have ended
+	since  atomic.Int64 // nanoseconds after opened at which the running read began; 0: none runs
+	cut    atomic.Bool
+}
+
+// begin starts a read that may have to wait, and returns when it ends at the latest.
+func (c *bodyClock) begin(grace time.Duration) time.Time {
+	now := time.Now()
+	c.since.Store(max(int64(now.Sub(c.opened)), 1))
+	return now.Add(c.allowed(grace, minBodyRate) - time.Duration(c.waited.Load()))
+}
+
+func (c *bodyClock) end() { c.waited.Add(int64(time.Since(c.opened)) - c.since.Swap(0)) }
+
+// allowed is how long what has come may be waited for.
+func (c *bodyClock) allowed(grace time.Duration, rate time.Duration) time.Duration {
+	return grace + time.Duration(c.read.Load())*time.Second/rate
+}
+
+// slow tells whether the body comes more slowly than it may while others wait for memory.
+func (c *bodyClock) slow() bool {
+	waited := c.waited.Load()
+	if since := c.since.Load(); since != 0 {
+		waited += int64(time.Since(c.opened)) - since
+	}
+	return time.Duration(waited) > c.allowed(pressedGrace, pressedRate)
+}
+
+// cut ends the running Read and all that follow. The budget calls it with its lock held, before the body is settled.
+func (b *Body) cut() {
+	b.clock.cut.Store(true)
+	_ = b.c.Conn.SetReadDeadline(time.Unix(1, 0)) // fails only where the connection is closed, which ends the Read too
 }
 
 // Read reads on. The end of the body is io.EOF. An *Error says that the client is too slow or gone, or that the framing
@@ -123,13 +162,13 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.length < 0 {
 		return b.readChunked(p)
 	}
-	if left := b.length - b.read; int64(len(p)) > left {
+	if left := b.length - b.clock.read.Load(); int64(len(p)) > left {
 		p = p[:left]
 	}
 	n, err := b.readRaw(p)
 	switch {
-	case b.read == b.length:
-		b.done, b.err = true, io.EOF
+	case b.clock.read.Load() == b.length:
+		b.complete()
 		return n, nil
 	case err != nil:
 		return n, b.fail(err)
@@ -143,10 +182,32 @@ type rawBody struct{ *Body }
 func (r rawBody) Read(p []byte) (int, error) { return r.readRaw(p) }
 
 func (b *Body) readRaw(p []byte) (int, error) {
-	deadline := b.started.Add(b.c.owner.cfg.BodyTimeout + time.Duration(b.read)*time.Second/minBodyRate)
-	n, err := b.c.readBody(p, deadline)
-	b.read += int64(n)
+	n := b.c.takeBuffered(p)
+	if n > 0 {
+		b.clock.read.Add(int64(n))
+		return n, nil
+	}
+	deadline := b.clock.begin(b.c.owner.cfg.BodyTimeout)
+	n, err := b.c.readBody(p, deadline, &b.clock.cut)
+	b.clock.end()
+	b.clock.read.Add(int64(n))
 	return n, err
+}
+
+// complete is called once the whole body has come.
+func (b *Body) complete() {
+	b.done, b.err = true, io.EOF
+	b.settle()
+}
+
+// settle says that nothing waits for the body any more, so that it is not cut.
+func (b *Body) settle() {
+	if share := b.c.current.share; share != nil {
+		b.c.owner.budget.complete(share)
+	}
+	if b.clock.cut.Load() {
+		b.c.readDeadline = time.Time{} // it is another than the connection's: see Body.cut
+	}
 }
 
 func (b *Body) readChunked(p []byte) (int, error) {
@@ -157,7 +218,7 @@ func (b *Body) readChunked(p []byte) (int, error) {
 	n, err := b.chunks.Read(p)
 	if errors.Is(err, io.EOF) {
 		if err = b.skipTrailer(); err == nil {
-			b.done, b.err = true, io.EOF
+			b.complete()
 			rest, _ := b.buffered.Peek(b.buffered.Buffered())
 			b.c.unread(rest)
 			return n, nil
@@ -191,6 +252,8 @@ var (
 func (b *Body) fail(err error) error {
 	var timeout net.Error
 	switch {
+	case b.clock.cut.Load():
+		b.err = tooSlow(err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		b.err = &Error{
 			Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Cause: err,
@@ -216,18 +279,14 @@ func (b *Body) finish(ctx *fasthttp.RequestCtx) {
 	if b.done {
 		return
 	}
-	if left := b.length - b.read; b.length >= 0 && !b.expect && !b.bad && left <= int64(len(b.c.buffered())) {
+	b.settle()
+	if left := b.length - b.clock.read.Load(); b.length >= 0 && !b.expect && !b.bad && left <= int64(len(b.c.buffered())) {
 		b.c.consume(int(left))
 		return
 	}
 	ctx.SetConnectionClose()
 	b.c.linger.Store(true)
 }
-
-const (
-	smallBodyBytes = 16 << 10        // a body of this size takes no share of the byte budget
-	budgetWait     = 5 * time.Second // for a share of it
-)
 
 // Limit is the most that a body may have.
 type Limit struct {
@@ -236,7 +295,7 @@ type Limit struct {
 }
 
 // ReadBody reads the whole body, nil where there is none. A body over the limit is 413 as soon as that is known. The
-// bytes are the caller's. They count against the byte budget until the handler returns: see Reserve.
+// bytes are the caller's. They count against the budget as they arrive, until the handler returns: see Reserve.
 func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	b := BodyOf(c)
 	if b == nil {
@@ -251,41 +310,47 @@ func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	if b.length > limit.Bytes {
 		return nil, tooLarge()
 	}
-	size := b.length
-	if size < 0 {
-		size = limit.Bytes
-	}
-	if size > smallBodyBytes {
-		if err := s.Reserve(c, size); err != nil {
-			return nil, err
-		}
-	}
 	out := make([]byte, 0, min(max(b.length, 512), smallBodyBytes))
-	for {
+	for !b.done {
 		if len(out) == cap(out) {
-			out = grow(out, b.length)
+			var err error
+			if out, err = s.grow(c, out, limit); err != nil {
+				return nil, err
+			}
 		}
-		room := out[len(out):cap(out)]
-		n, err := b.Read(room)
+		n, err := b.Read(out[len(out):cap(out)])
 		out = out[:len(out)+n]
 		if int64(len(out)) > limit.Bytes {
 			return nil, tooLarge()
 		}
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 	}
+	return out, nil
 }
 
-// grow makes room for more. Only a client that has sent smallBodyBytes gets room for all that it announced.
-func grow(b []byte, announced int64) []byte {
-	if len(b) < smallBodyBytes || announced <= int64(len(b)) {
-		return append(b, 0)[:len(b)]
+// grow makes room for more, and takes it from the budget: four times what has come, and not more than may come.
+func (s *Server) grow(c *fiber.Ctx, b []byte, limit Limit) ([]byte, error) {
+	size := int64(4 * cap(b))
+	if cap(b) < smallBodyBytes {
+		size = min(size, smallBodyBytes)
 	}
-	return append(make([]byte, 0, announced), b...)
+	if announced := BodyOf(c).length; announced >= 0 {
+		size = min(size, announced)
+	} else {
+		size = min(size, limit.Bytes+1) // one byte over the limit shows that there is more
+	}
+	if size > smallBodyBytes {
+		more := size
+		if cap(b) > smallBodyBytes {
+			more -= int64(cap(b))
+		}
+		if err := s.Reserve(c, more); err != nil {
+			return nil, err
+		}
+	}
+	return append(make([]byte, 0, size), b...), nil
 }
 
 // RequireIdentity refuses, with 415, a body that is compressed.
@@ -293,17 +358,5 @@ func RequireIdentity(c *fiber.Ctx) error {
 	if e := c.Get(fiber.HeaderContentEncoding); e != "" && !strings.EqualFold(e, "identity") {
 		return UnsupportedMediaType("Content-Encoding must be identity: send the body uncompressed.")
 	}
-	return nil
-}
-
-// Reserve takes size bytes of Config.BodyBudgetBytes until the handler returns. It waits for 5 seconds, then it is 503.
-func (s *Server) Reserve(c *fiber.Ctx, size int64) error {
-	size = min(size, s.cfg.BodyBudgetBytes)
-	ctx, cancel := context.WithTimeout(s.ctx, budgetWait)
-	defer cancel()
-	if err := s.budget.Acquire(ctx, size); err != nil {
-		return unavailable(UnavailableMessage, err)
-	}
-	connOf(c).current.reserved += size
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -53,8 +54,8 @@ type conn struct {
 
 // requestState belongs to the running request.
 type requestState struct {
-	id       string
-	reserved int64 // bytes of the budget, given back when the handler returns
+	id    string
+	share *share // of the budget, given back when the handler returns; nil: none
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
@@ -96,17 +97,25 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readBody reads the bytes after the header. p must not reach beyond the body.
-func (c *conn) readBody(p []byte, deadline time.Time) (int, error) {
-	if c.r < c.w {
-		n := copy(p, (*c.buffer)[c.r:c.w])
+// takeBuffered takes bytes after the header that have come already. p must not reach beyond the body.
+func (c *conn) takeBuffered(p []byte) int {
+	n := copy(p, c.buffered())
+	if n > 0 {
 		c.consume(n)
-		return n, nil
 	}
+	return n
+}
+
+// readBody waits for bytes after the header, until deadline or until the body is cut. Nothing is buffered. p must not reach
+// beyond the body.
+func (c *conn) readBody(p []byte, deadline time.Time, cut *atomic.Bool) (int, error) {
 	if err := c.setReadDeadline(deadline); err != nil {
 		return 0, err
 	}
 	c.headerTimed = true
+	if cut.Load() { // its deadline may be the one that was just overwritten
+		return 0, os.ErrDeadlineExceeded
+	}
 	return c.Conn.Read(p)
 }
 

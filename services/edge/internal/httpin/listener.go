@@ -26,6 +26,7 @@ const (
 type listener struct {
 	net.Listener
 	cfg     *Config
+	budget  *budget
 	buffers sync.Pool // of *[]byte, for connections that have bytes waiting
 
 	mu       sync.Mutex
@@ -46,7 +47,7 @@ type listener struct {
 
 func newListener(ln net.Listener, s *Server) *listener {
 	return &listener{
-		Listener: ln, cfg: &s.cfg,
+		Listener: ln, cfg: &s.cfg, budget: s.budget,
 		buffers:  sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
 		bySource: make(map[netip.Addr]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
 		accepting: make(chan struct{}), empty: make(chan struct{}),

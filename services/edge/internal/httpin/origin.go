@@ -26,7 +26,36 @@ func sourceOf(a netip.Addr) netip.Addr {
 	if !a.Is6() {
 		return a
 	}
-	return netip.PrefixFrom(a, 64).Masked().Addr()
+	return networkOf(a, sourceBits).Addr()
+}
+
+// Site is what one client may have many sources of: the IPv6 /48 of a source (RFC 6177), or an IPv4 address alone.
+func Site(source netip.Addr) netip.Prefix {
+	if source.Is6() {
+		return networkOf(source, siteBits)
+	}
+	return networkOf(source, source.BitLen())
+}
+
+// Neighbourhood is the network of a source whose addresses are commonly given out by one operator: an IPv4 /24 or an IPv6
+// /48.
+func Neighbourhood(source netip.Addr) netip.Prefix {
+	if source.Is6() {
+		return networkOf(source, siteBits)
+	}
+	return networkOf(source, neighbourBits)
+}
+
+const (
+	sourceBits    = 64 // of IPv6
+	siteBits      = 48 // of IPv6
+	neighbourBits = 24 // of IPv4
+)
+
+// networkOf is the network of a; the zero Prefix for the zero Addr.
+func networkOf(a netip.Addr, bits int) netip.Prefix {
+	p, _ := plainAddr(a).Prefix(bits)
+	return p
 }
 
 // Source is the source of the request: an IPv4 address, or the first address of an IPv6 /64. Behind trusted proxies it

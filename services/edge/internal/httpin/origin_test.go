@@ -48,6 +48,24 @@ func TestASourceIsAnAddressOrASixtyFour(t *testing.T) {
 	}
 }
 
+func TestTheNetworksOfASource(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"1.2.3.4":              {"1.2.3.4/32", "1.2.3.0/24"},
+		"::ffff:1.2.3.4":       {"1.2.3.4/32", "1.2.3.0/24"},
+		"2001:db8:1:2:3:4:5:6": {"2001:db8:1::/48", "2001:db8:1::/48"},
+		"2001:db8:1:ffff:3::":  {"2001:db8:1::/48", "2001:db8:1::/48"},
+		"2001:db8:2:2:3:4:5:6": {"2001:db8:2::/48", "2001:db8:2::/48"},
+	} {
+		source := sourceOf(netip.MustParseAddr(in))
+		if site, near := Site(source).String(), Neighbourhood(source).String(); site != want[0] || near != want[1] {
+			t.Errorf("%s: %s and %s, want %s", in, site, near, want)
+		}
+	}
+	if p := Site(netip.Addr{}); p.IsValid() {
+		t.Errorf("no address is of %v", p)
+	}
+}
+
 func TestWritesComeFromTheSameOrigin(t *testing.T) {
 	const host, public = "quire.example:8443", "https://paste.example"
 	for _, tc := range []struct {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
-	"golang.org/x/sync/semaphore"
 )
 
 // The defaults of Config.
@@ -43,7 +42,7 @@ type Config struct {
 	MaxConnsPerSource int            // likewise, for one address; trusted proxies have no such limit
 	TrustedProxies    []netip.Prefix // the peers whose X-Forwarded-For and X-Forwarded-Proto count
 	HeaderBytes       int            // a larger request header is 431
-	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time
+	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; one source has a third
 	IdleTimeout       time.Duration  // of a connection between two requests, and before the first
 	HeaderTimeout     time.Duration  // from a request's first byte to the end of its header
 	BodyTimeout       time.Duration  // for a body, and a second more for each 16 KiB that have come
@@ -90,7 +89,7 @@ type Server struct {
 	cfg      Config
 	app      *fiber.App
 	draining atomic.Bool
-	budget   *semaphore.Weighted // bytes of request bodies in memory
+	budget   *budget
 	ctx      context.Context
 	cancel   context.CancelFunc
 }
@@ -98,7 +97,7 @@ type Server struct {
 // New prepares a server.
 func New(cfg Config) *Server {
 	cfg.setDefaults()
-	s := &Server{cfg: cfg, budget: semaphore.NewWeighted(cfg.BodyBudgetBytes)}
+	s := &Server{cfg: cfg, budget: newBudget(cfg.BodyBudgetBytes)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.app = fiber.New(fiber.Config{
 		CaseSensitive: true, StrictRouting: true, DisableStartupMessage: true,
@@ -211,8 +210,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 		c.body.finish(ctx)
 		c.body = nil
 	}
-	if c.current.reserved > 0 {
-		s.budget.Release(c.current.reserved)
+	if c.current.share != nil {
+		s.budget.release(c.current.share)
 	}
 	s.cfg.Answered(ctx.Response.StatusCode(), time.Since(started))
 }

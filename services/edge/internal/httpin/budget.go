@@ -1,0 +1,281 @@
+package httpin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	smallBodyBytes  = 16 << 10  // a body of this size takes no share of the budget
+	smallShareBytes = 256 << 10 // larger shares leave a quarter of the budget to those of at most this size
+	sourceFraction  = 3         // one source may hold a third of the budget
+
+	budgetWait   = 5 * time.Second        // for a share
+	pressEvery   = 250 * time.Millisecond // while a request waits, the bodies that arrive are looked at so often
+	pressedGrace = time.Second            // of a body that arrives while others wait
+	pressedRate  = 64 << 10               // bytes a second that it must make on the average, after pressedGrace
+)
+
+var (
+	errBusy    = errors.New("no memory for the request within its time")
+	errTooSlow = errors.New("the body came too slowly while others waited for memory")
+)
+
+// budget bounds the memory that requests hold at a time, mostly for their bodies. A body takes its share as it arrives.
+// While a request waits for a share, bodies that arrive slowly are cut: a crowd of slow clients ends itself, and not the
+// requests of others. Safe for concurrent use.
+type budget struct {
+	total     int64
+	perSource int64
+
+	mu      sync.Mutex
+	all     holding
+	sources map[netip.Prefix]*holding
+	shares  map[*share]struct{} // that hold or wait
+	waiting []*claim            // oldest first
+}
+
+// holding is what shares hold together.
+type holding struct {
+	shares int
+	bytes  int64
+	active int // shares that hold bytes and don't wait for more
+}
+
+// share is what one request holds until its handler returns. The budget's lock is for its fields.
+type share struct {
+	source netip.Prefix
+	bytes  int64
+	body   *Body  // the request's, until it is complete; nil: none
+	claim  *claim // for more; nil: none
+}
+
+func (s *share) active() bool { return s.bytes > 0 && s.claim == nil }
+
+// toCome is how many bytes of the request's body are missing.
+func (s *share) toCome() int64 {
+	switch {
+	case s.body == nil:
+		return 0
+	case s.body.length < 0:
+		return math.MaxInt64
+	}
+	return s.body.length - s.body.clock.read.Load()
+}
+
+// claim is a wish for more bytes that waits.
+type claim struct {
+	share *share
+	bytes int64
+	done  chan error // buffered
+}
+
+func newBudget(total int64) *budget {
+	return &budget{
+		total: total, perSource: max(total/sourceFraction, 1),
+		sources: make(map[netip.Prefix]*holding), shares: make(map[*share]struct{}),
+	}
+}
+
+// take adds bytes to a share, after a wait of at most budgetWait. The error is errBusy, errTooSlow for a body that was cut, or
+// that of ctx.
+func (b *budget) take(ctx context.Context, s *share, bytes int64) error {
+	b.mu.Lock()
+	if _, known := b.shares[s]; !known {
+		b.shares[s] = struct{}{}
+		if b.sources[s.source] == nil {
+			b.sources[s.source] = &holding{}
+		}
+		b.sources[s.source].shares++
+	}
+	bytes = min(bytes, b.perSource-s.bytes) // a request that is alone always finds room
+	if b.fits(s, bytes) {
+		b.update(s, func() { s.bytes += bytes })
+		b.mu.Unlock()
+		return nil
+	}
+	c := &claim{share: s, bytes: bytes, done: make(chan error, 1)}
+	b.waiting = append(b.waiting, c)
+	b.update(s, func() { s.claim = c })
+	b.press()
+	b.unstick()
+	b.mu.Unlock()
+	return b.wait(ctx, c)
+}
+
+func (b *budget) wait(ctx context.Context, c *claim) error {
+	last := time.NewTimer(budgetWait)
+	defer last.Stop()
+	tick := time.NewTicker(pressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-c.done:
+			return err
+		case <-tick.C:
+			b.locked(b.press)
+		case <-last.C:
+			b.locked(func() { b.end(c, errBusy) })
+		case <-ctx.Done():
+			b.locked(func() { b.end(c, ctx.Err()) })
+		}
+	}
+}
+
+func (b *budget) locked(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}
+
+// complete says that the body of a share has arrived, or is not read any more. It is not cut from then on.
+func (b *budget) complete(s *share) { b.locked(func() { s.body = nil }) }
+
+// release gives a share back.
+func (b *budget) release(s *share) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.shares[s]; !known {
+		return
+	}
+	b.update(s, func() { s.bytes = 0 })
+	delete(b.shares, s)
+	source := b.sources[s.source]
+	if source.shares--; source.shares == 0 {
+		delete(b.sources, s.source)
+	}
+	for _, c := range slices.Clone(b.waiting) {
+		if b.fits(c.share, c.bytes) {
+			b.end(c, nil)
+		}
+	}
+	b.unstick()
+}
+
+// The methods below are called with the lock held.
+
+// room is how much all shares together may hold for one of so many bytes to grow.
+func (b *budget) room(bytes int64) int64 {
+	if bytes > smallShareBytes {
+		return b.total - b.total/4
+	}
+	return b.total
+}
+
+func (b *budget) fits(s *share, more int64) bool {
+	return b.all.bytes+more <= b.room(s.bytes+more) && b.fitsSource(s, more)
+}
+
+func (b *budget) fitsSource(s *share, more int64) bool {
+	return b.sources[s.source].bytes+more <= b.perSource
+}
+
+// update changes a share and what is known of all.
+func (b *budget) update(s *share, change func()) {
+	bytes, active := s.bytes, s.active()
+	change()
+	for _, h := range []*holding{&b.all, b.sources[s.source]} {
+		h.bytes += s.bytes - bytes
+		if active {
+			h.active--
+		}
+		if s.active() {
+			h.active++
+		}
+	}
+}
+
+// end ends a claim: granted where err is nil. It does nothing for a claim that has ended.
+func (b *budget) end(c *claim, err error) {
+	at := slices.Index(b.waiting, c)
+	if at < 0 {
+		return
+	}
+	b.waiting = slices.Delete(b.waiting, at, at+1)
+	b.update(c.share, func() {
+		c.share.claim = nil
+		if err == nil {
+			c.share.bytes += c.bytes
+		}
+	})
+	c.done <- err
+}
+
+// press cuts the bodies that arrive too slowly: those of one source where only that source's are in the way of those that
+// wait, and those of all sources otherwise.
+func (b *budget) press() {
+	everybody, sources := false, map[netip.Prefix]bool{}
+	for _, c := range b.waiting {
+		if b.fitsSource(c.share, c.bytes) {
+			everybody = true
+		}
+		sources[c.share.source] = true
+	}
+	if len(sources) == 0 {
+		return
+	}
+	for s := range b.shares {
+		if s.body == nil || s.bytes == 0 || !everybody && !sources[s.source] || !s.body.clock.slow() {
+			continue
+		}
+		s.body.cut()
+		s.body = nil
+		if s.claim != nil {
+			b.end(s.claim, errTooSlow)
+		}
+	}
+}
+
+// unstick refuses claims that nothing but other claims stands in the way of, until a share is active again: its request goes
+// on or ends. The body with the most still to come is refused first, then the latest.
+func (b *budget) unstick() {
+	waiting := slices.Clone(b.waiting)
+	slices.Reverse(waiting)
+	slices.SortStableFunc(waiting, func(one, two *claim) int { return cmp.Compare(two.share.toCome(), one.share.toCome()) })
+	for _, c := range waiting {
+		blocking := &b.all
+		if !b.fitsSource(c.share, c.bytes) {
+			blocking = b.sources[c.share.source]
+		}
+		if blocking.active == 0 && c.share.bytes > 0 {
+			b.end(c, errBusy)
+		}
+	}
+}
+
+// Reserve takes size bytes of Config.BodyBudgetBytes until the handler returns. It waits for 5 seconds, then it is 503. A
+// request whose body arrives too slowly while others wait is 408.
+func (s *Server) Reserve(c *fiber.Ctx, size int64) error {
+	conn := connOf(c)
+	if conn.current.share == nil {
+		conn.current.share = &share{source: Site(s.Source(c))}
+		if conn.body != nil && !conn.body.done {
+			conn.current.share.body = conn.body
+		}
+	}
+	err := s.budget.take(s.ctx, conn.current.share, size)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errTooSlow):
+		return tooSlow(err)
+	}
+	return unavailable(UnavailableMessage, err)
+}
+
+func tooSlow(cause error) *Error {
+	return &Error{
+		Status: fiber.StatusRequestTimeout, Code: CodeRequestTimeout, Cause: cause,
+		Message: fmt.Sprintf("The request body came too slowly while others waited: it then has %v, and a second for each %d KiB.",
+			pressedGrace, pressedRate>>10),
+	}
+}
