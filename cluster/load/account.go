@@ -19,6 +19,35 @@ type account struct {
 
 	mu      sync.Mutex
 	tallies map[string]*tally // by quota key
+	stored  stored
+}
+
+// stored bounds the bytes of an account's files.
+type stored struct {
+	least atomic.Int64 // of uploads that were acknowledged, without those whose deletion may have happened
+	most  atomic.Int64 // of uploads that may have happened, without those whose deletion was acknowledged
+}
+
+// upload adds an upload of so many bytes, by its answer.
+func (s *stored) upload(size int, o outcome) {
+	s.change(int64(size), o, &s.least, &s.most)
+}
+
+// deletion takes a file of so many bytes away, by the answer to its deletion.
+func (s *stored) deletion(size int, o outcome) {
+	s.change(-int64(size), o, &s.most, &s.least)
+}
+
+// change adds bytes to both bounds if the change was acknowledged, and to one if it may have happened.
+func (*stored) change(bytes int64, o outcome, sure, perhaps *atomic.Int64) {
+	switch o {
+	case ackedOutcome:
+		sure.Add(bytes)
+		perhaps.Add(bytes)
+	case unknownOutcome:
+		perhaps.Add(bytes)
+	case refusedOutcome, unavailableOutcome:
+	}
 }
 
 // tally bounds the number of calls that Quire may count under a quota key.
@@ -33,7 +62,7 @@ type tally struct {
 // meter adds an answer to the tally of a quota key.
 func (a *account) meter(quotaKey string, ans *answer) {
 	t := a.tally(quotaKey)
-	switch ans.outcome() {
+	switch ans.effect() {
 	case ackedOutcome:
 		t.acked.Add(1)
 	case unknownOutcome:
@@ -41,9 +70,6 @@ func (a *account) meter(quotaKey string, ans *answer) {
 	case unavailableOutcome:
 		t.unavailable.Add(1)
 	case refusedOutcome:
-		if ans.status >= http.StatusInternalServerError {
-			t.unknown.Add(1)
-		}
 	}
 }
 
@@ -100,6 +126,7 @@ type usage struct {
 		CreditsSpent         string
 	}
 	Credits struct{ Balance, SpentThisPeriod string }
+	Storage struct{ UsedBytes int64 }
 }
 
 func (l *Load) usage(ctx context.Context, id string, base int) (*usage, error) {
@@ -114,8 +141,17 @@ func (l *Load) usage(ctx context.Context, id string, base int) (*usage, error) {
 	return u, nil
 }
 
+// checkStorage compares the bytes of the files with what uploads and deletions say. An upload counts once it is answered, a
+// deletion once it is settled.
+func (a *account) checkStorage(u *usage, least, most int64, settled bool, f *findings) {
+	if used := u.Storage.UsedBytes; used < least || settled && used > most {
+		f.note(wrongStorage, "%s account %s through base %d: %d bytes are stored, want %d to %d", a.name, a.id, u.base, used, least, most)
+	}
+}
+
 // check compares the usage with the tallies. A quota key without a tally must be at 0.
 func (a *account) check(u *usage, settled bool, f *findings) {
+	a.checkStorage(u, a.stored.least.Load(), a.stored.most.Load(), settled, f)
 	for _, quotaKey := range slices.Sorted(maps.Keys(u.Usage)) {
 		t := a.tally(quotaKey)
 		used, low, high := u.Usage[quotaKey].Used, t.acked.Load(), t.acked.Load()+t.unknown.Load()

@@ -41,10 +41,12 @@ type call struct {
 	body        []byte // JSON, unless binary is set
 	binary      bool
 	key         string // API key
+	source      string // address of the client, for edges that trust this host
 	admin       bool   // with the admin token
 	cookie      string
 	idempotency string // key
 	ifMatch     string
+	accept      string
 	home        int  // the base that the client prefers
 	only        bool // no other base may be used
 	timeout     time.Duration
@@ -82,6 +84,15 @@ func (a *answer) outcome() outcome {
 		return unknownOutcome
 	}
 	return refusedOutcome
+}
+
+// effect is the outcome with a failure inside of Quire, such as 500, as one that is not known.
+func (a *answer) effect() outcome {
+	o := a.outcome()
+	if o == refusedOutcome && a.status >= http.StatusInternalServerError {
+		return unknownOutcome
+	}
+	return o
 }
 
 func (a *answer) acked() bool { return a.status/100 == 2 }
@@ -178,6 +189,8 @@ func (l *Load) setHeaders(req *http.Request, c *call) {
 	set("x-api-key", c.key)
 	set("Cookie", c.cookie)
 	set(headerIdempotency, c.idempotency)
+	set("X-Forwarded-For", c.source)
+	set("Accept", c.accept)
 	set("If-Match", c.ifMatch)
 	if c.binary {
 		set("Content-Type", "application/octet-stream")

@@ -59,6 +59,11 @@ func (d *domain) reading(key, id string, home int) call {
 	return c
 }
 
+// deletion is the call that deletes a document.
+func (d *domain) deletion(key, id string, home int) call {
+	return call{kind: d.kind, method: http.MethodDelete, path: d.path + "delete/" + id, key: key, home: home}
+}
+
 // read returns the content in the answer to a reading.
 func (d *domain) read(a *answer) []byte {
 	if d.kind == File {
@@ -82,6 +87,9 @@ func (s *shop) create(ctx context.Context, w *client) {
 	number := s.l.next()
 	a := s.l.send(ctx, s.creation(s.owner.key, number, w.home))
 	s.owner.meter(s.quota+s.makes, a)
+	if s.kind == File {
+		s.owner.stored.upload(len(s.content(number)), a.effect())
+	}
 	switch {
 	case a.acked() && a.id() == "":
 		s.l.strange.note(strangeAnswer, "no id in %s", a)
@@ -141,21 +149,17 @@ func (s *shop) update(ctx context.Context, w *client) {
 		kind: s.kind, method: http.MethodPut, path: s.path + "update/" + i.id, key: s.owner.key, body: s.textBody(number), home: w.home,
 	})
 	s.owner.meter(s.quota+"update", a)
-	switch a.outcome() {
+	switch a.effect() {
 	case ackedOutcome:
 		s.shelf.changed(i, number, 0)
 		s.fetch(ctx, i, s.shelf.copy(i), w.home+1)
 	case unknownOutcome:
 		s.shelf.changed(i, i.number, number)
-	case refusedOutcome:
-		other := int64(0)
-		if a.status >= http.StatusInternalServerError {
-			other = number
-		}
-		s.shelf.changed(i, i.number, other)
-		s.refused(ctx, a)
-	case unavailableOutcome:
+	case refusedOutcome, unavailableOutcome:
 		s.shelf.changed(i, i.number, 0)
+	}
+	if a.outcome() == refusedOutcome {
+		s.refused(ctx, a)
 	}
 }
 
@@ -165,18 +169,20 @@ func (s *shop) remove(ctx context.Context, w *client) {
 	if i == nil {
 		return
 	}
-	a := s.l.send(ctx, call{kind: s.kind, method: http.MethodDelete, path: s.path + "delete/" + i.id, key: s.owner.key, home: w.home})
+	a := s.l.send(ctx, s.deletion(s.owner.key, i.id, w.home))
 	s.owner.meter(s.quota+"delete", a)
-	o := a.outcome()
-	if o == refusedOutcome {
+	if s.kind == File {
+		s.owner.stored.deletion(len(s.content(i.number)), a.effect())
+	}
+	if a.outcome() == refusedOutcome {
 		s.refused(ctx, a)
 	}
-	switch {
-	case o == ackedOutcome:
+	switch a.effect() {
+	case ackedOutcome:
 		s.shelf.forget(i, true)
-	case o == unknownOutcome, o == refusedOutcome && a.status >= http.StatusInternalServerError:
+	case unknownOutcome:
 		s.shelf.forget(i, false)
-	default:
+	case refusedOutcome, unavailableOutcome:
 		s.shelf.changed(i, i.number, i.other)
 	}
 }

@@ -30,9 +30,38 @@ type exact struct {
 type operation struct {
 	shop   *shop
 	number int64 // makes its content
+	victim *item // to be deleted; nil: the operation is a creation
 	key    string
 	tries  int
 	next   time.Time // of the next try
+}
+
+func (op *operation) quotaKey() string {
+	if op.victim != nil {
+		return op.shop.quota + "delete"
+	}
+	return op.shop.quota + op.shop.makes
+}
+
+func (op *operation) call(home int) call {
+	c := op.shop.creation(op.shop.owner.key, op.number, home)
+	if op.victim != nil {
+		c = op.shop.deletion(op.shop.owner.key, op.victim.id, home)
+	}
+	c.idempotency = op.key
+	return c
+}
+
+// store adds what the operation does to the account's storage, by an outcome.
+func (op *operation) store(o outcome) {
+	size := len(op.shop.content(op.number))
+	switch {
+	case op.shop.kind != File:
+	case op.victim != nil:
+		op.shop.owner.stored.deletion(size, o)
+	default:
+		op.shop.owner.stored.upload(size, o)
+	}
 }
 
 // bill adds up the answers under one quota key.
@@ -50,6 +79,8 @@ const (
 	exactCredits = "1000000.000000"
 	// maxOpen bounds the operations without an answer. Each may stay open until its hold is closed.
 	maxOpen = 64
+	// deletionEvery is how many steps there are for one that deletes a file.
+	deletionEvery = 12
 	// inFlightWait is the time between two tries of a write that is in flight.
 	inFlightWait = 250 * time.Millisecond
 	retryStep    = 50 * time.Millisecond
@@ -63,7 +94,7 @@ func (l *Load) newExact(ctx context.Context) (*exact, error) {
 	lite, paste, file := domains()
 	file.large = 70 << 10
 	e := &exact{l: l, owner: owner, bills: map[string]*bill{
-		"pasteLite.create": {price: 500}, "pastes.create": {price: 2000}, "files.upload": {price: 5000},
+		"pasteLite.create": {price: 500}, "pastes.create": {price: 2000}, "files.upload": {price: 5000}, "files.delete": {price: 500},
 	}}
 	for _, d := range []*domain{lite, paste, file} {
 		e.shops = append(e.shops, &shop{l: l, domain: d, owner: owner})
@@ -82,15 +113,15 @@ func (l *Load) newExact(ctx context.Context) (*exact, error) {
 func (e *exact) step(ctx context.Context, w *client, n int) {
 	// Files have the smallest quota and the highest price.
 	kind := []int{2, 1, 0, 1}[n%4]
-	if op := e.take(e.shops[kind]); op != nil {
+	if op := e.take(w, e.shops[kind], n%deletionEvery == 0); op != nil {
 		e.try(ctx, w, op)
 	}
 	wait.For(ctx, e.l.rarely(w.random))
 }
 
-// take returns a pending operation whose time has come, or else a new one in the shop. It is nil if too many are open, or
-// if s is nil.
-func (e *exact) take(s *shop) *operation {
+// take returns a pending operation whose time has come, or else a new one in the shop: a deletion if that is wanted and
+// there is a document. It is nil if too many are open, or if s is nil.
+func (e *exact) take(w *client, s *shop, deletion bool) *operation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
@@ -103,9 +134,15 @@ func (e *exact) take(s *shop) *operation {
 	if s == nil || e.open >= maxOpen {
 		return nil
 	}
+	op := &operation{shop: s, number: e.l.next(), key: e.l.newKey()}
+	if deletion {
+		if op.victim = s.shelf.lease(w.random, true); op.victim != nil {
+			op.number = op.victim.number
+		}
+	}
 	e.open++
-	e.bills[s.quota+s.makes].open++
-	return &operation{shop: s, number: e.l.next(), key: e.l.newKey()}
+	e.bills[op.quotaKey()].open++
+	return op
 }
 
 // left is the number of operations without an answer.
@@ -123,15 +160,17 @@ func (e *exact) put(op *operation, after time.Duration) {
 }
 
 func (e *exact) try(ctx context.Context, w *client, op *operation) {
-	s := op.shop
-	c := s.creation(e.owner.key, op.number, w.home+op.tries)
-	c.idempotency = op.key
+	c := op.call(w.home + op.tries)
 	op.tries++
 	a := e.l.send(ctx, c)
 	switch o := a.outcome(); {
 	case o == ackedOutcome:
 		e.acked(a, op)
-		s.shelf.put(w.random, a.id(), op.number)
+		if op.victim != nil {
+			op.shop.shelf.forget(op.victim, true)
+		} else {
+			op.shop.shelf.put(w.random, a.id(), op.number)
+		}
 		if w.random.IntN(8) == 0 {
 			c.home = a.base + 1
 			e.repeat(ctx, c, a.id())
@@ -165,17 +204,17 @@ func (e *exact) done(op *operation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open--
-	e.bills[op.shop.quota+op.shop.makes].open--
+	e.bills[op.quotaKey()].open--
 }
 
 // acked adds the answer to an operation to its bill.
 func (e *exact) acked(a *answer, op *operation) {
-	s := op.shop
 	e.done(op)
+	op.store(ackedOutcome)
 	source, cost := a.header.Get(headerSource), a.header.Get(headerCost)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	b := e.bills[s.quota+s.makes]
+	b := e.bills[op.quotaKey()]
 	switch {
 	case a.header.Get(headerReplayed) == "true":
 		b.replayed++
@@ -195,7 +234,7 @@ func (e *exact) acked(a *answer, op *operation) {
 // finish tries the pending operations until each has an answer, or ctx ends.
 func (e *exact) finish(ctx context.Context, w *client) error {
 	for e.left() > 0 {
-		op := e.take(nil)
+		op := e.take(w, nil, false)
 		if op != nil {
 			e.try(ctx, w, op)
 		} else {
@@ -213,6 +252,17 @@ func (e *exact) check(u *usage, f *findings) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	where := fmt.Sprintf("%s account %s through base %d", e.owner.name, e.owner.id, u.base)
+	least, most := e.owner.stored.least.Load(), e.owner.stored.most.Load()
+	for _, op := range e.pending {
+		switch size := int64(len(op.shop.content(op.number))); {
+		case op.shop.kind != File:
+		case op.victim != nil:
+			least -= size
+		default:
+			most += size
+		}
+	}
+	e.owner.checkStorage(u, least, most, e.l.settled, f)
 	var spent int64
 	for quotaKey, b := range e.bills {
 		k := u.Usage[quotaKey]
@@ -244,7 +294,7 @@ func (e *exact) check(u *usage, f *findings) {
 	}
 }
 
-// ledgerPages bounds the pages of the ledger that are read. A page has 100 entries.
+// ledgerPages bounds the pages of the ledger that are read while calls may be in flight. A page has 100 entries.
 const ledgerPages = 10
 
 type entry struct {
@@ -252,15 +302,18 @@ type entry struct {
 	QuotaKey, RequestID       *string
 }
 
-// checkLedger compares the newest entries with each other and with the prices. If nothing is in flight, the newest entry
-// must have the balance of the account.
+// checkLedger compares the newest entries with each other and with the prices. If nothing is in flight it reads the whole
+// ledger: the newest entry must have the balance of the account, and the entries of a quota key must add up to what the
+// account spent for it.
 func (e *exact) checkLedger(ctx context.Context, base int, u *usage, f *findings) error {
 	where := fmt.Sprintf("%s account %s", e.owner.name, e.owner.id)
 	requests := map[string]bool{}
 	cursor := ""
 	want, err := micros(u.Credits.Balance)
-	known := err == nil && e.left() == 0 && e.l.settled // whether want is what the next entry must leave
-	for range ledgerPages {
+	settled := e.left() == 0 && e.l.settled
+	known := err == nil && settled // whether want is what the next entry must leave
+	spent := map[string]int64{}
+	for read := 0; settled || read < ledgerPages; read++ {
 		a, err := e.l.patient(ctx, call{
 			kind: Admin, method: http.MethodGet, path: "/api/users/user/credits?limit=100" + cursor, key: e.owner.key, home: base, only: true,
 		})
@@ -282,15 +335,64 @@ func (e *exact) checkLedger(ctx context.Context, base int, u *usage, f *findings
 				f.note(wrongLedger, "%s: entry %s of %q leaves %q, want %d micro-credits", where, x.ID, x.Amount, x.Balance, want)
 			}
 			e.checkCharge(&x, amount, requests, where, f)
+			if x.QuotaKey != nil {
+				spent[*x.QuotaKey] -= amount
+			}
 			want, known = balance-amount, true
 		}
 		if !page.HasMore {
 			if !known || want != 0 {
 				f.note(wrongLedger, "%s: the balance before its first entry is %d micro-credits", where, want)
 			}
+			if settled {
+				e.checkSpent(u, spent, where, f)
+			}
 			return nil
 		}
 		cursor = "&cursor=" + page.NextCursor
+	}
+	return nil
+}
+
+// checkSpent compares what the entries of each quota key add up to with the usage.
+func (e *exact) checkSpent(u *usage, spent map[string]int64, where string, f *findings) {
+	for quotaKey, k := range u.Usage {
+		if want, err := micros(k.CreditsSpent); err != nil || spent[quotaKey] != want {
+			f.note(wrongLedger, "%s: the entries of %s add up to %d micro-credits, %s were spent", where, quotaKey, spent[quotaKey], k.CreditsSpent)
+		}
+	}
+}
+
+// checkStatement compares the statement of the month with the usage. Nothing may be in flight.
+func (e *exact) checkStatement(ctx context.Context, base int, u *usage, f *findings) error {
+	period := e.l.start.UTC().Format("2006-01")
+	a, err := e.l.patient(ctx, call{
+		kind: Admin, method: http.MethodGet, path: "/api/users/user/statements/" + period, key: e.owner.key, home: base, only: true,
+	})
+	if err != nil {
+		return err
+	}
+	var s struct {
+		Requests     int64
+		CreditsSpent string
+		Usage        map[string]struct {
+			Requests, Overage int64
+			CreditsSpent      string
+		}
+	}
+	if err := json.Unmarshal(a.body, &s); err != nil {
+		return fmt.Errorf("statement in %s: %w", a, err)
+	}
+	requests := int64(0)
+	for quotaKey, k := range u.Usage {
+		requests += k.Used
+		if l := s.Usage[quotaKey]; l.Requests != k.Used || l.Overage != k.Overage || l.CreditsSpent != k.CreditsSpent {
+			f.note(wrongStatement, "%s: %+v through base %d, the usage is %+v", quotaKey, l, base, k)
+		}
+	}
+	if s.Requests != requests || s.CreditsSpent != u.Credits.SpentThisPeriod {
+		f.note(wrongStatement, "%d requests for %s through base %d, the usage is %d for %s",
+			s.Requests, s.CreditsSpent, base, requests, u.Credits.SpentThisPeriod)
 	}
 	return nil
 }

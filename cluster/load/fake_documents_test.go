@@ -8,18 +8,20 @@ import (
 
 // metered serves the developer API.
 func (f *fake) metered(r *http.Request, parts []string, fields map[string]any, body []byte, base int) *fakeAnswer {
-	k := f.keys[r.Header.Get("x-api-key")]
-	if k == nil || k.version != k.account.version && (base == 0 || !f.lies("old key", 1)) {
-		return failure(401, "invalid_api_key")
+	if r.Header.Get("x-api-key") == "" {
+		return f.keyless(r, parts, fields, body, base)
 	}
-	a := k.account
+	a, refusal := f.keyOf(r, base)
+	if refusal != nil {
+		return f.replayed(r, refusal)
+	}
 	idem := ""
 	key := r.Header.Get(headerIdempotency)
 	if key != "" && a.tier == "pro" && f.lies("done twice", 4) {
 		key = ""
 	}
 	if key != "" {
-		idem = a.id + r.Method + r.URL.Path + key
+		idem = r.Method + r.URL.Path + key
 		if done := f.outcomes[idem]; done != nil {
 			again := *done
 			again.header = map[string]string{headerReplayed: "true", headerSource: "none"}
@@ -45,6 +47,38 @@ func (f *fake) metered(r *http.Request, parts []string, fields map[string]any, b
 		}
 	}
 	if idem != "" {
+		f.outcomes[idem] = done
+	}
+	return done
+}
+
+// replayed is the refusal of a key, unless the fake lies and repeats the answer to an earlier call.
+func (f *fake) replayed(r *http.Request, refusal *fakeAnswer) *fakeAnswer {
+	done := f.outcomes[r.Method+r.URL.Path+r.Header.Get(headerIdempotency)]
+	if done == nil || !f.lies("old key is repeated", 1) {
+		return refusal
+	}
+	return done
+}
+
+// keyless serves creations without a key, up to the limit of a source.
+func (f *fake) keyless(r *http.Request, parts []string, fields map[string]any, body []byte, base int) *fakeAnswer {
+	source, key := r.Header.Get("X-Forwarded-For"), r.Header.Get(headerIdempotency)
+	idem := source + key
+	if done := f.outcomes[idem]; done != nil && key != "" {
+		return done
+	}
+	limit := keylessLimit
+	if f.lie == "keyless refused" && base == 1 {
+		f.lied++
+		limit--
+	}
+	if f.guests[source] >= limit && !f.lies("keyless beyond the limit", 2) {
+		return failure(429, codeAnonymous)
+	}
+	f.guests[source]++
+	done := f.execute(r, nil, parts, fields, body, base)
+	if key != "" {
 		f.outcomes[idem] = done
 	}
 	return done
@@ -126,7 +160,8 @@ func (f *fake) execute(r *http.Request, a *fakeAccount, parts []string, fields m
 		f.ids++
 		id := fmt.Sprintf("doc%d", f.ids)
 		if len(f.docs) < 10 || !f.lies("lost write", 20) {
-			f.docs[id] = &fakeDoc{owner: a, content: content}
+			burns, _ := fields["burnAfterRead"].(bool)
+			f.docs[id] = &fakeDoc{owner: a, content: content, file: parts[1] == "upload", burns: burns}
 		}
 		return &fakeAnswer{status: 201, body: map[string]any{"id": id}}
 	}
@@ -136,7 +171,7 @@ func (f *fake) execute(r *http.Request, a *fakeAccount, parts []string, fields m
 	}
 	switch {
 	case parts[1] == "get":
-		return f.show(parts[0], doc, base)
+		return f.show(a, parts[0], doc, base)
 	case doc.owner != a:
 		return failure(403, "not_owner")
 	case parts[1] == "delete":
@@ -150,9 +185,16 @@ func (f *fake) execute(r *http.Request, a *fakeAccount, parts []string, fields m
 	return &fakeAnswer{status: 200, body: map[string]any{"id": parts[2]}}
 }
 
-func (f *fake) show(domain string, doc *fakeDoc, base int) *fakeAnswer {
+func (f *fake) show(a *fakeAccount, domain string, doc *fakeDoc, base int) *fakeAnswer {
 	content := doc.content
-	if base == 1 && doc.owner.tier == "admin" && f.lies("wrong content", 10) {
+	if doc.burns && (doc.owner != a || f.lies("burns for its owner", 1)) {
+		if doc.burned && !f.lies("burns twice", 1) || !doc.burned && f.lies("burns unseen", 2) {
+			doc.burned = true
+			return failure(404, "not_found")
+		}
+		doc.burned = true
+	}
+	if base == 1 && doc.owner != nil && doc.owner.tier == "admin" && f.lies("wrong content", 10) {
 		content = strings.ToUpper(content) + "."
 	}
 	if domain == "files" {

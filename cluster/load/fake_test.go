@@ -25,6 +25,7 @@ type fake struct {
 	accounts map[string]*fakeAccount // by id
 	keys     map[string]*fakeKey
 	docs     map[string]*fakeDoc
+	guests   map[string]int         // keyless creations, by source
 	outcomes map[string]*fakeAnswer // by account, endpoint and Idempotency-Key
 	ids      int
 }
@@ -48,6 +49,9 @@ type fakeDoc struct {
 	owner   *fakeAccount
 	content string
 	deleted bool
+	file    bool
+	burns   bool
+	burned  bool
 }
 
 type fakeAnswer struct {
@@ -64,7 +68,7 @@ func newFake(t *testing.T, l lie, faults bool) (*fake, []string) {
 	t.Helper()
 	f := &fake{
 		lie: l, faults: faults, random: rand.New(rand.NewPCG(7, 7)),
-		accounts: map[string]*fakeAccount{}, keys: map[string]*fakeKey{}, docs: map[string]*fakeDoc{}, outcomes: map[string]*fakeAnswer{},
+		accounts: map[string]*fakeAccount{}, keys: map[string]*fakeKey{}, docs: map[string]*fakeDoc{}, guests: map[string]int{}, outcomes: map[string]*fakeAnswer{},
 	}
 	var bases []string
 	for base := range 2 {
@@ -123,6 +127,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, base int) {
 	for name, value := range a.header {
 		w.Header().Set(name, value)
 	}
+	w.Header().Set("X-Request-Id", "a-request")
 	if a.raw == nil {
 		if a.raw, err = json.Marshal(a.body); err != nil {
 			panic(err)
@@ -136,7 +141,12 @@ func (f *fake) answer(r *http.Request, body []byte, base int) *fakeAnswer {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
 	var fields map[string]any
 	_ = json.Unmarshal(body, &fields) // uploads are no JSON
-	if parts[0] == "dev" {
+	switch {
+	case !strings.HasPrefix(r.URL.Path, "/api/"):
+		return f.metered(r, []string{"paste-lite", "create"}, fields, body, base)
+	case parts[0] == "dev" && (parts[2] == "list" || parts[2] == "versions"), parts[0] == "users" && r.Method == "GET":
+		return f.unmetered(r, base)
+	case parts[0] == "dev":
 		return f.metered(r, parts[1:], fields, body, base)
 	}
 	admin := r.Header.Get("Authorization") == "Bearer "+fakeToken
@@ -154,11 +164,6 @@ func (f *fake) answer(r *http.Request, body []byte, base int) *fakeAnswer {
 		return &fakeAnswer{status: 201, header: map[string]string{"Set-Cookie": "s=" + a.id}, body: map[string]any{"account": map[string]any{"id": a.id}}}
 	case path == "POST /api/users/user/dev-key/regenerate":
 		return f.regenerate(r)
-	case path == "GET /api/users/user/credits":
-		a := f.keys[r.Header.Get("x-api-key")].account
-		return &fakeAnswer{status: 200, body: map[string]any{"entries": f.ledger(a), "hasMore": false}}
-	case path == "GET /api/users/user/dev-usage":
-		return f.usage(f.keys[r.Header.Get("x-api-key")].account)
 	case r.Method == "GET":
 		return f.usage(f.accounts[parts[2]])
 	case parts[3] == "tier":
@@ -169,6 +174,63 @@ func (f *fake) answer(r *http.Request, body []byte, base int) *fakeAnswer {
 		a.ledger = append(a.ledger, entry{ID: "grant", Type: "grant", Amount: formatMicros(a.granted), Balance: formatMicros(a.granted)})
 	}
 	return &fakeAnswer{status: 200, body: map[string]any{"success": true}}
+}
+
+// keyOf returns the account of the call's key, or the refusal of a key that is not current.
+func (f *fake) keyOf(r *http.Request, base int) (*fakeAccount, *fakeAnswer) {
+	k := f.keys[r.Header.Get("x-api-key")]
+	if k == nil || k.version != k.account.version && (base == 0 || !f.lies("old key", 1)) {
+		return nil, failure(401, "invalid_api_key")
+	}
+	return k.account, nil
+}
+
+// unmetered serves what takes a key and is not metered.
+func (f *fake) unmetered(r *http.Request, base int) *fakeAnswer {
+	a, refusal := f.keyOf(r, base)
+	switch path := r.URL.Path; {
+	case refusal != nil && f.lies("old key is listed", 1):
+		return &fakeAnswer{status: 200, body: map[string]any{}}
+	case refusal != nil:
+		return refusal
+	case strings.HasSuffix(path, "/credits"):
+		return &fakeAnswer{status: 200, body: map[string]any{"entries": f.ledger(a), "hasMore": false}}
+	case strings.HasSuffix(path, "/dev-usage"):
+		return f.usage(a)
+	case strings.Contains(path, "/statements/"):
+		return f.statement(a)
+	}
+	return &fakeAnswer{status: 200, body: map[string]any{}}
+}
+
+// statement has the figures of the usage under other names.
+func (f *fake) statement(a *fakeAccount) *fakeAnswer {
+	lines := map[string]any{}
+	requests, spent := int64(0), int64(0)
+	for key, used := range a.used {
+		if f.lies("statement", 1) {
+			used++
+		}
+		lines[key] = map[string]any{"requests": used, "overage": a.overage[key], "creditsSpent": formatMicros(a.spent[key])}
+		requests += used
+		spent += a.spent[key]
+	}
+	for _, key := range fakeQuotaKeys() {
+		if lines[key] == nil {
+			lines[key] = map[string]any{"creditsSpent": formatMicros(0)}
+		}
+	}
+	return &fakeAnswer{status: 200, body: map[string]any{"usage": lines, "requests": requests, "creditsSpent": formatMicros(spent)}}
+}
+
+func fakeQuotaKeys() []string {
+	var keys []string
+	for _, d := range []string{"pasteLite", "pastes", "files"} {
+		for _, verb := range []string{"create", "upload", "get", "update", "delete"} {
+			keys = append(keys, d+"."+verb)
+		}
+	}
+	return keys
 }
 
 func (f *fake) account(tier string) *fakeAccount {
@@ -208,22 +270,29 @@ func (f *fake) ledger(a *fakeAccount) []entry {
 func (f *fake) usage(a *fakeAccount) *fakeAnswer {
 	keys := map[string]any{}
 	total := int64(0)
-	for _, d := range []string{"pasteLite", "pastes", "files"} {
-		for _, verb := range []string{"create", "upload", "get", "update", "delete"} {
-			key := d + "." + verb
-			limit, _ := f.limit(a, key)
-			keys[key] = map[string]any{"used": a.used[key], "overage": a.overage[key], "limit": limit, "creditsSpent": formatMicros(a.spent[key])}
-			total += a.spent[key]
+	for _, key := range fakeQuotaKeys() {
+		limit, _ := f.limit(a, key)
+		keys[key] = map[string]any{"used": a.used[key], "overage": a.overage[key], "limit": limit, "creditsSpent": formatMicros(a.spent[key])}
+		total += a.spent[key]
+	}
+	stored := 0
+	for _, d := range f.docs {
+		if d.file && d.owner == a && !d.deleted {
+			stored += len(d.content)
 		}
+	}
+	if stored > 0 && f.lies("storage", 1) {
+		stored--
 	}
 	return &fakeAnswer{status: 200, body: map[string]any{
 		"usage": keys, "credits": map[string]any{"balance": formatMicros(a.granted - a.gone), "spentThisPeriod": formatMicros(total)},
+		"storage": map[string]any{"usedBytes": stored},
 	}}
 }
 
 // limit returns the limit of a tier and the price beyond it. The limits are much smaller than those of Quire.
 func (f *fake) limit(a *fakeAccount, key string) (limit, price int64) {
-	prices := map[string]int64{"pasteLite.create": 500, "pastes.create": 2000, "files.upload": 5000}
+	prices := map[string]int64{"pasteLite.create": 500, "pastes.create": 2000, "files.upload": 5000, "files.delete": 500}
 	switch {
 	case a.tier == "admin":
 		return -1, 0

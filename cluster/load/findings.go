@@ -14,6 +14,9 @@ const (
 	wrongCounts   = "wrong counts"
 	wrongCharges  = "wrong charges"
 	wrongLedger   = "wrong ledger"
+	wrongStorage  = "wrong storage"
+
+	wrongStatement = "wrong statement"
 )
 
 // shownFindings is how many findings of one sort an error shows.

@@ -33,6 +33,10 @@ const (
 	Refused Group = "refused"
 	// Rotating regenerates an API key while it is in use.
 	Rotating Group = "rotating"
+	// Burning makes quick pastes that burn after their first read, and reads them several times at once.
+	Burning Group = "burning"
+	// Keyless makes quick pastes without a key until the limit of a source is reached. It needs Config.Sources.
+	Keyless Group = "keyless"
 )
 
 // Config describes a Load. Bases and AdminToken must be set.
@@ -43,7 +47,8 @@ type Config struct {
 	Workers    int           // clients that send quick pastes; 16. There are fewer of the other kinds
 	Pace       time.Duration // that a client of the crowd waits between two calls
 	Timeout    time.Duration // of one call; 30 s, which is longer than an edge takes to answer
-	Groups     []Group       // nil: all
+	Groups     []Group       // nil: all that can work
+	Sources    bool          // the edges trust X-Forwarded-For from this host
 }
 
 const (
@@ -56,7 +61,7 @@ const (
 // paces are the times between two calls of clients that must be slow. Quire refuses every call of an account with more than
 // 100 failures a minute, and of a source with as many bad keys.
 type paces struct {
-	refused, failing, rotate, old, user, admin, rare, retry time.Duration
+	refused, failing, rotate, old, user, burn, keyless, admin, rare, retry time.Duration
 }
 
 // Load is a crowd of clients. Run, Verify, Settled, Audit and Move must be called one after the other. The other methods
@@ -84,6 +89,8 @@ type Load struct {
 	exact    *exact
 	refused  *refused
 	rotating *rotating
+	burning  *burning
+	keyless  *keyless
 }
 
 // New makes the accounts of the groups, and the documents that they begin with. It repeats calls without an answer until
@@ -106,7 +113,10 @@ func newLoad(cfg Config) (*Load, error) {
 	}
 	cfg.Workers, cfg.Timeout = cmp.Or(cfg.Workers, defaultWorkers), cmp.Or(cfg.Timeout, defaultTimeout)
 	if cfg.Groups == nil {
-		cfg.Groups = []Group{Crowd, Exact, Refused, Rotating}
+		cfg.Groups = []Group{Crowd, Exact, Refused, Rotating, Burning}
+		if cfg.Sources {
+			cfg.Groups = append(cfg.Groups, Keyless)
+		}
 	}
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 256, DisableCompression: true,
@@ -118,7 +128,7 @@ func newLoad(cfg Config) (*Load, error) {
 		clock:  clock{tracks: map[track]*timed{}, total: map[Kind]int64{}},
 		pace: paces{
 			refused: 25 * time.Millisecond, failing: 1200 * time.Millisecond, rotate: 4 * time.Second, old: 1500 * time.Millisecond,
-			user: 20 * time.Millisecond, admin: 100 * time.Millisecond, rare: 10 * time.Millisecond, retry: 250 * time.Millisecond,
+			user: 20 * time.Millisecond, burn: 3 * time.Second, keyless: 250 * time.Millisecond, admin: 100 * time.Millisecond, rare: 10 * time.Millisecond, retry: 250 * time.Millisecond,
 		},
 	}
 	l.Move(cfg.Bases...)
@@ -143,6 +153,10 @@ func (l *Load) prepare(ctx context.Context) error {
 			l.refused, err = l.newRefused(ctx)
 		case Rotating:
 			l.rotating, err = l.newRotating(ctx)
+		case Burning:
+			l.burning, err = l.newBurning(ctx)
+		case Keyless:
+			l.keyless = l.newKeyless()
 		}
 		if err != nil {
 			return err
@@ -203,6 +217,12 @@ func (l *Load) Run(ctx context.Context) {
 	if r := l.rotating; r != nil {
 		spawn(1, l.pace.rotate, r.stepRotate)
 		spawn(2, l.pace.user, r.stepUse)
+	}
+	if b := l.burning; b != nil {
+		spawn(1, l.pace.burn, b.step)
+	}
+	if k := l.keyless; k != nil {
+		spawn(2, l.pace.keyless, k.step)
 	}
 	group.Wait()
 	l.client.CloseIdleConnections()

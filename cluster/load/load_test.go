@@ -7,9 +7,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"quire.dev/pkg/eventually"
 )
@@ -19,13 +23,13 @@ const testSeed = 11
 // newTestLoad makes a Load with short paces: the fake has no limits of failures.
 func newTestLoad(t *testing.T, bases []string, groups ...Group) *Load {
 	t.Helper()
-	l, err := newLoad(Config{Bases: bases, AdminToken: fakeToken, Seed: testSeed, Workers: 4, Groups: groups, Pace: time.Millisecond})
+	l, err := newLoad(Config{Bases: bases, AdminToken: fakeToken, Seed: testSeed, Workers: 4, Groups: groups, Pace: time.Millisecond, Sources: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.pace = paces{
 		refused: time.Millisecond, failing: time.Millisecond, rotate: 5 * time.Millisecond, old: time.Millisecond,
-		user: time.Millisecond, admin: time.Millisecond, rare: time.Millisecond, retry: time.Millisecond,
+		user: time.Millisecond, burn: time.Millisecond, keyless: time.Millisecond, admin: time.Millisecond, rare: time.Millisecond, retry: time.Millisecond,
 	}
 	if err := l.prepare(t.Context()); err != nil {
 		t.Fatal(err)
@@ -91,6 +95,9 @@ func TestAnHonestQuireIsFoundHonest(t *testing.T) {
 			if len(l.rotating.retired) == 0 {
 				t.Error("no key was retired")
 			}
+			if b := l.exact.bills["files.delete"]; b.quota+b.paid == 0 || l.exact.owner.stored.least.Load() <= 0 {
+				t.Errorf("no file was deleted: %+v", *b)
+			}
 		})
 	}
 }
@@ -119,14 +126,32 @@ func TestEachLieIsFound(t *testing.T) {
 		{"beyond the limit", Refused, "admitted beyond the limit: "},
 		{"failed call charged", Refused, "wrong counts: "},
 		{"old key", Rotating, "an old key is admitted: "},
+		{"old key is listed", Rotating, "an old key is admitted: "},
+		{"old key is repeated", Rotating, "an old key is admitted: "},
+		{"storage", Crowd, "wrong storage: "},
+		{"storage", Exact, "wrong storage: "},
+		{"statement", Exact, "wrong statement: "},
+		{"burns twice", Burning, "read again after it burned: "},
+		{"burns unseen", Burning, "lost: "},
+		{"burns for its owner", Burning, "lost: "},
+		{"keyless beyond the limit", Keyless, "admitted beyond the limit: "},
+		{"keyless refused", Keyless, "refused below the limit: "},
+		{"lost write", Keyless, "lost: "},
 	}
 	for _, test := range tests {
 		t.Run(string(test.lie)+" "+string(test.group), func(t *testing.T) {
 			t.Parallel()
 			f, bases := newFake(t, test.lie, false)
 			l := newTestLoad(t, bases, test.group)
-			runUntil(t, l, f.served(600, 5))
+			atWork := 5
+			if test.lie == "statement" || test.lie == "storage" {
+				atWork = 0 // only Verify asks for these
+			}
+			runUntil(t, l, f.served(600, atWork))
 			err := l.Verify(t.Context())
+			if test.lie == "statement" {
+				err = errors.Join(err, l.Settled(t.Context(), noHolds), l.Verify(t.Context()))
+			}
 			if err == nil || !strings.Contains(err.Error(), test.found) {
 				t.Errorf("seed %d: of %d lies it says %v", testSeed, f.lied, err)
 			}
@@ -237,5 +262,48 @@ func TestAmountsAreReadAsIntegers(t *testing.T) {
 		if v, err := micros(text); err == nil {
 			t.Errorf("%q is %d", text, v)
 		}
+	}
+}
+
+// TestEveryEndpointThatTakesAKeyIsTried holds the list to the description of the API.
+func TestEveryEndpointThatTakesAKeyIsTried(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var described struct {
+		Paths map[string]map[string]yaml.Node
+	}
+	if err := yaml.Unmarshal(text, &described); err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, e := range endpoints() {
+		listed[e.method+" "+e.path] = e.quota
+	}
+	for path, operations := range described.Paths {
+		for method, node := range operations {
+			var o struct {
+				Security []map[string][]string
+				Quota    string `yaml:"x-quota-key"`
+			}
+			if node.Kind != yaml.MappingNode {
+				continue // the parameters of the path
+			}
+			if err := node.Decode(&o); err != nil {
+				t.Fatal(err)
+			}
+			takes := slices.ContainsFunc(o.Security, func(s map[string][]string) bool { return s["ApiKey"] != nil })
+			name := strings.ToUpper(method) + " " + path
+			quota, found := listed[name]
+			if found != takes || quota != o.Quota && found {
+				t.Errorf("%s: listed %t with quota key %q, described as taking a key %t with %q", name, found, quota, takes, o.Quota)
+			}
+			delete(listed, name)
+		}
+	}
+	for name := range listed {
+		t.Errorf("%s is not described", name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,10 +25,18 @@ type rotating struct {
 	mu      sync.Mutex
 	current string
 	version int
-	retired []string // former keys, the latest last
-	open    string   // the Idempotency-Key of a regeneration without an answer, which may have happened
-	turn    int      // how many regenerations have begun
+	written *call     // a creation that was acknowledged with the current key
+	request string    // the id of a request that was acknowledged
+	retired []retired // former keys, the latest last
+	open    string    // the Idempotency-Key of a regeneration without an answer, which may have happened
+	turn    int       // how many regenerations have begun
 	nextOld time.Time
+}
+
+// retired is a former key.
+type retired struct {
+	key     string
+	written *call // a creation under an Idempotency-Key that was acknowledged with it; nil if there is none
 }
 
 // retiredKept is how many former keys are tried.
@@ -97,21 +106,42 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 		r.l.strange.note(strangeAnswer, "a new key of version %d after %d: %s", body.Key.Version, r.version, a)
 	}
 	if r.current != "" {
-		r.retired = append(r.retired, r.current)
+		r.retired = append(r.retired, retired{r.current, r.written})
 		r.retired = r.retired[max(0, len(r.retired)-retiredKept):]
 	}
-	r.current, r.version, r.open = body.APIKey, body.Key.Version, ""
+	r.current, r.version, r.written, r.open = body.APIKey, body.Key.Version, nil, ""
 	return true
 }
 
-// stepRotate regenerates the key, and then tries the old one through every base.
+// stepRotate writes something with the key, regenerates it, and then tries the old one through every base.
 func (r *rotating) stepRotate(ctx context.Context, w *client, n int) {
+	r.write(ctx, w, n)
 	for try := 0; !r.regenerate(ctx, w.home+n+try); try++ {
 		if !wait.For(ctx, failPause) {
 			return
 		}
 	}
-	r.tryOld(ctx, 1, &r.l.strange)
+	r.tryOld(ctx, w.random, 1, &r.l.strange)
+}
+
+// write makes a quick paste under an Idempotency-Key with the current key.
+func (r *rotating) write(ctx context.Context, w *client, n int) {
+	lite, _, _ := domains()
+	c := lite.creation(r.key(), r.l.next(), w.home+n)
+	c.idempotency = r.l.newKey()
+	a := r.l.send(ctx, c)
+	r.account.meter("pasteLite.create", a)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.acked() && c.key == r.current {
+		r.written, r.request = &c, a.header.Get("X-Request-Id")
+	}
+}
+
+func (r *rotating) key() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
 }
 
 // resolve repeats a regeneration without an answer until it has one, and makes the first key.
@@ -130,18 +160,54 @@ func (r *rotating) unresolved() bool {
 	return r.open != "" || r.current == ""
 }
 
-// tryOld tries so many of the latest retired keys through every base.
-func (r *rotating) tryOld(ctx context.Context, count int, f *findings) {
+// tryOld tries so many of the latest retired keys through every base: a read, a repeated write, and some endpoint.
+func (r *rotating) tryOld(ctx context.Context, random *rand.Rand, count int, f *findings) {
 	r.mu.Lock()
 	keys := slices.Clone(r.retired[max(0, len(r.retired)-count):])
 	r.mu.Unlock()
-	for _, key := range keys {
+	for _, old := range keys {
 		for base := range r.l.baseCount() {
-			c := r.use(key, base)
-			c.only = true
-			r.refuses(r.l.send(ctx, c), f)
+			r.refuses(ctx, "pasteLite.get", r.use(old.key, base), random, f)
+			if old.written != nil {
+				c := *old.written
+				c.home = base
+				r.refuses(ctx, "pasteLite.create", c, random, f)
+			}
+			r.tryEndpoint(ctx, r.some(random), old.key, base, random, f)
 		}
 	}
+}
+
+// tryAllOld tries the latest retired key on every endpoint through every base.
+func (r *rotating) tryAllOld(ctx context.Context, random *rand.Rand, f *findings) {
+	r.mu.Lock()
+	keys := slices.Clone(r.retired[max(0, len(r.retired)-1):])
+	r.mu.Unlock()
+	for _, old := range keys {
+		for base := range r.l.baseCount() {
+			for _, e := range endpoints() {
+				r.tryEndpoint(ctx, e, old.key, base, random, f)
+			}
+		}
+	}
+}
+
+func (r *rotating) some(random *rand.Rand) endpoint {
+	all := endpoints()
+	return all[random.IntN(len(all))]
+}
+
+func (r *rotating) tryEndpoint(ctx context.Context, e endpoint, key string, base int, random *rand.Rand, f *findings) {
+	r.mu.Lock()
+	request := r.request
+	r.mu.Unlock()
+	names := strings.NewReplacer("{ref}", noSuchID, "{id}", noSuchID, "{name}", "x.txt", "{requestId}", request,
+		"{period}", r.l.start.UTC().Format("2006-01"))
+	c := call{kind: Read, method: e.method, path: names.Replace(e.path), key: key, home: base, body: []byte(e.body), accept: "application/json"}
+	if strings.HasSuffix(c.path, "/upload") {
+		c.path, c.binary = c.path+"?name=x", true
+	}
+	r.refuses(ctx, e.quota, c, random, f)
 }
 
 // use is a read with a key.
@@ -149,9 +215,17 @@ func (r *rotating) use(key string, home int) call {
 	return call{kind: Read, method: http.MethodGet, path: "/api/dev/paste-lite/get/" + r.l.anchor, key: key, home: home}
 }
 
-// refuses checks the answer to a call with a retired key. Calls with bad keys are also refused for being too many.
-func (r *rotating) refuses(a *answer, f *findings) {
-	r.account.meter("pasteLite.get", a)
+// refuses makes a call with a retired key, which must be refused. Calls with bad keys are also refused for being too many
+// from one source, so each has a source of its own where the edges believe it.
+func (r *rotating) refuses(ctx context.Context, quotaKey string, c call, random *rand.Rand, f *findings) {
+	c.only = true
+	if r.l.cfg.Sources {
+		c.source = r.l.newSource(random)
+	}
+	a := r.l.send(ctx, c)
+	if quotaKey != "" {
+		r.account.meter(quotaKey, a)
+	}
 	switch {
 	case a.acked():
 		f.note("an old key is admitted", "%s", a)
@@ -163,8 +237,8 @@ func (r *rotating) refuses(a *answer, f *findings) {
 // stepUse uses the current key, which must be accepted unless a regeneration has begun. Now and then it uses a retired key:
 // an edge that missed a regeneration must refuse it too.
 func (r *rotating) stepUse(ctx context.Context, w *client, _ int) {
-	if old := r.dueOld(w); old != "" {
-		r.refuses(r.l.send(ctx, r.use(old, w.random.IntN(r.l.baseCount()))), &r.l.strange)
+	if old := r.dueOld(w); old != nil {
+		r.tryEndpoint(ctx, r.some(w.random), old.key, w.random.IntN(r.l.baseCount()), w.random, &r.l.strange)
 		return
 	}
 	r.mu.Lock()
@@ -188,26 +262,26 @@ func (r *rotating) stepUse(ctx context.Context, w *client, _ int) {
 	r.l.strange.note(strangeAnswer, "%s", a)
 }
 
-// dueOld returns a retired key if one is due to be tried, else "".
-func (r *rotating) dueOld(w *client) string {
+// dueOld returns a retired key if one is due to be tried, else nil.
+func (r *rotating) dueOld(w *client) *retired {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	if len(r.retired) == 0 || now.Before(r.nextOld) {
-		return ""
+		return nil
 	}
 	r.nextOld = now.Add(r.l.pace.old)
-	return r.retired[w.random.IntN(len(r.retired))]
+	old := r.retired[w.random.IntN(len(r.retired))]
+	return &old
 }
 
-// check tries the current key and the latest retired ones through every base.
-func (r *rotating) check(ctx context.Context, f *findings) error {
+// check tries the current key and the latest retired ones through every base. Where each call can have a source of its own,
+// it tries the last of these on every endpoint.
+func (r *rotating) check(ctx context.Context, random *rand.Rand, f *findings) error {
 	if err := r.resolve(ctx, 0); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	key := r.current
-	r.mu.Unlock()
+	key := r.key()
 	for base := range r.l.baseCount() {
 		c := r.use(key, base)
 		c.only = true
@@ -219,6 +293,9 @@ func (r *rotating) check(ctx context.Context, f *findings) error {
 			f.note("the current key is refused", "%s", a)
 		}
 	}
-	r.tryOld(ctx, retiredKept, f)
+	r.tryOld(ctx, random, retiredKept, f)
+	if r.l.cfg.Sources {
+		r.tryAllOld(ctx, random, f)
+	}
 	return nil
 }

@@ -145,7 +145,8 @@ func (s *shelf) checked(i *item) {
 	i.seen = true
 }
 
-// toCheck returns all items that no check has found yet, and so many of the others.
+// toCheck returns all items that no check has found yet, and so many of the others. It leaves out those whose deletion has
+// no answer.
 func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,6 +154,9 @@ func (s *shelf) toCheck(random *rand.Rand, sample int) []*item {
 	others := 0
 	for _, place := range random.Perm(len(s.items)) {
 		i := s.items[place]
+		if i.busy {
+			continue
+		}
 		if i.seen {
 			if others++; others > sample {
 				continue

@@ -50,11 +50,17 @@ func (l *Load) Verify(ctx context.Context) error {
 	errs := []error{l.checkAccounts(ctx, l.settled, &f)}
 	var shops []*shop
 	if r := l.rotating; r != nil {
-		errs = append(errs, r.check(ctx, &f))
+		errs = append(errs, r.check(ctx, random, &f))
 	}
 	if e := l.exact; e != nil {
 		errs = append(errs, l.checkExactLedger(ctx, &f))
 		shops = append(shops, e.shops...)
+	}
+	if b := l.burning; b != nil {
+		b.check(ctx, random, &f)
+	}
+	if k := l.keyless; k != nil {
+		shops = append(shops, &k.pool)
 	}
 	if c := l.crowd; c != nil {
 		shops = append(shops, c.lite, c.paste, c.file)
@@ -82,6 +88,9 @@ func (l *Load) checkAccounts(ctx context.Context, settled bool, f *findings) err
 	if l.rotating != nil {
 		accounts = append(accounts, l.rotating.account)
 	}
+	if l.burning != nil {
+		accounts = append(accounts, l.burning.owner, l.burning.reader)
+	}
 	var errs []error
 	for _, a := range accounts {
 		for base := range l.baseCount() {
@@ -106,6 +115,9 @@ func (l *Load) checkExactLedger(ctx context.Context, f *findings) error {
 		u, err := l.usage(ctx, l.exact.owner.id, base)
 		if err == nil {
 			err = l.exact.checkLedger(ctx, base, u, f)
+		}
+		if err == nil && l.settled {
+			err = l.exact.checkStatement(ctx, base, u, f)
 		}
 		if err != nil {
 			return err
