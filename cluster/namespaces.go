@@ -22,6 +22,9 @@ const (
 	unusedMAC    = "02:00:00:00:00:fe" // no host has this Ethernet address
 )
 
+// Clients is the address of this process for processes in namespaces, as a CIDR.
+const Clients = bridgePrefix + "1/32"
+
 func makeBridge(ctx context.Context) error {
 	err := ip(ctx,
 		"link set lo up",

@@ -62,8 +62,9 @@ func TestFaults(t *testing.T) {
 
 // bench is a cluster and its clients.
 type bench struct {
-	c    *cluster.Cluster
-	load *load.Load
+	c       *cluster.Cluster
+	load    *load.Load
+	shifted time.Duration // how far the services' clocks are ahead
 }
 
 func newBench(t *testing.T) *bench {
@@ -80,6 +81,10 @@ func newBench(t *testing.T) *bench {
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Root: root, Dir: dir, Partitions: partitions, Isolated: true,
+		Settings: map[string]string{
+			"QUIRE_TRUSTED_PROXIES": cluster.Clients, // so that clients can have sources of their own
+			"QUIRE_DEV":             "1",             // so that a fault can shift the clock
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +95,9 @@ func newBench(t *testing.T) *bench {
 		}
 	})
 	// The clients pause between calls, to leave processor time to the processes that have to recover.
-	l, err := load.New(ctx, load.Config{Bases: c.Edges(), AdminToken: c.AdminToken(), Seed: *seed, Workers: 6, Pace: 20 * time.Millisecond})
+	l, err := load.New(ctx, load.Config{
+		Bases: c.Edges(), AdminToken: c.AdminToken(), Seed: *seed, Workers: 6, Pace: 20 * time.Millisecond, Sources: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

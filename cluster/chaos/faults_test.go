@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,7 +74,65 @@ func faults() []fault {
 		return rolling(t, b.c.Processes(cluster.Services()...))
 	})
 	add("rolling restart of NATS", func(t *testing.T, b *bench) error { return rolling(t, b.c.Processes("nats")) })
+	for _, two := range twoAtOnce() {
+		add(two.name, two.inject)
+	}
+	add("no lite for 3 minutes", away(3*time.Minute, "lite"))
+	add("no billing for 15 minutes", away(15*time.Minute, "billing"))
 	return all
+}
+
+// twoAtOnce are faults of two parts at the same time.
+func twoAtOnce() []fault {
+	return []fault{
+		{name: "kill nats-1 and billing-0", inject: together(killed("nats-1"), killed("billing-0"))},
+		{name: "kill nats-2 and lite-0", inject: together(killed("nats-2"), killed("lite-0"))},
+		{name: "regenerate a key while edge-1 can't reach NATS", inject: func(t *testing.T, b *bench) error {
+			edge := b.c.Process("edge-1")
+			return between(t, func(ctx context.Context) error {
+				// Clients still reach edge-1, which can't be told that the key is not current any more.
+				return errors.Join(edge.CutFrom(ctx, b.c.Processes("nats")...), b.load.Regenerate(ctx, 0))
+			}, edge.Heal)
+		}},
+		{name: "start billing-0 while NATS elects leaders", inject: func(t *testing.T, b *bench) error {
+			billing := b.c.Process("billing-0")
+			start := func(t *testing.T, _ *bench) error { return billing.Start(t.Context()) }
+			return errors.Join(billing.Stop(t.Context()), together(killed("nats-0"), start)(t, b))
+		}},
+	}
+}
+
+// together injects faults at the same time.
+func together(injects ...func(*testing.T, *bench) error) func(*testing.T, *bench) error {
+	return func(t *testing.T, b *bench) error {
+		errs := make([]error, len(injects))
+		var group sync.WaitGroup
+		for n, inject := range injects {
+			group.Go(func() { errs[n] = inject(t, b) })
+		}
+		group.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// away stops all instances of a service for a while. The others work on for as long as a fault lasts. Then all services
+// start anew with their clocks moved ahead by the while, so that nobody has to wait for it.
+func away(while time.Duration, service string) func(*testing.T, *bench) error {
+	return func(t *testing.T, b *bench) error {
+		ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+		defer cancel()
+		for _, p := range b.c.Processes(service) {
+			if err := p.Stop(ctx); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(last(t), b.c.StopServices(ctx)); err != nil {
+			return err
+		}
+		b.shifted += while
+		b.c.Set(map[string]string{"QUIRE_CLOCK_OFFSET": b.shifted.String()})
+		return errors.Join(b.c.StartServices(ctx), last(t))
+	}
 }
 
 // last waits for as long as a fault lasts.

@@ -74,8 +74,9 @@ func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
 	return r, r.resolve(ctx, 0)
 }
 
-// regenerate tries once to get a new key. It repeats a regeneration that has no answer yet.
-func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
+// regenerate tries once to get a new key, through no other base if only is set. It repeats a regeneration that has no answer
+// yet.
+func (r *rotating) regenerate(ctx context.Context, home int, only bool) (done bool) {
 	r.mu.Lock()
 	if r.open == "" {
 		r.open = r.l.newKey()
@@ -84,7 +85,7 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 	open := r.open
 	r.mu.Unlock()
 	a := r.l.send(ctx, call{
-		kind: Admin, method: http.MethodPost, path: "/api/users/user/dev-key/regenerate", cookie: r.cookie, idempotency: open, home: home,
+		kind: Admin, method: http.MethodPost, path: "/api/users/user/dev-key/regenerate", cookie: r.cookie, idempotency: open, home: home, only: only,
 	})
 	if a.outcome() == refusedOutcome {
 		r.l.strange.note(strangeAnswer, "%s", a)
@@ -102,6 +103,9 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.open != open {
+		return true // another client has got the answer to this regeneration
+	}
 	if body.Key.Version <= r.version || body.APIKey == r.current {
 		r.l.strange.note(strangeAnswer, "a new key of version %d after %d: %s", body.Key.Version, r.version, a)
 	}
@@ -116,7 +120,7 @@ func (r *rotating) regenerate(ctx context.Context, home int) (done bool) {
 // stepRotate writes something with the key, regenerates it, and then tries the old one through every base.
 func (r *rotating) stepRotate(ctx context.Context, w *client, n int) {
 	r.write(ctx, w, n)
-	for try := 0; !r.regenerate(ctx, w.home+n+try); try++ {
+	for try := 0; !r.regenerate(ctx, w.home+n+try, false); try++ {
 		if !wait.For(ctx, failPause) {
 			return
 		}
@@ -144,9 +148,19 @@ func (r *rotating) key() string {
 	return r.current
 }
 
+// Regenerate regenerates the key of the group Rotating now, through one base. It repeats the call until it has an answer.
+func (l *Load) Regenerate(ctx context.Context, base int) error {
+	for !l.rotating.regenerate(ctx, base, true) {
+		if !wait.For(ctx, failPause) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 // resolve repeats a regeneration without an answer until it has one, and makes the first key.
 func (r *rotating) resolve(ctx context.Context, home int) error {
-	for try := 0; r.unresolved() && !r.regenerate(ctx, home+try); try++ {
+	for try := 0; r.unresolved() && !r.regenerate(ctx, home+try, false); try++ {
 		if !wait.For(ctx, failPause) {
 			return errors.New("a regeneration has no answer under its Idempotency-Key")
 		}
