@@ -219,6 +219,7 @@ func (c *checker) environment(w *workload, container corev1.Container) {
 		names = append(names, variable.Name)
 		from := variable.ValueFrom
 		switch {
+		case from != nil && from.SecretKeyRef != nil && from.SecretKeyRef.Optional != nil && *from.SecretKeyRef.Optional:
 		case from != nil && from.SecretKeyRef != nil:
 			c.keys(w, "Secret", from.SecretKeyRef.Name, []string{from.SecretKeyRef.Key})
 		case from != nil && from.ConfigMapKeyRef != nil:

@@ -114,7 +114,11 @@ func environmentOf(t *testing.T, service string, container corev1.Container, obj
 			environment = append(environment, variable.Name+"="+variable.Value)
 			continue
 		}
-		value := secrets[variable.ValueFrom.SecretKeyRef.Key]
+		ref := variable.ValueFrom.SecretKeyRef
+		value, made := secrets[ref.Key]
+		if !made && ref.Optional != nil && *ref.Optional {
+			continue
+		}
 		if value == "" {
 			t.Fatalf("no secret %s", variable.Name)
 		}

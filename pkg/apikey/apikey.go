@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,51 +28,107 @@ var ErrInvalid = errors.New("invalid key")
 // MinSecretBytes is the length of the shortest master secret that NewSecret takes.
 const MinSecretBytes = 16
 
-// Secret signs and checks keys, tokens and links. Safe for concurrent use.
+// Secret signs keys, tokens and links with one master secret, and accepts what that or another one has signed. Safe for
+// concurrent use.
 type Secret struct {
+	signing  *subkeys
+	accepted []*subkeys // the signing one first
+}
+
+// subkeys derive from one master secret.
+type subkeys struct {
+	id                                                  SecretID
 	key, manage, network, link, nonce, session, account *signer
 }
 
-// NewSecret derives the sub-keys of a master secret of at least MinSecretBytes bytes.
-func NewSecret(master []byte) (*Secret, error) {
-	if len(master) < MinSecretBytes {
-		return nil, fmt.Errorf("secret of %d bytes: at least %d are needed", len(master), MinSecretBytes)
+// SecretID tells master secrets apart. Each API key has the one of its secret. It derives from the secret and reveals
+// nothing of it. Two secrets may have the same one, by chance.
+type SecretID uint16
+
+// NewSecret derives the sub-keys of master secrets, each of at least MinSecretBytes bytes. The first one signs, all are
+// accepted. While a secret is replaced, servers with the old and the new one accept what the others sign.
+func NewSecret(master []byte, accepted ...[]byte) (*Secret, error) {
+	s := &Secret{}
+	for _, m := range append([][]byte{master}, accepted...) {
+		if len(m) < MinSecretBytes {
+			return nil, fmt.Errorf("secret of %d bytes: at least %d are needed", len(m), MinSecretBytes)
+		}
+		s.accepted = append(s.accepted, deriveSubkeys(m))
 	}
+	s.signing = s.accepted[0]
+	return s, nil
+}
+
+func deriveSubkeys(master []byte) *subkeys {
 	root := newSigner(master)
 	derive := func(use string) *signer { return newSigner(root.mac([]byte("quire " + use))) }
-	return &Secret{
+	return &subkeys{
+		id:  SecretID(binary.BigEndian.Uint16(root.mac([]byte("quire secret id")))),
 		key: derive("api key"), manage: derive("manage token"), network: derive("network"), link: derive("signed link"),
 		nonce: derive("key nonce"), session: derive("session"), account: derive("account"),
-	}, nil
+	}
+}
+
+// Several tells whether more than one secret is accepted.
+func (s *Secret) Several() bool { return len(s.accepted) > 1 }
+
+// Signs tells whether the secret with this id is the one that signs.
+func (s *Secret) Signs(id SecretID) bool { return s.signing.id == id }
+
+// with is the secret with the id, or the one that signs.
+func (s *Secret) with(id SecretID) *subkeys {
+	for _, k := range s.accepted {
+		if k.id == id {
+			return k
+		}
+	}
+	return s.signing
 }
 
 // Key is the content of an API key.
 type Key struct {
 	Account event.AccountID
+	Number  uint32 // of the key among those of its account; 0: the only one
 	Version uint32
 	Nonce   uint64
+	Secret  SecretID // that signs it
 }
 
 const (
-	prefix        = "qk_"
-	numberDigits  = 11 // of a 64-bit number in base62
-	versionDigits = 6  // of a 32-bit number
-	macDigits     = 22 // of two 64-bit numbers
-	keyLength     = len(prefix) + 2*numberDigits + versionDigits + macDigits
+	prefix       = "qk_"
+	longDigits   = 11 // of a 64-bit number in base62
+	shortDigits  = 6  // of a 32-bit number
+	secretDigits = 3  // of a 16-bit number
+	macBytes     = 16
+	plainLength  = len(prefix) + 2*longDigits + shortDigits + 2*longDigits // without number and secret
+	keyLength    = plainLength + shortDigits + secretDigits
 	// PrefixLength is the length of the part of a key that is shown again later.
 	PrefixLength = len(prefix) + 6
 )
 
-// NewNonce is the nonce of the key that the command with this id makes. The same id gives the same nonce, so that a
-// repeated command shows the same key.
-func (s *Secret) NewNonce(command []byte) uint64 {
-	return binary.BigEndian.Uint64(s.nonce.mac(command))
+// NewKey is the key that the command with this id makes. The same id gives the same key, so that a repeated command shows
+// it again. Billing gives it its version.
+func (s *Secret) NewKey(account event.AccountID, command []byte) Key {
+	return s.signing.newKey(account, command)
+}
+
+// NewKeys are the keys that the command with this id may have made before: one by each accepted secret, NewKey first.
+func (s *Secret) NewKeys(account event.AccountID, command []byte) []Key {
+	var keys []Key
+	for _, k := range s.accepted {
+		keys = append(keys, k.newKey(account, command))
+	}
+	return keys
+}
+
+func (k *subkeys) newKey(account event.AccountID, command []byte) Key {
+	return Key{Account: account, Nonce: binary.BigEndian.Uint64(k.nonce.mac(command)), Secret: k.id}
 }
 
 // NewAccountID is the id of the account that the command with this idempotency id creates: the same id for the same
 // command.
 func (s *Secret) NewAccountID(idempotency []byte) event.AccountID {
-	return event.AccountID(binary.BigEndian.Uint64(s.account.mac(idempotency)) | 1)
+	return event.AccountID(binary.BigEndian.Uint64(s.signing.account.mac(idempotency)) | 1)
 }
 
 // Fingerprint is the only part of the key that is stored. It does not depend on the version, which billing decides.
@@ -82,59 +140,112 @@ func (k Key) Fingerprint() uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// Format is the key's text: 53 characters of [A-Za-z0-9_].
+// Format is the key's text: 62 characters of [A-Za-z0-9_]. It is signed with the secret of k.Secret where that is
+// accepted.
 func (s *Secret) Format(k Key) string {
+	signing := s.with(k.Secret)
+	k.Secret = signing.id
 	out := make([]byte, 0, keyLength)
 	out = append(out, prefix...)
-	out = event.AppendBase62(out, k.Nonce, numberDigits)
-	out = event.AppendBase62(out, uint64(k.Account), numberDigits)
-	out = event.AppendBase62(out, uint64(k.Version), versionDigits)
-	sum := s.keyMAC(k)
-	out = event.AppendBase62(out, binary.BigEndian.Uint64(sum[:8]), numberDigits)
-	out = event.AppendBase62(out, binary.BigEndian.Uint64(sum[8:16]), numberDigits)
+	out = event.AppendBase62(out, k.Nonce, longDigits)
+	out = event.AppendBase62(out, uint64(k.Account), longDigits)
+	out = event.AppendBase62(out, uint64(k.Number), shortDigits)
+	out = event.AppendBase62(out, uint64(k.Version), shortDigits)
+	out = event.AppendBase62(out, uint64(k.Secret), secretDigits)
+	sum := signing.keyMAC(k)
+	out = event.AppendBase62(out, binary.BigEndian.Uint64(sum[:8]), longDigits)
+	out = event.AppendBase62(out, binary.BigEndian.Uint64(sum[8:]), longDigits)
 	return string(out)
 }
 
 // Prefix is the part of a key's text by which its owner recognises it.
 func Prefix(key string) string { return key[:min(len(key), PrefixLength)] }
 
-// Parse reads a key's text and checks its MAC.
+// Parse reads a key's text and checks its MAC. A key of 53 characters is of before secrets had an id and keys a number.
 func (s *Secret) Parse(text string) (Key, error) {
-	if len(text) != keyLength || !strings.HasPrefix(text, prefix) {
+	plain := len(text) == plainLength
+	if len(text) != keyLength && !plain || !strings.HasPrefix(text, prefix) {
 		return Key{}, ErrInvalid
 	}
 	rest, valid := text[len(prefix):], true
-	next := func(digits int) uint64 {
+	next := func(digits int, most uint64) uint64 {
 		v, ok := event.ParseBase62(rest[:digits], digits)
-		rest, valid = rest[digits:], valid && ok
+		rest, valid = rest[digits:], valid && ok && v <= most
 		return v
 	}
-	k := Key{Nonce: next(numberDigits), Account: event.AccountID(next(numberDigits))}
-	version := next(versionDigits)
-	var given [16]byte
-	binary.BigEndian.PutUint64(given[:8], next(numberDigits))
-	binary.BigEndian.PutUint64(given[8:], next(numberDigits))
-	if !valid || k.Account == 0 || version == 0 || version > 1<<32-1 {
+	k := Key{Nonce: next(longDigits, math.MaxUint64), Account: event.AccountID(next(longDigits, math.MaxUint64))}
+	if !plain {
+		k.Number = uint32(next(shortDigits, math.MaxUint32))
+	}
+	k.Version = uint32(next(shortDigits, math.MaxUint32))
+	if !plain {
+		k.Secret = SecretID(next(secretDigits, math.MaxUint16))
+	}
+	var given [macBytes]byte
+	binary.BigEndian.PutUint64(given[:8], next(longDigits, math.MaxUint64))
+	binary.BigEndian.PutUint64(given[8:], next(longDigits, math.MaxUint64))
+	if !valid || k.Account == 0 || k.Version == 0 {
 		return Key{}, ErrInvalid
 	}
-	k.Version = uint32(version)
-	if subtle.ConstantTimeCompare(given[:], s.keyMAC(k)[:16]) != 1 {
-		return Key{}, ErrInvalid
+	for _, secret := range s.accepted {
+		switch {
+		case plain:
+			if subtle.ConstantTimeCompare(given[:], secret.plainMAC(k)) == 1 {
+				k.Secret = secret.id
+				return k, nil
+			}
+		case secret.id == k.Secret && subtle.ConstantTimeCompare(given[:], secret.keyMAC(k)) == 1:
+			return k, nil
+		}
 	}
-	return k, nil
+	return Key{}, ErrInvalid
 }
 
-func (s *Secret) keyMAC(k Key) []byte {
+// plainMAC is the MAC of a key without a number.
+func (s *subkeys) plainMAC(k Key) []byte {
 	var b [20]byte
-	binary.BigEndian.PutUint64(b[:8], k.Nonce)
-	binary.BigEndian.PutUint64(b[8:16], uint64(k.Account))
-	binary.BigEndian.PutUint32(b[16:], k.Version)
-	return s.key.mac(b[:])
+	return s.key.mac(k.appendPlain(b[:0]))[:macBytes]
+}
+
+// keyMAC is the MAC of all of a key. It is of more bytes than a plainMAC, so that neither passes for the other.
+func (s *subkeys) keyMAC(k Key) []byte {
+	var b [26]byte
+	data := binary.BigEndian.AppendUint32(k.appendPlain(b[:0]), k.Number)
+	return s.key.mac(binary.BigEndian.AppendUint16(data, uint16(k.Secret)))[:macBytes]
+}
+
+func (k *Key) appendPlain(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, k.Nonce)
+	b = binary.BigEndian.AppendUint64(b, uint64(k.Account))
+	return binary.BigEndian.AppendUint32(b, k.Version)
 }
 
 // ManageToken is the management token of a keyless document; the document keeps only its HashToken.
-func (s *Secret) ManageToken(item string) string {
-	return "mt_" + base64.RawURLEncoding.EncodeToString(s.manage.mac([]byte(item))[:20])
+func (s *Secret) ManageToken(item string) string { return s.signing.manageToken(item) }
+
+// StoredManageToken is the token of a document that keeps this HashToken, or else ManageToken.
+func (s *Secret) StoredManageToken(item string, hash []byte) string {
+	for _, k := range s.accepted {
+		if token := k.manageToken(item); hmac.Equal(HashToken(token), hash) {
+			return token
+		}
+	}
+	return s.ManageToken(item)
+}
+
+// CheckManageToken tells whether the token is the item's. The time that it takes does not depend on how much of the token is
+// right.
+func (s *Secret) CheckManageToken(item, token string) bool {
+	for _, k := range s.accepted {
+		if hmac.Equal([]byte(k.manageToken(item)), []byte(token)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *subkeys) manageToken(item string) string {
+	return "mt_" + base64.RawURLEncoding.EncodeToString(k.manage.mac([]byte(item))[:20])
 }
 
 // HashToken is the form in which a management or session token is stored.
@@ -144,41 +255,58 @@ func HashToken(token string) []byte {
 }
 
 // Network is the pseudo-account of a source, which is the 4 bytes of an IPv4 address or the first 8 of an IPv6 one. It
-// is a keyed hash, so that no journal holds an address.
-func (s *Secret) Network(network []byte) event.AccountID {
-	return event.AccountID(binary.BigEndian.Uint64(s.network.mac(network)) | 1)
+// is a keyed hash, so that no journal holds an address. Another secret gives another one.
+func (s *Secret) Network(network []byte) event.AccountID { return s.signing.networkOf(network) }
+
+// OtherNetworks are the pseudo-accounts that the source has by the other accepted secrets.
+func (s *Secret) OtherNetworks(network []byte) []event.AccountID {
+	var ids []event.AccountID
+	for _, k := range s.accepted[1:] {
+		ids = append(ids, k.networkOf(network))
+	}
+	return ids
+}
+
+func (k *subkeys) networkOf(network []byte) event.AccountID {
+	return event.AccountID(binary.BigEndian.Uint64(k.network.mac(network)) | 1)
 }
 
 // SignLink signs a path and the Unix second until which the link is good.
 func (s *Secret) SignLink(path string, expiresUnix int64) string {
-	return base64.RawURLEncoding.EncodeToString(s.linkMAC(path, expiresUnix)[:16])
+	return base64.RawURLEncoding.EncodeToString(s.signing.linkMAC(path, expiresUnix))
 }
 
 // CheckLink tells whether SignLink made the signature. The caller compares the time.
 func (s *Secret) CheckLink(path string, expiresUnix int64, signature string) bool {
 	given, err := base64.RawURLEncoding.DecodeString(signature)
-	return err == nil && hmac.Equal(given, s.linkMAC(path, expiresUnix)[:16])
+	return err == nil && slices.ContainsFunc(s.accepted, func(k *subkeys) bool {
+		return hmac.Equal(given, k.linkMAC(path, expiresUnix))
+	})
 }
 
-func (s *Secret) linkMAC(path string, expiresUnix int64) []byte {
-	return s.link.mac(binary.BigEndian.AppendUint64([]byte(path+"\x00"), uint64(expiresUnix)))
+func (k *subkeys) linkMAC(path string, expiresUnix int64) []byte {
+	return k.link.mac(binary.BigEndian.AppendUint64([]byte(path+"\x00"), uint64(expiresUnix)))[:macBytes]
 }
 
 // SignSession turns a random session id into the cookie's value.
 func (s *Secret) SignSession(id []byte) string {
 	encode := base64.RawURLEncoding.EncodeToString
-	return encode(id) + "." + encode(s.session.mac(id)[:16])
+	return encode(id) + "." + encode(s.signing.session.mac(id)[:macBytes])
 }
 
-// ParseSession checks a cookie's value and returns the session id.
-func (s *Secret) ParseSession(cookie string) ([]byte, error) {
+// ParseSession checks a cookie's value and returns the session id, and which secret has signed it.
+func (s *Secret) ParseSession(cookie string) ([]byte, SecretID, error) {
 	idText, macText, ok := strings.Cut(cookie, ".")
 	id, err1 := base64.RawURLEncoding.DecodeString(idText)
 	given, err2 := base64.RawURLEncoding.DecodeString(macText)
-	if !ok || err1 != nil || err2 != nil || !hmac.Equal(given, s.session.mac(id)[:16]) {
-		return nil, ErrInvalid
+	if ok && err1 == nil && err2 == nil {
+		for _, k := range s.accepted {
+			if hmac.Equal(given, k.session.mac(id)[:macBytes]) {
+				return id, k.id, nil
+			}
+		}
 	}
-	return id, nil
+	return nil, 0, ErrInvalid
 }
 
 // signer is an HMAC-SHA256 key. It keeps keyed hashes for reuse, because keying one costs as much as using it and every

@@ -333,3 +333,18 @@ func TestNamesOfSecretsAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestSecretsAreAListOfLongOnes(t *testing.T) {
+	for text, want := range map[string]int{"0123456789abcdef": 1, "0123456789abcdef, fedcba9876543210": 2, "0123456789abcdef,short": 0, "0123456789abcdef,": 0} {
+		var got config.Secrets
+		r := config.New([]string{"QUIRE_SECRET_PREVIOUS=" + text})
+		r.Read("QUIRE_SECRET_PREVIOUS", "", config.SecretTexts(&got, 16))
+		err := r.Err()
+		if (err == nil) != (want > 0) || len(got.Bytes()) != want {
+			t.Errorf("%q: %d secrets, %v", text, len(got), err)
+		}
+		if err != nil && strings.Contains(err.Error(), text) {
+			t.Errorf("the fault shows the secret: %v", err)
+		}
+	}
+}

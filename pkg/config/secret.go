@@ -110,3 +110,15 @@ func splitWords(name string) []string {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c)
 	})
 }
+
+// Secrets are several.
+type Secrets []Secret
+
+// Bytes are the secrets themselves.
+func (s Secrets) Bytes() [][]byte {
+	var out [][]byte
+	for _, secret := range s {
+		out = append(out, []byte(secret.Reveal()))
+	}
+	return out
+}

@@ -226,3 +226,20 @@ func SecretText(into *Secret, minBytes int) Value {
 	v.secret = true
 	return v
 }
+
+// SecretTexts is a list of secrets, separated by commas, each of at least minBytes bytes; no fault shows them.
+func SecretTexts(into *Secrets, minBytes int) Value {
+	v := value(into, fmt.Sprintf("secrets of at least %d bytes each, separated by commas", minBytes), func(text string) (Secrets, bool) {
+		var out Secrets
+		for part := range strings.SplitSeq(text, ",") {
+			part = strings.TrimSpace(part)
+			if len(part) < minBytes {
+				return nil, false
+			}
+			out = append(out, Secret(part))
+		}
+		return out, true
+	})
+	v.secret = true
+	return v
+}

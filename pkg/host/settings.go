@@ -44,6 +44,7 @@ type Settings struct {
 	OpsListen      string // empty: operators are served on Listen
 	Data           string
 	Secret         config.Secret
+	SecretPrevious config.Secrets
 	AdminToken     config.Secret
 	TrustedProxies []netip.Prefix
 
@@ -125,6 +126,10 @@ func (s *Settings) table() []setting {
 			name: "QUIRE_SECRET", value: config.SecretText(&s.Secret, apikey.MinSecretBytes), readers: Edge | Quire,
 			needed: Edge, why: shared, secret: true,
 			meaning: "Secret that signs API keys, sessions, links and management tokens. quire makes one at its first start and keeps it in the data folder.",
+		},
+		{
+			name: "QUIRE_SECRET_PREVIOUS", value: config.SecretTexts(&s.SecretPrevious, apikey.MinSecretBytes), readers: Edge | Quire, secret: true,
+			meaning: "Other secrets, separated by commas. What they have signed is accepted too. It is for replacing `QUIRE_SECRET`: see [operations.md](operations.md).",
 		},
 		{
 			name: "QUIRE_ADMIN_TOKEN", value: config.SecretText(&s.AdminToken, apikey.MinSecretBytes),

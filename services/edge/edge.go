@@ -32,6 +32,7 @@ type Config struct {
 	PublicURL      string         // empty: http://<listener>
 	UpgradeURL     string         // where clients get a plan with more; empty: <PublicURL>/console
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
+	AlsoSecrets    [][]byte       // other master secrets whose keys, tokens, sessions and links are accepted
 	ContentURL     string         // origin on another host that has raw content and downloads alone; empty: PublicURL
 	AdminToken     string         // empty: the admin paths do not exist
 	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
@@ -58,8 +59,8 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("listen: %w", err))
 	}
-	if len(c.Secret) < apikey.MinSecretBytes {
-		errs = append(errs, fmt.Errorf("secret of %d bytes: at least %d are needed", len(c.Secret), apikey.MinSecretBytes))
+	if _, err := apikey.NewSecret(c.Secret, c.AlsoSecrets...); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Partitions < 1 {
 		errs = append(errs, fmt.Errorf("%d partitions", c.Partitions))
@@ -119,7 +120,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	secret, err := apikey.NewSecret(cfg.Secret)
+	secret, err := apikey.NewSecret(cfg.Secret, cfg.AlsoSecrets...)
 	if err != nil {
 		return nil, err
 	}

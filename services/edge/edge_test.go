@@ -232,6 +232,9 @@ func startFiles(t *testing.T, admissionAge time.Duration) (billing *generousBill
 	ensure(t, nc, event.File)
 	billing = &generousBilling{}
 	follow(t, nc, billing.fold)
+	serve(t, nc, event.QuerySubject(0), func([]byte) ([]byte, error) {
+		return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Usage{Usage: &event.UsageAnswer{Account: 1001}}})
+	})
 	folder, err := disk.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func (q *Quire) AdminTokenPlace() string {
 // an orderly stop.
 func (q *Quire) Run(ctx context.Context) (err error) {
 	q.folder, err = datafolder.Open(q.cfg.Data, datafolder.Options{
-		Secret: q.cfg.Secret.Reveal(), AdminToken: q.cfg.AdminToken.Reveal(),
+		Secret: q.cfg.Secret.Reveal(), Previous: q.cfg.SecretPrevious.Bytes(), AdminToken: q.cfg.AdminToken.Reveal(),
 	})
 	if err != nil {
 		return err

@@ -88,9 +88,9 @@ func foreignKey(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secret.Format(apikey.Key{
-		Nonce: secret.NewNonce(randomBytes(16)), Account: secret.NewAccountID(randomBytes(16)), Version: 1,
-	})
+	key := secret.NewKey(secret.NewAccountID(randomBytes(16)), randomBytes(16))
+	key.Version = 1
+	return secret.Format(key)
 }
 
 func TestTheKeyIsTakenFromEitherHeaderAndXApiKeyWins(t *testing.T) {

@@ -390,25 +390,12 @@ func (s *Server) makeKey(c *call) (*newKeyView, error) {
 	if err != nil {
 		return nil, err
 	}
-	key.Version = o.KeyVersion
+	if key, err = s.madeKey(c, key, o); err != nil {
+		return nil, err
+	}
 	text := s.secret.Format(key)
 	return &newKeyView{
 		success: succeeded(), APIKey: text,
 		Key: keyView{Prefix: apikey.Prefix(text), Version: o.KeyVersion, CreatedAt: formatTime(o.KeyCreatedMs)},
 	}, nil
-}
-
-// newKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
-func (s *Server) newKey(c *call, account event.AccountID) apikey.Key {
-	id := c.id()
-	command := id[:]
-	if len(c.idem) > 0 {
-		command = c.idem
-	}
-	return apikey.Key{Account: account, Nonce: s.secret.NewNonce(command)}
-}
-
-// rotation is the part of a key that billing stores.
-func (s *Server) rotation(key apikey.Key) *event.RotateKey {
-	return &event.RotateKey{Fingerprint: key.Fingerprint(), Prefix: apikey.Prefix(s.secret.Format(key))}
 }

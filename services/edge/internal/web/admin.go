@@ -100,7 +100,9 @@ func (s *Server) createAccount(c *call) error {
 	if err != nil {
 		return err
 	}
-	key.Version = o.KeyVersion
+	if key, err = s.madeKey(c, key, o); err != nil {
+		return err
+	}
 	return s.json(c.Ctx, fiber.StatusCreated, accountCreatedView{
 		success: succeeded(), Account: viewAccount(account, user.Email, plan.Tier(o.Tier)), APIKey: s.secret.Format(key),
 	})

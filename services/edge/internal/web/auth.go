@@ -73,6 +73,9 @@ func (s *Server) readKey(c *call) (found bool, err error) {
 	if err != nil {
 		return true, s.badKey(c.Ctx)
 	}
+	if !s.secret.Signs(key.Secret) {
+		s.metrics.oldKey.Inc()
+	}
 	c.who = caller{account: key.Account, key: key}
 	return true, nil
 }
@@ -93,11 +96,14 @@ func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
 }
 
 // network is the pseudo-account of the request's source. The journal keeps it in place of the address.
-func (s *Server) network(c *fiber.Ctx) event.AccountID {
+func (s *Server) network(c *fiber.Ctx) event.AccountID { return s.secret.Network(s.networkBytes(c)) }
+
+// networkBytes are those of the request's source that a limit goes by.
+func (s *Server) networkBytes(c *fiber.Ctx) []byte {
 	source := s.http.Source(c)
 	if source.Is6() {
 		network := source.As16()
-		return s.secret.Network(network[:8])
+		return network[:8]
 	}
-	return s.secret.Network(source.AsSlice())
+	return source.AsSlice()
 }

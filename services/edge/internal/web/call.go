@@ -18,9 +18,11 @@ type call struct {
 	route *route
 	who   caller
 	idem  []byte // the id of the Idempotency-Key; nil where none was sent
-	json  []byte // the body, where the route says that it is a JSON object
-	form  []byte // the body, where the route says that it is a form
-	hash  uint64 // see bodyHash; 0 where the handler reads the body
+	// otherIdems are the ids that a keyless call's Idempotency-Key has by the other secrets that are accepted.
+	otherIdems [][]byte
+	json       []byte // the body, where the route says that it is a JSON object
+	form       []byte // the body, where the route says that it is a form
+	hash       uint64 // see bodyHash; 0 where the handler reads the body
 
 	metered  metered // see meter
 	download bool    // the content is to be saved

@@ -105,7 +105,7 @@ func (s *Server) createFromPage(c *call) error {
 	}
 	if c.who.anonymous {
 		shown.Remaining = done.remaining
-		shown.ManageToken = s.secret.ManageToken(done.outcome.Item)
+		shown.ManageToken = s.manageToken(quickKind().domain, done)
 	}
 	c.Set(fiber.HeaderLocation, shown.Path)
 	return s.pages.Created(c.Ctx, shown)

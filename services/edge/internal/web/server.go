@@ -70,6 +70,7 @@ type Server struct {
 	hashing   *semaphore.Weighted // password hashes under way
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
 	failures  *failureLog
+	metrics   *metrics
 	views     *viewLimit
 	pages     *pages.Pages
 	render    *render.Renderer
@@ -91,6 +92,7 @@ func New(cfg Config, deps Deps) *Server {
 		hashing:   semaphore.NewWeighted(int64(cfg.PasswordHashes)),
 		rendering: semaphore.NewWeighted(renderBudget),
 		failures:  newFailureLog(),
+		metrics:   newMetrics(deps.Metrics),
 		views:     newViewLimit(),
 		pages:     pages.New(),
 		render:    render.New(render.Config{}),
@@ -101,7 +103,7 @@ func New(cfg Config, deps Deps) *Server {
 	s.contentHost = hostOf(s.cfg.ContentURL)
 	s.docs = sync.OnceValues(s.newDocumentation)
 	in := cfg.In
-	in.Logger, in.Answered = deps.Logger, newMetrics(deps.Metrics).observe
+	in.Logger, in.Answered = deps.Logger, s.metrics.observe
 	in.Fail, in.Failing = s.fail, s.failing
 	in.NewRequestID = func() string { return event.NewRequestID().String() }
 	s.http = httpin.New(in)

@@ -75,8 +75,12 @@ func (s *Server) sessionToken(c *fiber.Ctx) string {
 	if token == "" {
 		return ""
 	}
-	if id, err := s.secret.ParseSession(token); err != nil || len(id) != sessionIDBytes {
+	id, signedBy, err := s.secret.ParseSession(token)
+	if err != nil || len(id) != sessionIDBytes {
 		return ""
+	}
+	if !s.secret.Signs(signedBy) {
+		s.metrics.oldSession.Inc()
 	}
 	return token
 }

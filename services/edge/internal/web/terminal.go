@@ -37,7 +37,7 @@ func (s *Server) createFromTerminal(c *call) error {
 	c.Set(fiber.HeaderLocation, address)
 	c.Set(headerQuotaRemaining, fmt.Sprint(done.remaining))
 	if c.who.anonymous {
-		c.Set(headerManageToken, s.secret.ManageToken(done.outcome.Item))
+		c.Set(headerManageToken, s.manageToken(k.domain, done))
 	}
 	return sendLines(c.Ctx, fiber.StatusCreated, address+"\n")
 }

@@ -113,8 +113,8 @@ func (s *Server) usage(account event.AccountID) (*event.UsageAnswer, error) {
 // callerUsage is usage of the account that calls. An API key that is not the account's current one is 401.
 func (s *Server) callerUsage(c *call) (*event.UsageAnswer, error) {
 	q := &event.UsageQuery{}
-	if key := &c.who.key; key.Version != 0 {
-		q.CheckKey, q.KeyVersion, q.KeyFingerprint = true, key.Version, key.Fingerprint()
+	if key := c.who.key; key.Version != 0 {
+		q = keyCheck(key)
 	}
 	return s.usageOf(c, c.who.account, q)
 }

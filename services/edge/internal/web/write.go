@@ -46,6 +46,7 @@ type writing struct {
 type written struct {
 	outcome   *event.Outcome
 	remaining int64
+	replayed  bool // an earlier call made the outcome
 }
 
 // write carries a write out: it finds the kept outcome of the Idempotency-Key, or has the request admitted and executed.
@@ -76,20 +77,30 @@ func (s *Server) write(w *writing) (*written, error) {
 // billing confirms here that the API key is still the account's.
 func (s *Server) kept(w *writing) (*written, error) {
 	c := w.call
-	found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: c.idem}).Wait(s.ctx)
-	if err != nil || found.Outcome == nil {
+	outcome, err := s.keptOutcome(w)
+	if err != nil || outcome == nil {
 		return nil, err
 	}
 	if c.who.anonymous {
 		s.setQuotaNow(c)
-		return s.replay(w, found.Outcome)
+		return s.replay(w, outcome)
 	}
 	usage, err := s.callerUsage(c)
 	if err != nil {
 		return nil, err
 	}
 	s.setUsedQuota(c, usage)
-	return s.replay(w, found.Outcome)
+	return s.replay(w, outcome)
+}
+
+func (s *Server) keptOutcome(w *writing) (*event.Outcome, error) {
+	for _, id := range append([][]byte{w.call.idem}, w.call.otherIdems...) {
+		found, err := s.bus.StartRead(w.domain, &event.Read{Item: w.item, IdempotencyId: id}).Wait(s.ctx)
+		if err != nil || found.Outcome != nil {
+			return found.Outcome, err
+		}
+	}
+	return nil, nil
 }
 
 // replay is the end of a writing whose Idempotency-Key has an outcome.
@@ -111,9 +122,9 @@ func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
 		return nil, err
 	}
 	if c.who.free() {
-		return &written{outcome: o, remaining: plan.Unlimited}, nil
+		return &written{outcome: o, remaining: plan.Unlimited, replayed: true}, nil
 	}
-	return &written{outcome: o, remaining: o.Remaining}, nil
+	return &written{outcome: o, remaining: o.Remaining, replayed: true}, nil
 }
 
 // quotaNowWait is for the rate-limit headers of an answer that is otherwise ready.

@@ -52,8 +52,9 @@ const (
 // Options replace values that are kept in the folder. If one is empty, the folder's value is used, and made at the first
 // start.
 type Options struct {
-	Secret     string // QUIRE_SECRET
-	AdminToken string // QUIRE_ADMIN_TOKEN
+	Secret     string   // QUIRE_SECRET
+	Previous   [][]byte // QUIRE_SECRET_PREVIOUS
+	AdminToken string   // QUIRE_ADMIN_TOKEN
 }
 
 // Folder is an open, locked data folder. Its methods are for one goroutine.
@@ -380,11 +381,22 @@ func (f *Folder) check(opts Options) error {
 			return f.damaged("its file secret was changed: put the old content back")
 		}
 	}
-	if fingerprint(f.Secret) != f.version.secret {
-		return fmt.Errorf("%w: set QUIRE_SECRET to the one with which %s was made; "+
-			"with another secret no API key would be valid", ErrSecret, f.Path)
+	if fingerprint(f.Secret) == f.version.secret {
+		return nil
 	}
-	return nil
+	for _, previous := range opts.Previous {
+		if fingerprint(previous) == f.version.secret {
+			return f.replaceSecret()
+		}
+	}
+	return fmt.Errorf("%w: set QUIRE_SECRET to the one with which %s was used last, or name that one in QUIRE_SECRET_PREVIOUS; "+
+		"without it no API key would be valid", ErrSecret, f.Path)
+}
+
+// replaceSecret notes that the folder is used with another secret from now on.
+func (f *Folder) replaceSecret() error {
+	f.version.secret = fingerprint(f.Secret)
+	return durable.Write(filepath.Join(f.Path, versionFile), f.version.encode())
 }
 
 // loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file

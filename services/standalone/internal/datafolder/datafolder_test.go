@@ -251,3 +251,25 @@ func TestSecretFromOutsideIsNotStored(t *testing.T) {
 		t.Fatalf("%+v", g)
 	}
 }
+
+// TestTheSecretCanBeReplaced: the folder opens with another secret where the one of before is named beside it, and knows the
+// other one from then on.
+func TestTheSecretCanBeReplaced(t *testing.T) {
+	path := t.TempDir()
+	f := open(t, path, Options{})
+	made := f.Secret
+	close(t, f)
+	const second, third = "the second secret", "the third secret"
+	if _, err := Open(path, Options{Secret: second, Previous: [][]byte{[]byte(third)}}); !errors.Is(err, ErrSecret) {
+		t.Fatalf("without the secret of before: %v", err)
+	}
+	close(t, open(t, path, Options{Secret: second, Previous: [][]byte{[]byte(third), made}}))
+	g := open(t, path, Options{Secret: second})
+	if string(g.Secret) != second {
+		t.Errorf("secret %q", g.Secret)
+	}
+	close(t, g)
+	if _, err := Open(path, Options{Secret: string(made)}); !errors.Is(err, ErrSecret) {
+		t.Fatalf("with the secret of before alone: %v", err)
+	}
+}

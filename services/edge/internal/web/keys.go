@@ -1,0 +1,63 @@
+package web
+
+import (
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+)
+
+// newKey is the key that this call makes, or that the first call with its Idempotency-Key made. Billing gives its version.
+func (s *Server) newKey(c *call, account event.AccountID) apikey.Key {
+	return s.secret.NewKey(account, keyCommand(c))
+}
+
+// keyCommand is the id of the command that makes a key.
+func keyCommand(c *call) []byte {
+	if len(c.idem) > 0 {
+		return c.idem
+	}
+	id := c.id()
+	return id[:]
+}
+
+// madeKey is the key that a command has made, with its version. Of a command that was answered before it finds the key of
+// then: the edge that answered may sign with another secret.
+func (s *Server) madeKey(c *call, key apikey.Key, o *event.CommandOutcome) (apikey.Key, error) {
+	key.Version = o.KeyVersion
+	if !o.Replayed {
+		return key, nil
+	}
+	keys := s.secret.NewKeys(key.Account, keyCommand(c))
+	if len(keys) == 1 {
+		return key, nil
+	}
+	for _, other := range keys {
+		other.Version = o.KeyVersion
+		current, err := s.currentKey(other)
+		if err != nil {
+			return key, err
+		}
+		if current {
+			return other, nil
+		}
+	}
+	return key, nil // replaced since: none of them is valid any more
+}
+
+// currentKey tells whether the key is its account's current one.
+func (s *Server) currentKey(key apikey.Key) (bool, error) {
+	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: keyCheck(key)}})
+	if err != nil {
+		return false, err
+	}
+	return a.Status == event.QueryStatus_QUERY_OK, nil
+}
+
+// keyCheck is a query for the usage of a key's account, as long as the key is the current one.
+func keyCheck(key apikey.Key) *event.UsageQuery {
+	return &event.UsageQuery{CheckKey: true, KeyVersion: key.Version, KeyFingerprint: key.Fingerprint()}
+}
+
+// rotation is the part of a key that billing stores.
+func (s *Server) rotation(key apikey.Key) *event.RotateKey {
+	return &event.RotateKey{Fingerprint: key.Fingerprint(), Prefix: apikey.Prefix(s.secret.Format(key))}
+}
