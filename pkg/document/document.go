@@ -80,6 +80,8 @@ type Bounds struct {
 const (
 	firstPause = 10 * time.Millisecond
 	mostPause  = time.Second
+	// mostPatience bounds the time that one call of a store may take once shorter ones were not enough.
+	mostPatience = time.Minute
 )
 
 func (b *Bounds) setDefaults() {
@@ -193,6 +195,9 @@ func (e *Engine) Ready() <-chan struct{} { return e.replicas.Ready() }
 
 // Serving tells whether all assigned partitions are served now. It is true where none is assigned.
 func (e *Engine) Serving() bool { return e.replicas.Serving() }
+
+// Unready tells operators why the assigned partitions are not served as they should be; nil where they are.
+func (e *Engine) Unready() error { return e.replicas.Unready() }
 
 // fold folds and serves one partition until ctx ends. After an error that is not fatal it is called again, and begins at
 // the checkpoint.

@@ -251,6 +251,55 @@ func TestFoldGoesOnWhileTheReadModelIsDown(t *testing.T) {
 	}
 }
 
+// With a fixed limit for each attempt none would ever succeed.
+func TestAReadModelThatIsSlowerThanTheFirstAttemptIsWaitedFor(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.bounds.ViewWait = 20 * time.Millisecond
+	w.views.needs = 100 * time.Millisecond
+	running := w.start()
+	e := w.newEdge("edge1")
+	made := create(alice, text("x"))
+	e.want(event.OutcomeStatus_OK, made)
+	w.projected()
+	w.stop(running)
+	w.start() // and what is not in memory is loaded
+	e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, "new"))
+	w.projected()
+	if strings.Contains(w.log.String(), "partition is started again") {
+		t.Error("it has begun again, and not gone on")
+	}
+}
+
+func TestAnEngineThatWaitsForItsReadModelSaysSo(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.views.fail = true
+	waiting := w.launch(w.views)
+	says := func(e *engine, texts ...string) {
+		t.Helper()
+		eventually.NoError(t, fmt.Sprintf("the reason has %q", texts), func() error {
+			err := e.Unready()
+			for _, text := range texts {
+				if err == nil || !strings.Contains(err.Error(), text) {
+					return fmt.Errorf("it is %v", err)
+				}
+			}
+			return nil
+		})
+	}
+	healthy := func(e *engine) {
+		t.Helper()
+		eventually.NoError(t, "nothing is wrong", e.Unready)
+	}
+	says(waiting, "partition 0 is catching up with its journal", "the read model does not load", "read checkpoint of PASTE_0")
+	w.views.set(func() { w.views.fail = false })
+	healthy(waiting)
+	w.views.set(func() { w.views.fail = true })
+	w.newEdge("edge1").want(event.OutcomeStatus_OK, create(alice, text("x"))) // decided, and not projected
+	says(waiting, "partition 0: ", "the read model does not commit")
+	w.views.set(func() { w.views.fail = false })
+	healthy(waiting)
+}
+
 func TestJournalServerRestarts(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
 	running := w.start()

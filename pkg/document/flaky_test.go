@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"quire.dev/pkg/views"
 )
@@ -14,6 +15,7 @@ type flakyViews struct {
 	views.Store
 	mu      sync.Mutex
 	fail    bool
+	needs   time.Duration // calls that have less time run out of it
 	hang    chan struct{} // calls wait until it is closed
 	hung    chan struct{} // where it is set: receives for each load, and read of the checkpoint, that hangs
 	lose    int           // commits that are done and report an unknown outcome
@@ -28,8 +30,12 @@ func (f *flakyViews) set(change func()) {
 
 func (f *flakyViews) check(ctx context.Context) error {
 	f.mu.Lock()
-	fail, hang := f.fail, f.hang
+	fail, hang, needs := f.fail, f.hang, f.needs
 	f.mu.Unlock()
+	if until, ok := ctx.Deadline(); ok && time.Until(until) < needs {
+		<-ctx.Done()
+		return views.Unavailable("slow", ctx.Err())
+	}
 	if hang != nil {
 		select {
 		case <-hang:

@@ -10,6 +10,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
 )
 
 var (
@@ -36,13 +37,19 @@ func (m *readModel) read(ctx context.Context, call func(context.Context) error) 
 	return m.attempt(ctx, m.cfg.Bounds.ViewWait, "load", call)
 }
 
-// attempt repeats a call, each time with a timeout, until the store answers. It returns ctx's error if ctx ends first, and
-// at once an error that a repetition can't cure.
+// attempt repeats a call until the store answers. The first attempt has a timeout, and each of the others twice as long, since
+// a store that is slow needs more time and not more attempts. It returns ctx's error if ctx ends first, and at once an error
+// that a repetition can't cure.
 func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name string, call func(context.Context) error) error {
+	patience := wait.Backoff{First: timeout, Most: max(timeout, mostPatience)}
+	failed := false
 	for retry := newRetry(); ; {
-		bounded, cancel := context.WithTimeout(ctx, timeout)
+		bounded, cancel := context.WithTimeout(ctx, patience.Next())
 		err := call(bounded)
 		cancel()
+		if err == nil && failed {
+			m.trouble(nil)
+		}
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
 			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
 			return err
@@ -52,6 +59,8 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 		}
 		m.metrics.failures.WithLabelValues(name).Inc()
 		m.log.Warn("call failed and will be tried again", "call", name, "error", err)
+		m.trouble(fmt.Errorf("the read model does not %s: %w", name, err))
+		failed = true
 		retry.Wait(ctx)
 	}
 }

@@ -25,7 +25,8 @@ type scope struct {
 	stream  string
 	names   names
 	log     *slog.Logger
-	failed  chan error // holds one
+	failed  chan error        // holds one
+	trouble func(cause error) // tells operators what the partition waits for; nil: for nothing
 }
 
 // now is the service's time of day in Unix milliseconds, with the offset.
@@ -65,6 +66,7 @@ func (e *Engine) newPartition(number int) *partition {
 	s := &scope{
 		cfg: &e.cfg, deps: &e.deps, metrics: e.metrics, number: number, stream: stream, names: namesOf(e.cfg.Policy.Domain),
 		log: e.deps.Logger.With("partition", number), failed: make(chan error, 1),
+		trouble: func(cause error) { e.replicas.Trouble(number, cause) },
 	}
 	p := &partition{
 		scope: s, announce: e.replicas.Announce, journal: journal.Open(e.deps.NC, stream),
@@ -134,23 +136,26 @@ func (p *partition) run(ctx context.Context) error {
 
 // open reads the state at the checkpoint and gives it to the parts.
 func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
-	bounded, cancel := context.WithTimeout(ctx, p.cfg.Bounds.ViewWait)
-	defer cancel()
 	var state *event.DomainState
-	for {
-		if checkpoint, err = p.model.checkpoint(bounded); err != nil {
-			return 0, err
+	err = p.model.read(ctx, func(ctx context.Context) error {
+		for {
+			if checkpoint, err = p.model.checkpoint(ctx); err != nil {
+				return err
+			}
+			if state, err = p.model.loadState(ctx); err != nil {
+				return err
+			}
+			if state.GetSequence() == checkpoint {
+				return nil
+			}
+			// Another replica has committed between the two reads.
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("read state of %s at %d: %w", p.stream, checkpoint, err)
+			}
 		}
-		if state, err = p.model.loadState(bounded); err != nil {
-			return 0, err
-		}
-		if state.GetSequence() == checkpoint {
-			break
-		}
-		// Another replica has committed between the two reads.
-		if err := bounded.Err(); err != nil {
-			return 0, fmt.Errorf("read state of %s at %d: %w", p.stream, checkpoint, err)
-		}
+	})
+	if err != nil {
+		return 0, err
 	}
 	p.folding.state = fold.NewState(state)
 	p.folding.position.Set(checkpoint)

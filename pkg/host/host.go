@@ -24,6 +24,7 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/mongo"
+	"quire.dev/pkg/wait"
 )
 
 // Process is one process and its parts. It is set up by one goroutine, and Run is called once.
@@ -44,21 +45,12 @@ type Process struct {
 	closers []func() error
 }
 
-// startTimeout bounds the time until one part is ready. It is long, since a service first folds the whole of its
-// journals that no snapshot or checkpoint covers.
-const startTimeout = 24 * time.Hour
-
-// New returns a process without services. Its first part is the operators' listener, where the settings ask for one.
+// New returns a process without services.
 func New(settings Settings, log *slog.Logger) *Process {
-	p := &Process{
+	return &Process{
 		Settings: settings, Log: log, Metrics: telemetry.NewMetrics(), Health: telemetry.NewHealth(),
 		Grace: lifecycle.DefaultGrace, group: lifecycle.New(log),
 	}
-	p.group.Start = startTimeout
-	if p.OpsListen != "" {
-		p.Add("operators' listener", lifecycle.Func(p.serveOperators))
-	}
-	return p
 }
 
 // Main is the main function of a service's binary; its result is the exit status. It reads the settings and connects to
@@ -74,34 +66,87 @@ func run(ctx context.Context, program Program, wire func(context.Context, *Proce
 	}
 	p := New(settings, settings.Logger(program, os.Stderr))
 	p.Program = program
-	if err := p.connect(ctx); err != nil {
-		return errors.Join(err, p.Close())
-	}
-	if err := wire(ctx, p); err != nil {
-		return errors.Join(err, p.Close())
-	}
-	return p.Run(ctx)
+	return p.RunAfter(ctx, func(ctx context.Context) error {
+		if err := p.connect(ctx); err != nil {
+			return err
+		}
+		return wire(ctx, p)
+	})
 }
 
-// connect connects to the journal server, which may come later, and to the bucket, which must be there.
+// connect connects to the journal server, which may come later, and to the bucket.
 func (p *Process) connect(ctx context.Context) (err error) {
 	if p.NC, err = rpc.Connect(p.NATSURL, p.Program.String(), p.Log); err != nil {
 		return err
 	}
 	p.OnClose(func() error { p.NC.Close(); return nil })
-	p.Blobs, err = s3.Open(ctx, s3.Config{URL: p.S3URL})
+	p.Blobs, err = p.OpenBucket(ctx)
 	return err
 }
 
-// OpenViews opens the read model of a service in MongoDB, which must be there, and makes it a part of the process.
+// OpenBucket opens the bucket of the blobs. It waits while the server does not answer.
+func (p *Process) OpenBucket(ctx context.Context) (store blob.Store, err error) {
+	err = p.await(ctx, "bucket", func(ctx context.Context) (err error) {
+		store, err = s3.Open(ctx, s3.Config{URL: p.S3URL})
+		return err
+	})
+	return store, err
+}
+
+// OpenViews opens the read model of a service in MongoDB, and makes it a part of the process. It waits while the server does
+// not answer.
 func (p *Process) OpenViews(ctx context.Context, service string, collections []views.Collection) (views.Store, error) {
-	store, err := mongo.Open(ctx, mongo.Config{URI: p.MongoURL, Database: p.MongoDatabase, Collections: collections, Logger: p.Log})
+	var store *mongo.Store
+	name := "read model of " + service
+	err := p.await(ctx, name, func(ctx context.Context) (err error) {
+		store, err = mongo.Open(ctx, mongo.Config{URI: p.MongoURL, Database: p.MongoDatabase, Collections: collections, Logger: p.Log})
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open the read model of %s: %w", service, err)
+		return nil, err
 	}
 	p.OnClose(store.Close)
-	p.Add("read model of "+service, store)
+	p.Add(name, store)
 	return store, nil
+}
+
+// Pauses between two attempts to open a store, and the time that one may take. An attempt may have to make an index of a large
+// collection.
+const (
+	firstPause    = 100 * time.Millisecond
+	mostPause     = 5 * time.Second
+	firstPatience = 10 * time.Second
+	mostPatience  = 30 * time.Minute
+)
+
+// await opens a store, again while it does not answer. Ending the process would have it started again in a circle, which
+// makes a slow store slower. Operators see what it waits for. Other errors, and the end of ctx, are returned.
+func (p *Process) await(ctx context.Context, name string, open func(context.Context) error) error {
+	check := p.Health.Register(name)
+	defer check.Remove()
+	pause := wait.Backoff{First: firstPause, Most: mostPause}
+	patience := wait.Backoff{First: firstPatience, Most: mostPatience}
+	for {
+		attempt, cancel := context.WithTimeout(ctx, patience.Next())
+		err := open(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("open the %s: %w", name, err)
+		if !unanswered(err) {
+			return err
+		}
+		check.Fail(err.Error())
+		p.Log.Warn("waiting for a store", "error", err)
+		if !pause.Wait(ctx) {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+func unanswered(err error) bool {
+	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Join makes the process a member of its service: the members share the partitions. Service, Partitions, BucketReplicas and
@@ -120,7 +165,7 @@ type Service interface {
 }
 
 // Add adds a part. The parts start in the order in which they were added, each once those before it are ready, and
-// stop in reverse. A part with a method Serving is ready for operators while it returns true.
+// stop in reverse. A part with a method Unready is ready for operators while that returns nil, and else it says why not.
 func (p *Process) Add(name string, part lifecycle.Component) {
 	p.watch(name, part)
 	p.group.Add(name, part)
@@ -141,23 +186,16 @@ type shared struct {
 // Run implements lifecycle.Component.
 func (s shared) Run(ctx context.Context) error { return s.membership.Host(ctx, s.Service.Run) }
 
-var errCatchingUp = errors.New("a partition is catching up with its journal")
-
 func (p *Process) watch(name string, part any) {
-	if service, ok := part.(interface{ Serving() bool }); ok {
-		p.Health.Watch(name, func() error {
-			if service.Serving() {
-				return nil
-			}
-			return errCatchingUp
-		})
+	if service, ok := part.(interface{ Unready() error }); ok {
+		p.Health.Watch(name, service.Unready)
 	}
 }
 
 // OnClose has close called when the process ends, after all that was opened later is closed.
 func (p *Process) OnClose(close func() error) { p.closers = append(p.closers, close) }
 
-// Close closes everything that was opened. Only a process that does not come to Run needs it.
+// Close closes everything that was opened. Only a process that is not run needs it.
 func (p *Process) Close() error {
 	var err error
 	for _, close := range slices.Backward(p.closers) {
@@ -166,10 +204,37 @@ func (p *Process) Close() error {
 	return err
 }
 
-// Run works until ctx ends or a part fails, stops all parts and closes everything. It returns nil after an orderly stop.
+// Run works until ctx ends or a part fails, stops all parts and closes everything. It returns nil after an orderly stop. Each
+// part has all the time that it needs to be ready: a service folds all that no snapshot or checkpoint covers, as fast as its
+// stores are.
 func (p *Process) Run(ctx context.Context) error {
-	p.group.Grace = p.Grace
-	return errors.Join(p.group.Run(ctx), p.Close())
+	return p.RunAfter(ctx, func(context.Context) error { return nil })
+}
+
+// RunAfter is Run for parts that wire adds, which may have to wait for stores. Operators are answered meanwhile, until all has
+// stopped.
+func (p *Process) RunAfter(ctx context.Context, wire func(context.Context) error) error {
+	work := func(ctx context.Context) error {
+		if err := wire(ctx); err != nil {
+			return err
+		}
+		p.group.Grace = p.Grace
+		return p.group.Run(ctx)
+	}
+	if p.OpsListen == "" {
+		return errors.Join(work(ctx), p.Close())
+	}
+	working, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() {
+		defer stopWork()
+		served <- p.serveOperators(serving)
+	}()
+	err := work(working)
+	stopServing()
+	return errors.Join(<-served, err, p.Close())
 }
 
 // OpsOnAPI serves operators on the API's listener. It is nil where they have a listener of their own.

@@ -15,11 +15,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/members"
+	"quire.dev/pkg/views"
 )
 
 // The test binary runs itself again as the program that this variable names.
@@ -73,7 +76,13 @@ type part struct {
 func newPart() *part { return &part{ready: make(chan struct{}), stop: make(chan error)} }
 
 func (p *part) Ready() <-chan struct{} { return p.ready }
-func (p *part) Serving() bool          { return p.serving.Load() }
+
+func (p *part) Unready() error {
+	if p.serving.Load() {
+		return nil
+	}
+	return errors.New("partition 3 is catching up with its journal")
+}
 
 func (p *part) Run(ctx context.Context) error {
 	select {
@@ -159,7 +168,7 @@ func TestOperatorsAreAnsweredFromTheFirstPartToTheLast(t *testing.T) {
 			t.Errorf("%s: %d %s", when, status, body)
 		}
 	}
-	const catchingUp = `{"name":"paste","reason":"a partition is catching up with its journal"}`
+	const catchingUp = `{"name":"paste","reason":"partition 3 is catching up with its journal"}`
 	readyz("while it starts", http.StatusServiceUnavailable, catchingUp)
 	service.serving.Store(true)
 	close(service.ready)
@@ -169,6 +178,68 @@ func TestOperatorsAreAnsweredFromTheFirstPartToTheLast(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("an orderly stop returns %v", err)
+	}
+}
+
+// A process that ended because a store is slow would be started again in a circle, which makes the store slower.
+func TestAProcessWaitsForAStoreThatDoesNotAnswerAndSaysSo(t *testing.T) {
+	p, listening := newProcess(t)
+	service := newPart()
+	service.serving.Store(true)
+	close(service.ready)
+	answers := make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.RunAfter(ctx, func(ctx context.Context) error {
+			err := p.await(ctx, "read model of paste", func(context.Context) error { return <-answers })
+			p.Add("paste", service)
+			return err
+		})
+	}()
+	ops := "http://" + <-listening
+	for _, cause := range []error{views.ErrUnavailable, blob.ErrUnavailable, context.DeadlineExceeded} {
+		answers <- cause
+		eventually.True(t, "operators see the cause", func() bool {
+			status, body := get(t, ops+"/readyz")
+			return status == http.StatusServiceUnavailable && strings.Contains(body, "open the read model of paste: "+cause.Error())
+		})
+		if status, body := get(t, ops+"/livez"); status != http.StatusOK {
+			t.Errorf("while it waits it is not alive: %d %s", status, body)
+		}
+	}
+	answers <- nil
+	eventually.True(t, "it is ready once the store has answered", func() bool {
+		status, _ := get(t, ops+"/readyz")
+		return status == http.StatusOK
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("an orderly stop returns %v", err)
+	}
+}
+
+func TestAProcessEndsWithAnErrorThatWaitingDoesNotCure(t *testing.T) {
+	p := New(Settings{}, slog.New(slog.DiscardHandler))
+	closed := false
+	p.OnClose(func() error { closed = true; return nil })
+	err := p.RunAfter(t.Context(), func(ctx context.Context) error {
+		return p.await(ctx, "bucket", func(context.Context) error { return views.ErrInvalid })
+	})
+	if !errors.Is(err, views.ErrInvalid) || !strings.Contains(err.Error(), "bucket") || !closed {
+		t.Errorf("it returns %v, closed: %v", err, closed)
+	}
+}
+
+func TestAProcessThatWaitsForAStoreCanBeStopped(t *testing.T) {
+	p := New(Settings{}, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	err := p.RunAfter(ctx, func(ctx context.Context) error {
+		return p.await(ctx, "bucket", func(context.Context) error { stop(); return blob.ErrUnavailable })
+	})
+	if !errors.Is(err, context.Canceled) { // which is no failure to lifecycle.Main
+		t.Errorf("it returns %v", err)
 	}
 }
 

@@ -32,8 +32,6 @@ func (f Func) Run(ctx context.Context) error { return f(ctx) }
 var (
 	// ErrEnded says that a component returned without an error while it should have worked on.
 	ErrEnded = errors.New("ended by itself")
-	// ErrStart says that a component was not ready in time.
-	ErrStart = errors.New("not ready in time")
 	// ErrGrace says that a component did not stop in time, and was left behind.
 	ErrGrace = errors.New("did not stop in time")
 )
@@ -53,16 +51,12 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Defaults of a Group.
-const (
-	DefaultStart = time.Minute
-	DefaultGrace = 10 * time.Second
-)
+// DefaultGrace is the default of Group.Grace.
+const DefaultGrace = 10 * time.Second
 
-// Group runs components as one, and is a Component and a Readier itself. Run is called once; the fields and Add are for
-// use before that.
+// Group runs components as one, and is a Component and a Readier itself. A component has all the time that it needs to be
+// ready: one that is slow would be as slow after another start. Run is called once; Grace and Add are for use before that.
 type Group struct {
-	Start time.Duration // bounds the time until each component is ready; DefaultStart
 	Grace time.Duration // bounds the time that each component takes to stop; DefaultGrace
 
 	log        *slog.Logger
@@ -83,7 +77,7 @@ type running struct {
 
 // New returns an empty Group.
 func New(log *slog.Logger) *Group {
-	return &Group{Start: DefaultStart, Grace: DefaultGrace, log: log, ready: make(chan struct{})}
+	return &Group{Grace: DefaultGrace, log: log, ready: make(chan struct{})}
 }
 
 // Add puts a component at the end of the order in which they start.
@@ -140,8 +134,6 @@ func (g *Group) awaitReady(ctx context.Context, c *running) error {
 	if !ok {
 		return nil
 	}
-	timer := time.NewTimer(g.Start)
-	defer timer.Stop()
 	select {
 	case <-readier.Ready():
 		return nil
@@ -149,8 +141,6 @@ func (g *Group) awaitReady(ctx context.Context, c *running) error {
 		return nil
 	case failed := <-g.ended: // c or one before it
 		return failed.failure()
-	case <-timer.C:
-		return fmt.Errorf("%s: %w (%s)", c.name, ErrStart, g.Start)
 	}
 }
 

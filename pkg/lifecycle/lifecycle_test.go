@@ -208,16 +208,6 @@ func untilDone(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func TestAComponentThatIsNotReadyInTimeStopsTheGroup(t *testing.T) {
-	group := newGroup(t)
-	group.Start = time.Millisecond
-	group.Add("stuck", neverReady{untilDone})
-	_, result := start(t, group)
-	if err := <-result; !errors.Is(err, lifecycle.ErrStart) || !strings.Contains(err.Error(), "stuck") {
-		t.Errorf("the group returns %v, want ErrStart of the stuck one", err)
-	}
-}
-
 func TestAStopDuringTheStartIsOrderly(t *testing.T) {
 	var d diary
 	group := newGroup(t)

@@ -59,6 +59,7 @@ type Set struct {
 	assigned bool         // a set was given
 	wanted   []int        // the newest set
 	serving  map[int]bool // partitions that are served now
+	troubles map[int]error
 
 	// Of the goroutine of Run.
 	all     sync.WaitGroup
@@ -91,7 +92,7 @@ func NewSet(cfg Config) *Set {
 		}
 	}
 	return &Set{
-		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{},
+		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, troubles: map[int]error{},
 		ended: make(chan end), running: map[int]context.CancelFunc{},
 	}
 }
@@ -105,6 +106,41 @@ func (s *Set) Serving() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.allServing()
+}
+
+// Unready tells operators why not all assigned partitions are served as they should be: which are not served, and what any
+// of them waits for. nil: all is well.
+func (s *Set) Unready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.assigned {
+		return errUnassigned
+	}
+	var reasons []error
+	for _, p := range s.wanted {
+		switch cause := s.troubles[p]; {
+		case !s.serving[p] && cause != nil:
+			reasons = append(reasons, fmt.Errorf("partition %d is catching up with its journal: %w", p, cause))
+		case !s.serving[p]:
+			reasons = append(reasons, fmt.Errorf("partition %d is catching up with its journal", p))
+		case cause != nil:
+			reasons = append(reasons, fmt.Errorf("partition %d: %w", p, cause))
+		}
+	}
+	return errors.Join(reasons...)
+}
+
+var errUnassigned = errors.New("no partitions are assigned yet")
+
+// Trouble notes what a partition waits for, which Unready tells; nil: it does not wait any more.
+func (s *Set) Trouble(partition int, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cause == nil {
+		delete(s.troubles, partition)
+		return
+	}
+	s.troubles[partition] = cause
 }
 
 // Served lists the partitions that are served now, sorted.
@@ -169,6 +205,7 @@ func (s *Set) tell(partition int, serving bool) {
 	s.mu.Lock()
 	if serving {
 		s.serving[partition] = true
+		delete(s.troubles, partition)
 	} else {
 		delete(s.serving, partition)
 	}
@@ -259,6 +296,7 @@ func (s *Set) keep(ctx context.Context, partition int) error {
 		began := time.Now()
 		err := s.cfg.Start(ctx, partition)
 		if ctx.Err() != nil {
+			s.Trouble(partition, nil)
 			return nil
 		}
 		if err == nil {
@@ -270,6 +308,7 @@ func (s *Set) keep(ctx context.Context, partition int) error {
 		if time.Since(began) >= s.cfg.Steady {
 			retry.Reset()
 		}
+		s.Trouble(partition, err)
 		pause := retry.Next()
 		s.cfg.Logger.Warn("partition is started again", "partition", partition, "pause", pause, "cause", err)
 		if !wait.For(ctx, pause) {

@@ -294,3 +294,53 @@ func TestAllPartitionsAreWorkedOnWhereNoneIsAssigned(t *testing.T) {
 		})
 	}
 }
+
+func TestUnreadyTellsWhichPartitionsWaitAndForWhat(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	assigned := make(chan []int)
+	serve := map[int]chan struct{}{0: make(chan struct{}), 1: make(chan struct{})}
+	var s *replica.Set
+	s = replica.NewSet(replica.Config{
+		Count: 2, Assigned: assigned, NC: nc, Logger: slog.New(slog.DiscardHandler),
+		Start: func(ctx context.Context, partition int) error {
+			select {
+			case <-serve[partition]:
+			case <-ctx.Done():
+				return nil
+			}
+			defer s.Announce(ctx, partition)()
+			<-ctx.Done()
+			return nil
+		},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	want := func(text string) {
+		t.Helper()
+		eventually.NoError(t, text, func() error {
+			if got := fmt.Sprint(s.Unready()); got != text {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
+	want("no partitions are assigned yet")
+	assigned <- []int{0, 1}
+	want("partition 0 is catching up with its journal\npartition 1 is catching up with its journal")
+	close(serve[0])
+	want("partition 1 is catching up with its journal")
+	slow := errors.New("the store is slow")
+	s.Trouble(1, slow)
+	want("partition 1 is catching up with its journal: the store is slow")
+	close(serve[1])
+	want("<nil>")
+	s.Trouble(0, slow)
+	want("partition 0: the store is slow")
+	s.Trouble(0, nil)
+	want("<nil>")
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -188,6 +188,9 @@ func (s *Service) Ready() <-chan struct{} { return s.replicas.Ready() }
 // Serving tells whether all assigned partitions are served now. It is true where none is assigned.
 func (s *Service) Serving() bool { return s.replicas.Serving() }
 
+// Unready tells operators why the assigned partitions are not served; nil where they are.
+func (s *Service) Unready() error { return s.replicas.Unready() }
+
 // Run makes the streams that are missing, and serves the assigned partitions until ctx ends. Then it writes snapshots and
 // the rest of the read model, and returns nil. It returns an error if going on would be wrong: a journal does not fit its
 // snapshots or read model, a stream could lose messages or was made for another number of partitions, or the connection

@@ -10,7 +10,6 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
-	"quire.dev/pkg/blob/s3"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
@@ -61,7 +60,7 @@ func databaseOf(uri string) string {
 
 func (p *process) openBlobs(ctx context.Context) (store blob.Store, err error) {
 	if p.cfg.S3URL != "" {
-		store, err = s3.Open(ctx, s3.Config{URL: p.cfg.S3URL})
+		store, err = p.host.OpenBucket(ctx)
 	} else {
 		store, err = p.openFolder()
 	}

@@ -91,10 +91,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, q.folder.Close()) }()
 	p := &process{Quire: q, host: host.New(q.cfg, q.deps.Logger)}
 	p.host.Grace = stopTimeout
-	if err := p.wire(ctx); err != nil {
-		return errors.Join(err, p.host.Close())
-	}
-	return p.host.Run(ctx)
+	return p.host.RunAfter(ctx, p.wire)
 }
 
 // process is one Run.
