@@ -52,6 +52,7 @@ type Config struct {
 	Replicas        int   // of the streams; 1
 	StreamMaxBytes  int64 // of each stream, which then refuses more; 0: no limit
 	ProjectionBound int   // documents that may wait for the read model; 100,000
+	AuditPrincipals int   // accounts and networks that an audit holds in memory at a time, at about 1 KB each; 200,000
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
@@ -87,6 +88,7 @@ func (c Config) Validate() error {
 		{"replicas", int64(c.Replicas)},
 		{"stream bytes", c.StreamMaxBytes},
 		{"projection bound", int64(c.ProjectionBound)},
+		{"audit principals", int64(c.AuditPrincipals)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
 		{"stop timeout", int64(c.StopTimeout)},
@@ -105,6 +107,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Rules == 0 {
 		c.Rules = account.NewestRules
+	}
+	if c.AuditPrincipals == 0 {
+		c.AuditPrincipals = 200_000
 	}
 	if c.SnapshotMessages == 0 {
 		c.SnapshotMessages = 50_000
@@ -155,6 +160,7 @@ type Service struct {
 	deps     Deps
 	replicas *replica.Set
 	metrics  *partition.Metrics
+	turns    *partition.Turns
 	started  time.Time
 }
 
@@ -173,7 +179,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics), started: deps.Clock()}
+	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics), turns: partition.NewTurns(), started: deps.Clock()}
 	s.replicas = replica.NewSet(replica.Config{
 		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
 		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
@@ -235,11 +241,11 @@ func (s *Service) streams() []journal.Stream {
 func (s *Service) fold(ctx context.Context, number int) error {
 	err := partition.New(partition.Config{
 		Partition: number, Instance: s.cfg.Instance, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
-		ProjectionBound: s.cfg.ProjectionBound, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
+		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started,
 	}, partition.Deps{
 		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Offset: s.deps.Offset,
-		Announce: s.replicas.Announce, Logger: s.deps.Logger, Metrics: s.metrics,
+		Announce: s.replicas.Announce, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {
 		return replica.Fatal(err)

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -29,8 +30,8 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = blobs.Close() })
-	p := New(Config{Progress: func(string, uint64, uint64) {}}, Deps{
-		NC: nc, Blobs: blobs, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
+	p := New(Config{AuditPrincipals: 1, Progress: func(string, uint64, uint64) {}}, Deps{
+		NC: nc, Blobs: blobs, Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
 	})
 	now := time.Now().UnixMilli()
 	prices := account.PriceEvent(plan.Published(10))
@@ -85,23 +86,28 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := p.auditOnce(t.Context())
+		var progress task
+		a, err := p.auditOnce(t.Context(), &progress)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a.Match != c.match || a.LastSequence != 3 {
 			t.Errorf("%s: %v", c.name, a)
 		}
+		// The account and the network do not fit into memory at once.
+		if parts := progress.total.Load() / 3; parts < 2 || a.Folded != 3*parts || progress.read.Load() != a.Folded {
+			t.Errorf("%s: %d of %d messages were read, %d folded", c.name, progress.read.Load(), progress.total.Load(), a.Folded)
+		}
 	}
 }
 
 // TestAnAuditThatNobodyTookIsFoundFinished: the result of an audit that all callers gave up is for the next caller, once.
 func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
-	var a audits
-	runs := 0
-	audit := func(context.Context) (*event.AuditAnswer, error) {
+	a := newAudits()
+	runs := uint64(0)
+	audit := func(_ context.Context, r *auditRun) {
 		runs++
-		return &event.AuditAnswer{LastSequence: uint64(runs)}, nil
+		r.answer = &event.AuditAnswer{LastSequence: runs}
 	}
 	first := a.join(audit)
 	<-first.done
@@ -114,5 +120,44 @@ func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 	if second == first || second.answer.LastSequence != 2 {
 		t.Fatalf("an answer was given twice: %v", second.answer)
 	}
-	a.wait()
+	a.stop()
+}
+
+// TestAuditsAreRememberedByTheirIDs: one runs at a time, and each id leads to its result. A failed one begins again.
+func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
+	a := newAudits()
+	defer a.stop()
+	runs, failing := uint64(0), true
+	proceed := make(chan struct{})
+	audit := func(_ context.Context, r *auditRun) {
+		<-proceed
+		runs++
+		r.answer = &event.AuditAnswer{LastSequence: runs}
+		if failing {
+			r.err = errors.New("the journal does not answer")
+		}
+	}
+	one, two := auditID{1}, auditID{2}
+	failed := a.begin(one, false, audit)
+	proceed <- struct{}{}
+	<-failed.done
+	failing = false
+	first, second := a.begin(one, true, audit), a.begin(two, false, audit)
+	if first.auditRun == failed.auditRun || first.auditRun != second.auditRun || !first.again || second.again {
+		t.Fatalf("one is %v, the other %v", first, second)
+	}
+	close(proceed)
+	<-first.done
+	if found, ok := a.find(two); !ok || found.answer.LastSequence != 2 {
+		t.Errorf("found %v", found)
+	}
+	if again := a.begin(one, false, audit); again.auditRun != first.auditRun || !again.again {
+		t.Errorf("a result was not kept: %v", again)
+	}
+	for i := range byte(keptAudits) {
+		<-a.begin(auditID{3, i}, false, audit).done
+	}
+	if _, ok := a.find(one); ok {
+		t.Error("audits are remembered for ever")
+	}
 }

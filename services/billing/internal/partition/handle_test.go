@@ -17,7 +17,7 @@ import (
 // move past it.
 func TestAWrongStateStopsThePartition(t *testing.T) {
 	p := New(Config{}, Deps{
-		NC: journaltest.Start(t).Conn(t), Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
+		NC: journaltest.Start(t).Conn(t), Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
 	})
 	now := time.Now()
 	request := event.NewRequestID()

@@ -36,6 +36,7 @@ type Config struct {
 	SnapshotMessages int           // between two snapshots
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded
 	ProjectionBound  int           // documents that may wait for the read model
+	AuditPrincipals  int           // that an audit holds in memory at a time
 	StopTimeout      time.Duration // limit of answering queries at a stop, and of the writes after that
 	// Progress is told of long folds. Several goroutines may call it.
 	Progress func(task string, done, total uint64)
@@ -50,6 +51,7 @@ type Deps struct {
 	Offset time.Duration
 	// Announce tells that the partition is served. It counts as served until ctx ends or withdraw is called.
 	Announce func(ctx context.Context, partition int) (withdraw func())
+	Turns    *Turns
 	Logger   *slog.Logger
 	Metrics  *Metrics
 }
@@ -81,8 +83,9 @@ type Partition struct {
 	projection *projection.Projection
 
 	position wait.Position // of the messages that are folded, answered and pushed
-	audits   audits
-	explains chan struct{} // bounds the explanations under way
+	audits       *audits
+	explanations *explanations
+	patient      chan struct{} // bounds the questions that wait for a result which takes long
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
@@ -100,7 +103,7 @@ func New(cfg Config, deps Deps) *Partition {
 		cfg: cfg, deps: deps, log: log, stream: stream,
 		journal:   journal.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, stream, log),
-		explains:  make(chan struct{}, 2),
+		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)
 	return p
@@ -286,7 +289,8 @@ func (p *Partition) serveQueries() (stop func(), err error) {
 	var servers []*rpc.Server
 	stop = func() {
 		rpc.Stop(p.cfg.StopTimeout, servers...)
-		p.audits.wait()
+		p.audits.stop()
+		p.explanations.stop()
 	}
 	for subject, queue := range map[string]string{
 		event.QuerySubject(p.cfg.Partition):                   queryQueue,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
@@ -17,10 +16,6 @@ const (
 	mostPage    = 200
 	// aheadMillis bounds how far a caller's clock may be ahead of this service's.
 	aheadMillis = 5000
-	// explainBefore and explainAfter bound how far the clock of an edge may be from the journal's. A request's id holds
-	// the edge's time.
-	explainBefore = 5 * time.Minute
-	explainAfter  = 15 * time.Minute
 
 	codeMalformed = "malformed"
 )
@@ -76,7 +71,7 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 	case *event.Query_Explain:
 		return p.explain(ctx, id, query.Explain, last)
 	case *event.Query_Audit:
-		return p.audit(ctx)
+		return p.audit(ctx, query.Audit)
 	case *event.Query_Allowance:
 		return p.allowance(id, now), nil
 	case *event.Query_Prices:

@@ -53,16 +53,8 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 func (p *Partition) snapshot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	for range cleanSteps {
-		p.mu.Lock()
-		left, err := p.fold.Clean(cleanPrincipals)
-		p.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		if left <= cleanPrincipals {
-			break
-		}
+	if err := p.clean(ctx); err != nil {
+		return err
 	}
 	started := p.deps.Clock()
 	p.mu.Lock()
@@ -85,6 +77,22 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
 	if err := p.snapshots.Thin(ctx, p.deps.Clock()); err != nil {
 		p.log.Warn("old snapshots stay for now", "error", err)
+	}
+	return nil
+}
+
+// clean encodes and hashes the principals that have changed, in small steps between which the fold goes on.
+func (p *Partition) clean(ctx context.Context) error {
+	for range cleanSteps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		left, err := p.fold.Clean(cleanPrincipals)
+		p.mu.Unlock()
+		if err != nil || left <= cleanPrincipals {
+			return err
+		}
 	}
 	return nil
 }

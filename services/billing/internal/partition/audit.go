@@ -1,0 +1,205 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/account"
+)
+
+const (
+	// untaken is how long a result is kept for the next caller without an audit's id, if all callers had given up.
+	untaken = 5 * time.Second
+	// keptAudits is how many audits a partition remembers by their ids.
+	keptAudits = 64
+)
+
+// auditID is the id that an edge has drawn for an audit of all partitions.
+type auditID [16]byte
+
+// audits are those of a partition. One runs at a time: callers who ask meanwhile share it. It goes on when they give up.
+type audits struct {
+	mu      sync.Mutex
+	running *auditRun
+	known   map[auditID]knownAudit
+	order   []auditID // of known, the oldest first
+	group   sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+type auditRun struct {
+	task
+	answer *event.AuditAnswer
+	taken  bool // guarded by audits.mu
+}
+
+// knownAudit is the part of an audit of all partitions that is done here.
+type knownAudit struct {
+	*auditRun
+	again bool // begun again, since what others had folded for the audit is lost
+}
+
+func newAudits() *audits {
+	a := &audits{known: map[auditID]knownAudit{}}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	return a
+}
+
+// join begins an audit without an id, or finds the one that is running or that nobody has taken.
+func (a *audits) join(run func(context.Context, *auditRun)) *auditRun {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.running; r != nil && r.over() && !r.taken && time.Since(r.ended) < untaken {
+		return r
+	}
+	return a.share(run)
+}
+
+// begin begins the audit of an id, or finds it. One that has failed begins again.
+func (a *audits) begin(id auditID, again bool, run func(context.Context, *auditRun)) knownAudit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, found := a.known[id]
+	if found && (!known.over() || known.err == nil) {
+		return known
+	}
+	if !found {
+		a.order = append(a.order, id)
+	}
+	known = knownAudit{a.share(run), again || known.again}
+	a.known[id] = known
+	if len(a.order) > keptAudits {
+		delete(a.known, a.order[0])
+		a.order = slices.Delete(a.order, 0, 1)
+	}
+	return known
+}
+
+// find finds the audit of an id.
+func (a *audits) find(id auditID) (knownAudit, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, found := a.known[id]
+	return known, found
+}
+
+// share is called with mu held.
+func (a *audits) share(run func(context.Context, *auditRun)) *auditRun {
+	if a.running != nil && !a.running.over() {
+		return a.running
+	}
+	r := &auditRun{task: task{done: make(chan struct{})}}
+	a.running = r
+	a.group.Go(func() {
+		defer close(r.done)
+		run(a.ctx, r)
+		r.ended = time.Now()
+	})
+	return r
+}
+
+// take notes that a caller has received the result.
+func (a *audits) take(r *auditRun) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r.taken = true
+}
+
+// stop cancels a running audit and waits for its end.
+func (a *audits) stop() {
+	a.cancel()
+	a.group.Wait()
+}
+
+// audit folds the whole journal again beside the live fold and compares the two at one sequence. A caller that names an audit
+// is told how far it is and asks again. One that does not waits.
+func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.QueryAnswer, error) {
+	if len(q.GetId()) == 0 {
+		run := knownAudit{auditRun: p.audits.join(p.runAudit)}
+		return p.auditAnswer(ctx, run, false)
+	}
+	if len(q.Id) != len(auditID{}) {
+		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("id of an audit with %d bytes", len(q.Id))}
+	}
+	id := auditID(q.Id)
+	if !q.Look {
+		return p.auditAnswer(ctx, p.audits.begin(id, q.Again, p.runAudit), true)
+	}
+	if run, found := p.audits.find(id); found {
+		return p.auditAnswer(ctx, run, true)
+	}
+	return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+}
+
+func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows bool) (*event.QueryAnswer, error) {
+	if !p.await(ctx, &run.task, follows) {
+		return p.pending(&run.task, run.again), ctx.Err()
+	}
+	p.audits.take(run.auditRun)
+	if run.err != nil {
+		return nil, fmt.Errorf("audit: %w", run.err)
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
+		Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: run.answer.LastSequence, Entries: run.answer.Entries,
+		LiveHash: run.answer.LiveHash, ReplayHash: run.answer.ReplayHash, Match: run.answer.Match, Folded: run.answer.Folded,
+		Again: run.again,
+	}}
+	return answer, nil
+}
+
+func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
+	run.answer, run.err = p.auditOnce(ctx, &run.task)
+}
+
+// auditOnce folds the principals in parts, one part after the other, so that it holds AuditPrincipals at a time at most.
+func (p *Partition) auditOnce(ctx context.Context, t *task) (*event.AuditAnswer, error) {
+	t.total.Store(p.position.Get())
+	release, err := take(ctx, p.deps.Turns.audits)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := p.clean(ctx); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	live, err := p.fold.StateHash()
+	at, about := p.fold.Sequence(), p.fold.Principals()
+	p.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	replay, err := account.HashInParts(about, p.cfg.AuditPrincipals, func(fold *account.Fold, pass, passes int) error {
+		before := uint64(pass) * at
+		t.read.Store(before)
+		t.total.Store(uint64(passes) * at)
+		return p.journal.Replay(ctx, 0, at, func(m journal.Message) error {
+			if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
+				return err
+			}
+			t.read.Store(before + m.Sequence)
+			return nil
+		}, p.reporter("auditing "+p.stream))
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := &event.AuditAnswer{
+		Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: at, Entries: replay.Entries,
+		LiveHash: live[:], ReplayHash: replay.Hash[:], Match: live == replay.Hash, Folded: t.read.Load(),
+	}
+	if !answer.Match {
+		p.log.Error("audit: the journal folds to another state than the live one", "sequence", at,
+			"live", fmt.Sprintf("%x", live), "replay", fmt.Sprintf("%x", replay.Hash))
+	}
+	return answer, nil
+}

@@ -1,0 +1,338 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/account"
+)
+
+const (
+	// explainBefore and explainAfter bound how far the clock of an edge may be from the journal's. A request's id holds
+	// the edge's time.
+	explainBefore = 5 * time.Minute
+	explainAfter  = 15 * time.Minute
+	// nearBefore and nearAfter are where nearly all requests are found. They are looked at first.
+	nearBefore = 5 * time.Second
+	nearAfter  = time.Minute
+	// maxCoupled bounds the principals beside its own that the decision about a request may follow from.
+	maxCoupled = 16
+
+	maxExplanations   = 64               // of a partition, that wait or are under way
+	maxKeptAnswers    = 4096             // of a partition
+	explainsPerMinute = 120              // that one account may begin; operators may begin any number
+	keptAnswer        = time.Minute      // how long an explanation that can't change is kept for the next one who asks
+	moment            = time.Second      // how long a question waits before it is answered that its result is pending
+	maxPatient        = queryWorkers / 4 // questions that wait at a time. They take workers from the other queries
+)
+
+// explainKey tells explanations apart. The asker is an account, or 0 for an operator.
+type explainKey struct {
+	asker   uint64
+	request event.RequestID
+}
+
+// explanation is one that waits for its turn, is under way, or has ended.
+type explanation struct {
+	task
+	answer *event.ExplainAnswer // nil: there is no such request
+	final  bool                 // the answer can't change any more
+	taken  bool                 // guarded by explanations.mu
+}
+
+// task is something that takes long.
+type task struct {
+	done        chan struct{} // closed at its end; err and ended may be read then
+	err         error
+	ended       time.Time
+	read, total atomic.Uint64 // messages
+}
+
+func (t *task) over() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// explanations are those of a partition. An account has one at a time, since each folds a part of the journal.
+type explanations struct {
+	mu     sync.Mutex
+	jobs   map[explainKey]*explanation
+	begun  map[uint64]int // in the minute since, by asker
+	since  time.Time
+	group  sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func newExplanations() *explanations {
+	e := &explanations{jobs: map[explainKey]*explanation{}, begun: map[uint64]int{}}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
+// refusal says why an explanation was not begun.
+type refusal struct {
+	status     event.QueryStatus
+	retryAfter time.Duration
+}
+
+// begin begins an explanation, or finds the one that was begun.
+func (e *explanations) begin(key explainKey, now time.Time, run func(context.Context, *explanation)) (*explanation, *refusal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tidy(now)
+	if job := e.jobs[key]; job != nil && (!job.over() || job.err == nil && (job.final || !job.taken)) {
+		return job, nil
+	}
+	under := 0
+	for other, job := range e.jobs {
+		if job.over() {
+			continue
+		}
+		under++
+		if other.asker == key.asker {
+			return nil, &refusal{status: event.QueryStatus_QUERY_BUSY}
+		}
+	}
+	if under >= maxExplanations {
+		return nil, &refusal{status: event.QueryStatus_QUERY_BUSY}
+	}
+	if key.asker != 0 {
+		if e.begun[key.asker] >= explainsPerMinute {
+			return nil, &refusal{event.QueryStatus_QUERY_LIMITED, e.since.Add(time.Minute).Sub(now)}
+		}
+		e.begun[key.asker]++
+	}
+	job := &explanation{task: task{done: make(chan struct{})}}
+	e.jobs[key] = job
+	e.group.Go(func() {
+		defer close(job.done)
+		run(e.ctx, job)
+		job.ended = now // not later than that: it is kept for a minute at most
+	})
+	return job, nil
+}
+
+// tidy forgets what has ended, and begins a new minute. Called with mu held.
+func (e *explanations) tidy(now time.Time) {
+	if age := now.Sub(e.since); age >= time.Minute || age < 0 {
+		e.since = now
+		clear(e.begun)
+	}
+	for key, job := range e.jobs {
+		if job.over() && (job.taken && !job.final || now.Sub(job.ended) >= keptAnswer || len(e.jobs) > maxKeptAnswers) {
+			delete(e.jobs, key)
+		}
+	}
+}
+
+// take notes that the asker has the result.
+func (e *explanations) take(job *explanation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	job.taken = true
+}
+
+// stop cancels what is under way and waits for its end.
+func (e *explanations) stop() {
+	e.cancel()
+	e.group.Wait()
+}
+
+// explain tells how a request was decided. It reads the journal again around the time in the request's id, which has its own
+// queue. Where that takes more than a moment the asker asks again.
+func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.ExplainQuery, last uint64) (*event.QueryAnswer, error) {
+	request, err := event.RequestIDFrom(q.GetRequestId())
+	if err != nil {
+		return nil, &rpc.Error{Code: codeMalformed, Message: err.Error()}
+	}
+	key := explainKey{asker: uint64(id), request: request}
+	if q.GetAnyAccount() {
+		key.asker = 0
+	}
+	job, refused := p.explanations.begin(key, p.deps.Clock(), func(ctx context.Context, job *explanation) {
+		job.err = p.explainTo(ctx, job, key, last)
+	})
+	if refused != nil {
+		answer := status(refused.status)
+		answer.Answer = &event.QueryAnswer_Progress{Progress: &event.Progress{
+			Instance: p.cfg.Instance, RetryAfterSeconds: uint32((refused.retryAfter + time.Second - 1) / time.Second),
+		}}
+		return answer, nil
+	}
+	if !p.await(ctx, &job.task, q.GetFollow()) {
+		return p.pending(&job.task, false), ctx.Err()
+	}
+	p.explanations.take(job)
+	if job.err != nil {
+		return nil, fmt.Errorf("explain: %w", job.err)
+	}
+	if job.answer == nil {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Explain{Explain: job.answer}
+	return answer, nil
+}
+
+// await waits for a task: for a moment, or as long as the asker does, and not at all where too many wait already. It tells
+// whether the task has ended.
+func (p *Partition) await(ctx context.Context, t *task, follows bool) bool {
+	if follows {
+		select {
+		case p.patient <- struct{}{}:
+			defer func() { <-p.patient }()
+		default:
+			return t.over()
+		}
+		limited, cancel := context.WithTimeout(ctx, moment)
+		defer cancel()
+		ctx = limited
+	}
+	select {
+	case <-t.done:
+		return true
+	case <-ctx.Done():
+		return t.over()
+	}
+}
+
+func (p *Partition) pending(t *task, again bool) *event.QueryAnswer {
+	answer := status(event.QueryStatus_QUERY_PENDING)
+	answer.Answer = &event.QueryAnswer_Progress{Progress: &event.Progress{
+		Instance: p.cfg.Instance, Done: t.read.Load(), Total: max(t.total.Load(), t.read.Load()), Again: again,
+	}}
+	return answer
+}
+
+// explainTo explains a request of the asker's own, or any where an operator asks. It keeps only the request's principal in
+// memory, whatever the size of the partition.
+func (p *Partition) explainTo(ctx context.Context, job *explanation, key explainKey, last uint64) error {
+	release, err := take(ctx, p.deps.Turns.explanations)
+	if err != nil {
+		return err
+	}
+	defer release()
+	found, err := p.locate(ctx, &job.task, key.request, last)
+	if err != nil || found == nil || key.asker != 0 && (found.anonymous || found.principal != key.asker) {
+		return err
+	}
+	together := map[uint64]bool{found.principal: true}
+	for range maxCoupled {
+		job.answer, job.final, err = p.retrace(ctx, &job.task, key.request, found.sequence, last, together)
+		var coupled *account.CoupledError
+		if !errors.As(err, &coupled) {
+			break
+		}
+		together[uint64(coupled.Other)] = true
+	}
+	if err == nil && job.answer != nil {
+		job.answer.Stream = p.stream
+	}
+	return err
+}
+
+// located is where a request was decided first.
+type located struct {
+	sequence  uint64
+	principal uint64
+	anonymous bool
+}
+
+// span is a range of messages, with both its ends.
+type span struct{ first, last uint64 }
+
+// locate finds the first admission of a request. It is nil if there is none: at once for an id from before the journal or
+// from the future, after reading the messages of 20 minutes for any other.
+func (p *Partition) locate(ctx context.Context, t *task, request event.RequestID, last uint64) (*located, error) {
+	made := timeOf(request)
+	if made.Year() > 9999 { // which no time of a journal is
+		return nil, nil
+	}
+	var at [4]uint64
+	for i, d := range []time.Duration{-explainBefore, -nearBefore, nearAfter, explainAfter} {
+		sequence, err := p.journal.SeekTime(ctx, made.Add(d))
+		if err != nil {
+			return nil, err
+		}
+		at[i] = min(sequence, last+1)
+	}
+	t.total.Store(at[3] - at[0])
+	for _, s := range []span{{at[1], at[2]}, {at[0], at[1]}, {at[2], at[3]}} {
+		if s.first >= s.last {
+			continue
+		}
+		found, err := p.search(ctx, t, request, s)
+		if err != nil || found != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+// search reads the messages of a range, without its last one, until one has an admission of the request.
+func (p *Partition) search(ctx context.Context, t *task, request event.RequestID, s span) (found *located, err error) {
+	err = p.journal.Replay(ctx, s.first-1, s.last-1, func(m journal.Message) error {
+		t.read.Add(1)
+		if m.Subject != event.UsageSubject(p.cfg.Partition) || !bytes.Contains(m.Data, request[:]) {
+			return nil
+		}
+		var batch event.UsageBatch
+		if batch.UnmarshalVT(m.Data) != nil {
+			return nil // as every fold skips it
+		}
+		for _, a := range batch.Admissions {
+			if bytes.Equal(a.RequestId, request[:]) {
+				found = &located{sequence: m.Sequence, principal: a.Account, anonymous: a.Anonymous}
+				return errEnough
+			}
+		}
+		return nil
+	}, nil)
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return found, err
+}
+
+// errEnough ends a replay early.
+var errEnough = errors.New("enough was read")
+
+// retrace folds the messages of some principals from the last snapshot before a request until its decision can't change.
+func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestID, decided, last uint64, together map[uint64]bool) (
+	answer *event.ExplainAnswer, final bool, err error,
+) {
+	fold, err := p.snapshots.NewestPart(ctx, decided-1, func(id uint64) bool { return together[id] })
+	if err != nil {
+		return nil, false, err
+	}
+	t.total.Store(t.read.Load() + decided - fold.Sequence())
+	trace := fold.Watch(request)
+	latest := timeOf(request).Add(explainAfter)
+	err = p.journal.Replay(ctx, fold.Sequence(), last, func(m journal.Message) error {
+		if trace.Answer() == nil && m.Sequence > decided && m.Time.After(latest) || trace.Done(fold) {
+			return errEnough
+		}
+		t.read.Add(1)
+		if _, err := fold.Apply(p.message(m)); err != nil && !errors.Is(err, account.ErrUndecodable) {
+			return err
+		}
+		return nil
+	}, nil)
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, false, err
+	}
+	return trace.Answer(), trace.Done(fold), nil
+}
