@@ -30,7 +30,7 @@ const (
 	maxKeptAnswers    = 4096             // of a partition
 	explainsPerMinute = 120              // that one account may begin; operators may begin any number
 	keptAnswer        = time.Minute      // how long an explanation that can't change is kept for the next one who asks
-	moment            = time.Second      // how long a question waits before it is answered that its result is pending
+	moment            = time.Second / 2  // how long a question waits before it is answered that its result is pending
 	maxPatient        = queryWorkers / 4 // questions that wait at a time. They take workers from the other queries
 )
 

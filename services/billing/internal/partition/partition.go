@@ -82,7 +82,7 @@ type Partition struct {
 	fold       *account.Fold
 	projection *projection.Projection
 
-	position wait.Position // of the messages that are folded, answered and pushed
+	position     wait.Position // of the messages that are folded, answered and pushed
 	audits       *audits
 	explanations *explanations
 	patient      chan struct{} // bounds the questions that wait for a result which takes long
