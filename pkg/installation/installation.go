@@ -1,0 +1,208 @@
+// Package installation keeps the stores of different installations apart. The journals of an installation have an id, which
+// provisioning draws once. Each read model and the blob store keep a copy of it, from the first service that uses them. A
+// service whose stores have different ids must not start: it would take one installation's blobs for orphans of the other's.
+package installation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
+)
+
+// ErrMixed: stores belong to different installations. The text says which one to which. Nothing was changed.
+var ErrMixed = errors.New("the stores belong to different installations; nothing was changed")
+
+// BlobKey is the key of the blob that has the id.
+const BlobKey = "installation"
+
+const (
+	collection = "installation"
+	document   = "id"
+	maxIDBytes = 64
+)
+
+// Collection is that of a read model that keeps the id.
+func Collection() views.Collection { return views.Collection{Name: collection} }
+
+// Place is a store that belongs to an installation.
+type Place struct {
+	Name  string                                    // for operators, such as "the blob store"
+	Owner func(ctx context.Context) (string, error) // the id that the store has; empty: none yet
+	// Take gives the store an id, unless it has one by now. It is nil where that is another service's to do.
+	Take func(ctx context.Context, id string) error
+}
+
+// Journals is the place of the journals, named by one of them.
+func Journals(nc *nats.Conn, stream string) Place {
+	return Place{
+		Name: "the journals (" + stream + ")",
+		Owner: func(ctx context.Context) (string, error) {
+			metadata, err := journal.Open(nc, stream).Metadata(ctx)
+			return metadata[journal.InstallationKey], err
+		},
+	}
+}
+
+// ReadModel is the place of a service's read model, which was opened with Collection.
+func ReadModel(service string, store views.Store) Place {
+	return Place{
+		Name: "the read model of " + service,
+		Owner: func(ctx context.Context) (string, error) {
+			docs, err := store.Load(ctx, collection, []string{document}, views.Heads)
+			if err != nil || len(docs) == 0 {
+				return "", err
+			}
+			return string(docs[0].Head), nil
+		},
+		Take: func(ctx context.Context, id string) error {
+			err := store.Insert(ctx, collection, views.Doc{ID: document, Head: []byte(id)})
+			if errors.Is(err, views.ErrExists) {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// Blobs is the place of the blob store. take says whether this service may give it an id.
+func Blobs(store blob.Store, take bool) Place {
+	place := Place{
+		Name: "the blob store",
+		Owner: func(ctx context.Context) (string, error) {
+			r, _, err := store.Get(ctx, BlobKey, 0, maxIDBytes)
+			if errors.Is(err, blob.ErrNotFound) {
+				return "", nil
+			}
+			if err != nil {
+				return "", err
+			}
+			id, err := io.ReadAll(r)
+			return string(id), errors.Join(err, r.Close())
+		},
+	}
+	if take {
+		place.Take = func(ctx context.Context, id string) error {
+			if err := store.Create(ctx, BlobKey, []byte(id)); !errors.Is(err, blob.ErrExists) {
+				return err
+			}
+			return nil
+		}
+	}
+	return place
+}
+
+const (
+	firstPause = 20 * time.Millisecond
+	mostPause  = time.Second
+	askWait    = 10 * time.Second // for one question
+	tellEvery  = 10 * time.Second // between two log lines about what is waited for
+)
+
+// Await makes the places, of which the first one is the journals, belong to the installation of the journals, and returns its
+// id. Places without an id are given it, unless another one has another id: that is ErrMixed. Await waits for stores that do
+// not answer, for journals without an id, and for places that only another service may give it, until ctx ends.
+func Await(ctx context.Context, log *slog.Logger, journals Place, others ...Place) (id string, err error) {
+	told := time.Now()
+	for retry := (wait.Backoff{First: firstPause, Most: mostPause}); ; {
+		asked, cancel := context.WithTimeout(ctx, askWait)
+		id, err := agree(asked, journals, others)
+		cancel()
+		if err == nil || !temporary(err) {
+			return id, err
+		}
+		if time.Since(told) >= tellEvery {
+			told = time.Now()
+			log.Warn("waiting until all stores belong to one installation", "cause", err)
+		}
+		if !retry.Wait(ctx) {
+			return "", errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// errUnowned: a place has no id yet, and is given it by somebody else.
+var errUnowned = errors.New("it has no installation's id yet")
+
+func temporary(err error) bool {
+	for _, known := range []error{
+		errUnowned, journal.ErrUnavailable, journal.ErrNoStream, views.ErrUnavailable, blob.ErrUnavailable, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// agree asks all places before it gives any of them the id.
+func agree(ctx context.Context, journals Place, others []Place) (string, error) {
+	all := append([]Place{journals}, others...)
+	owners, err := ownersOf(ctx, all)
+	if err != nil {
+		return "", err
+	}
+	if err := same(all, owners); err != nil {
+		return "", err
+	}
+	id := owners[0]
+	if id == "" {
+		return "", fmt.Errorf("%s: %w: provisioning gives it one", journals.Name, errUnowned)
+	}
+	for i, place := range all {
+		if owners[i] != "" {
+			continue
+		}
+		if place.Take == nil {
+			return "", fmt.Errorf("%s: %w: billing gives it one", place.Name, errUnowned)
+		}
+		if err := place.Take(ctx, id); err != nil {
+			return "", fmt.Errorf("give %s the installation's id: %w", place.Name, err)
+		}
+	}
+	// Somebody else's id may have come first.
+	if owners, err = ownersOf(ctx, all); err != nil {
+		return "", err
+	}
+	return id, same(all, owners)
+}
+
+func ownersOf(ctx context.Context, places []Place) ([]string, error) {
+	owners := make([]string, len(places))
+	for i, place := range places {
+		owner, err := place.Owner(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the installation's id of %s: %w", place.Name, err)
+		}
+		owners[i] = owner
+	}
+	return owners, nil
+}
+
+// same is ErrMixed unless all owners that are known are one. A place that has an owner while the journals have none is left
+// from other journals.
+func same(places []Place, owners []string) error {
+	mixed := false
+	var list []string
+	for i, place := range places {
+		if owners[i] == "" {
+			continue
+		}
+		mixed = mixed || owners[i] != owners[0] && owners[0] != ""
+		list = append(list, fmt.Sprintf("%s to %s", place.Name, owners[i]))
+	}
+	if !mixed {
+		return nil
+	}
+	return fmt.Errorf("%w: %s. Correct the address of the one that is wrong", ErrMixed, strings.Join(list, ", "))
+}
