@@ -40,6 +40,7 @@ func writerPragmas(synchronous string) []string {
 		"PRAGMA wal_autocheckpoint = 4000",     // pages
 		"PRAGMA cell_size_check = ON",          // finds damage early
 		"PRAGMA temp_store = MEMORY",           // no files elsewhere
+		"PRAGMA secure_delete = ON",            // zeros in place of what is deleted
 	}
 }
 

@@ -34,6 +34,8 @@ const (
 	// tombstoneAge is how long a deletion is remembered.
 	tombstoneAge  = time.Hour
 	sweepInterval = time.Minute
+	// emptyLog is how long the write-ahead log may hold what was deleted.
+	emptyLog = 30 * time.Second
 	sweepLimit    = 500
 )
 
@@ -43,18 +45,21 @@ type Config struct {
 	Collections []views.Collection
 	Synchronous string           // Normal or Full; empty is Full
 	Now         func() time.Time // ages deletions; nil is time.Now
+	// EmptyLog is the longest time for which the write-ahead log keeps what was deleted or replaced; 0 is 30 s.
+	EmptyLog time.Duration
 }
 
 // Store is a views.Store over one SQLite file.
 type Store struct {
-	schema  views.Schema
-	tables  map[string]*table
-	now     func() time.Time
-	writes  chan writeJob
-	reads   chan readJob
-	quit    chan struct{}
-	stop    func() error // once
-	workers sync.WaitGroup
+	schema   views.Schema
+	tables   map[string]*table
+	now      func() time.Time
+	emptyLog time.Duration
+	writes   chan writeJob
+	reads    chan readJob
+	quit     chan struct{}
+	stop     func() error // once
+	workers  sync.WaitGroup
 }
 
 var _ views.Store = (*Store)(nil)
@@ -87,11 +92,15 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		schema: schema,
-		now:    config.Now,
-		writes: make(chan writeJob),
-		reads:  make(chan readJob),
-		quit:   make(chan struct{}),
+		schema:   schema,
+		now:      config.Now,
+		emptyLog: config.EmptyLog,
+		writes:   make(chan writeJob),
+		reads:    make(chan readJob),
+		quit:     make(chan struct{}),
+	}
+	if s.emptyLog <= 0 {
+		s.emptyLog = emptyLog
 	}
 	if s.now == nil {
 		s.now = time.Now

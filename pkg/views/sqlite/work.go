@@ -91,16 +91,22 @@ type writerLoop struct {
 	store     *Store
 	conn      *conn
 	nextSweep time.Time
+	written   bool // since the log was last emptied
 }
 
 func (w *writerLoop) run() {
 	group := make([]writeJob, 0, groupLimit)
+	empty := time.NewTicker(w.store.emptyLog)
+	defer empty.Stop()
 	for {
 		select {
 		case job := <-w.store.writes:
 			group = w.gather(append(group[:0], job))
 			w.commit(group)
 			w.sweep()
+			w.written = true
+		case <-empty.C:
+			w.truncateLog()
 		case <-w.store.quit:
 			return
 		}
@@ -205,4 +211,22 @@ func (w *writerLoop) sweep() {
 	if _, err := w.conn.exec("COMMIT"); err != nil {
 		w.rollback()
 	}
+}
+
+// truncateLog moves the write-ahead log into the file and empties it, since it holds what was deleted until it is written
+// over. A reader in an older state keeps it from that; then it is tried again at the next tick. Nothing is reported: a file
+// that can't be written fails the next write too.
+func (w *writerLoop) truncateLog() {
+	if !w.written {
+		return
+	}
+	// A write that comes now must not wait for readers.
+	_ = w.pragma("PRAGMA busy_timeout = 50")
+	busy, err := w.conn.integer(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	w.written = err != nil || busy != 0
+	_ = w.pragma(busyTimeout)
+}
+
+func (w *writerLoop) pragma(text string) error {
+	return w.conn.query(context.Background(), text, nil, func(row) error { return nil })
 }
