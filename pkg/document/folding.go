@@ -134,12 +134,12 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 // apply shows a change to the rest of the batch, and puts it among the writes.
 func apply(k known, item string, c fold.Change, put func(write)) {
 	if c.Version != nil {
-		put(write{id: versionID(item, c.Version.Version), entry: newEntry(c.Version)})
+		put(write{id: versionID(item, c.Version.Version), entry: k.entryOf(item, c.Version)})
 	}
 	switch {
 	case c.Put != nil:
 		k.documents[item] = c.Put
-		put(write{id: item, entry: newEntry(c.Put)})
+		put(write{id: item, entry: k.entryOf(item, c.Put)})
 	case c.Delete:
 		k.documents[item] = nil
 		put(write{id: item, entry: newEntry(nil), deletion: &deletion{

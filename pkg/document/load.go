@@ -13,7 +13,15 @@ import (
 // known holds the documents and kept outcomes that a batch touches, as they are before the next request of it.
 type known struct {
 	documents map[string]*event.Document // nil values: there is none
+	damaged   map[string]*event.Content  // of the documents whose content is not what was stored
 	outcomes  map[event.IdempotencyID]*event.Outcome
+}
+
+func (k known) take(item string, e *entry) {
+	k.documents[item] = e.doc
+	if e.damaged {
+		k.damaged[item] = e.doc.GetContent()
+	}
 }
 
 // load looks in memory and asks the read model for the rest: in one query for documents, one for heads where no more is
@@ -22,7 +30,7 @@ type known struct {
 // The document of a create is looked for in memory only. Its id is 71 random bits that were drawn for this create, so it
 // is not taken, and asking would make every create wait for the read model.
 func (f *folding) load(ctx context.Context, sequence uint64, batch *event.RequestBatch) (known, error) {
-	k := known{documents: make(map[string]*event.Document, len(batch.Requests)), outcomes: map[event.IdempotencyID]*event.Outcome{}}
+	k := known{documents: make(map[string]*event.Document, len(batch.Requests)), damaged: map[string]*event.Content{}, outcomes: map[event.IdempotencyID]*event.Outcome{}}
 	var full, heads, kept []string
 	marks := map[string]uint64{}
 	for _, r := range batch.Requests {
@@ -43,7 +51,7 @@ func (f *folding) load(ctx context.Context, sequence uint64, batch *event.Reques
 		}
 		e, mark := f.memory.get(r.Item)
 		if e != nil {
-			k.documents[r.Item] = e.doc
+			k.take(r.Item, e)
 			continue
 		}
 		switch r.Action.(type) {
@@ -88,8 +96,9 @@ func (f *folding) loadMissing(ctx context.Context, k known, m missing) error {
 	err := load(f.names.documents, m.full, views.Full, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		if err == nil {
-			k.documents[d.ID] = doc
-			f.memory.fill(d.ID, newEntry(doc), m.marks[d.ID])
+			e := f.stored(d.ID, doc)
+			k.take(d.ID, e)
+			f.memory.fill(d.ID, e, m.marks[d.ID])
 		}
 		return err
 	})

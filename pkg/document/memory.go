@@ -17,6 +17,8 @@ type entry struct {
 	doc   *event.Document // nil: there is none
 	head  *event.Document // doc without content
 	bytes int             // that it takes in memory, roughly
+	// damaged: the content of doc is not what was stored. It is kept, and never shown.
+	damaged bool
 }
 
 func newEntry(doc *event.Document) *entry {

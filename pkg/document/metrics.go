@@ -19,6 +19,7 @@ type metrics struct {
 	fromView    prometheus.Counter
 	unavailable prometheus.Counter
 	swept       *prometheus.CounterVec
+	damaged     prometheus.Counter
 	restarts    prometheus.Counter
 	overlay     prometheus.Gauge
 	unprojected prometheus.Gauge
@@ -47,6 +48,7 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		fromView:    reads.WithLabelValues("view"),
 		unavailable: reads.WithLabelValues("unavailable"),
 		swept:       swept,
+		damaged:     m.Counter(desc("damaged_contents_total", "Contents loaded from the read model that differ from their SHA-256.")),
 		restarts:    m.Counter(desc("fold_restarts_total", "Folds begun again from the checkpoint.")),
 		overlay:     m.Gauge(desc("unprojected_bytes", "Decided and not yet in the read model, of the partition that moved last.")),
 		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided and not yet in the read model, of the partition that moved last.")),

@@ -141,7 +141,7 @@ func (r *reader) fromMemory(answers *answers, nowMS int64, index uint32, read *e
 	if version == nil {
 		return false
 	}
-	answers.version(index, current.doc, version.doc, read)
+	answers.version(index, current.doc, version, read)
 	return true
 }
 
@@ -261,7 +261,7 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 		if err != nil {
 			return err
 		}
-		e := newEntry(doc)
+		e := r.stored(d.ID, doc)
 		documents[d.ID] = e
 		r.memory.fill(d.ID, e, marks[d.ID])
 		return nil
@@ -269,8 +269,8 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 	return documents, err
 }
 
-func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[string]*entry) (map[string]*event.Document, error) {
-	versions := map[string]*event.Document{}
+func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[string]*entry) (map[string]*entry, error) {
+	versions := map[string]*entry{}
 	var ids []string
 	for _, i := range job.indexes {
 		read := job.batch.Reads[i]
@@ -280,14 +280,17 @@ func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[s
 		}
 		id := versionID(read.Item, read.Version)
 		if e, _ := r.memory.get(id); e != nil {
-			versions[id] = e.doc
+			versions[id] = e
 			continue
 		}
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	err := r.model.loadCurrent(ctx, r.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) (err error) {
-		versions[d.ID], err = readDocument(d)
+	err := r.model.loadCurrent(ctx, r.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) error {
+		doc, err := readDocument(d)
+		if err == nil {
+			versions[d.ID] = r.stored(d.ID, doc)
+		}
 		return err
 	})
 	return versions, err
@@ -358,6 +361,10 @@ func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64
 		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 		return
 	}
+	if e.damaged && !read.WithoutContent {
+		a.next(index, 0).Unavailable = true // before a burn too, which would lose what can still be restored
+		return
+	}
 	doc, bytes := e.doc, e.bytes
 	if read.WithoutContent || fold.Burns(doc, read.Requester) {
 		doc, bytes = e.head, entryBytes
@@ -366,12 +373,16 @@ func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64
 	answer.Status, answer.Document = event.OutcomeStatus_OK, doc
 }
 
-func (a *answers) version(index uint32, current, version *event.Document, read *event.Read) {
-	if version == nil {
+func (a *answers) version(index uint32, current *event.Document, version *entry, read *event.Read) {
+	if version == nil || version.doc == nil {
 		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 		return
 	}
-	doc := fold.Earlier(current, version)
+	if version.damaged && !read.WithoutContent {
+		a.next(index, 0).Unavailable = true
+		return
+	}
+	doc := fold.Earlier(current, version.doc)
 	if read.WithoutContent {
 		doc = fold.Head(doc)
 	}

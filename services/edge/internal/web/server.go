@@ -62,6 +62,7 @@ type Server struct {
 	cfg       Config
 	bus       *bus.Bus
 	blobs     blob.Store
+	whole     *wholeBlobs
 	secret    *apikey.Secret
 	log       *slog.Logger
 	http      *httpin.Server
@@ -96,6 +97,7 @@ func New(cfg Config, deps Deps) *Server {
 		views:     newViewLimit(),
 		pages:     pages.New(),
 		render:    render.New(render.Config{}),
+		whole:     newWholeBlobs(deps.Blobs),
 	}
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)

@@ -1,0 +1,89 @@
+package standalone
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestADamagedBlobIsNeverAnsweredWhole: a bit of the file on the disk flips while quire runs.
+func TestADamagedBlobIsNeverAnsweredWhole(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	text := bytes.Repeat([]byte("what was stored\n"), 8<<10) // 128 KiB: too large for the journal
+	answer, err := http.Post(c.base+"/?language=plaintext", "text/plain", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if err != nil || answer.StatusCode != http.StatusCreated {
+		t.Fatalf("%s: %s, %v", answer.Status, page, err)
+	}
+	raw := strings.TrimSpace(string(page)) + "/raw"
+	get := func(ranged string) (status int, got []byte, err error) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, raw, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ranged != "" {
+			request.Header.Set("Range", ranged)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		got, err = io.ReadAll(answer.Body)
+		return answer.StatusCode, got, err
+	}
+	for range 2 { // the second time from what is remembered about the first
+		if status, got, err := get("bytes=100-199"); status != http.StatusPartialContent || !bytes.Equal(got, text[100:200]) || err != nil {
+			t.Errorf("a range of a sound blob: %d with %d bytes, %v", status, len(got), err)
+		}
+	}
+	flipBit(t, filepath.Join(folder, "blobs", "keys", "lite"), len(text)/2)
+	for _, ranged := range []string{"bytes=0-99", "bytes=0-", "bytes=60000-70000", "bytes=-1"} {
+		if status, got, err := get(ranged); status != http.StatusServiceUnavailable {
+			t.Errorf("%s of a damaged blob: %d with %d bytes, %v", ranged, status, len(got), err)
+		}
+	}
+	if status, got, err := get(""); err == nil && status == http.StatusOK {
+		t.Errorf("the damaged blob is answered with %d bytes and ends well", len(got))
+	}
+}
+
+// flipBit changes the only blob under a folder.
+func flipBit(t *testing.T, folder string, offset int) {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) != 1 {
+		t.Fatalf("blobs %v, %v", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[offset] ^= 1
+	if err := os.WriteFile(files[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Second) // the clock of the file system may be coarse
+	if err := os.Chtimes(files[0], later, later); err != nil {
+		t.Fatal(err)
+	}
+}
