@@ -35,8 +35,8 @@ const (
 	tombstoneAge  = time.Hour
 	sweepInterval = time.Minute
 	// emptyLog is how long the write-ahead log may hold what was deleted.
-	emptyLog = 30 * time.Second
-	sweepLimit    = 500
+	emptyLog   = 30 * time.Second
+	sweepLimit = 500
 )
 
 // Config is the path and the schema of the file.
