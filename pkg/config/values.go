@@ -218,6 +218,13 @@ func isAuthority(rest string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
+// CheckedSecret is a secret that check takes. allowed completes "it must be".
+func CheckedSecret(into *Secret, allowed string, check func(text string) error) Value {
+	v := value(into, allowed, func(text string) (Secret, bool) { return Secret(text), check(text) == nil })
+	v.secret = true
+	return v
+}
+
 // SecretText is a secret of at least minBytes bytes; no fault shows it.
 func SecretText(into *Secret, minBytes int) Value {
 	v := value(into, fmt.Sprintf("at least %d bytes long", minBytes), func(text string) (Secret, bool) {

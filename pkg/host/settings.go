@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/telemetry"
@@ -95,6 +96,8 @@ func (s *Settings) table() []setting {
 	const (
 		alone  = "a service of its own has nothing embedded"
 		shared = "every edge of a cluster shares it"
+
+		adminTokens = "a token of at least 16 bytes without colon and comma, or a list like ann:<token>,bob:<token> of different names and tokens"
 	)
 	return []setting{
 		{
@@ -132,9 +135,12 @@ func (s *Settings) table() []setting {
 			meaning: "Other secrets, separated by commas. What they have signed is accepted too. It is for replacing `QUIRE_SECRET`: see [operations.md](operations.md).",
 		},
 		{
-			name: "QUIRE_ADMIN_TOKEN", value: config.SecretText(&s.AdminToken, apikey.MinSecretBytes),
+			name: "QUIRE_ADMIN_TOKEN", value: config.CheckedSecret(&s.AdminToken, adminTokens, func(text string) error {
+				_, err := admin.ParseTokens(text)
+				return err
+			}),
 			readers: Edge | Quire, secret: true,
-			meaning: "Token for `/api/admin`. Without it an edge does not serve these paths; quire makes one at its first start and keeps it in the data folder.",
+			meaning: "Token for `/api/admin`, or a list like `ann:<token>,bob:<token>`. The log of admin actions shows the name of the token; that of one without a name is `admin`. Without a token an edge does not serve these paths; quire makes one at its first start and keeps it in the data folder.",
 		},
 		{
 			name: "QUIRE_TRUSTED_PROXIES", value: config.Networks(&s.TrustedProxies), readers: Edge | Quire,

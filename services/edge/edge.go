@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
+	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
@@ -34,7 +35,7 @@ type Config struct {
 	Secret         []byte         // master secret of keys, tokens, sessions and links; the same for every edge
 	AlsoSecrets    [][]byte       // other master secrets whose keys, tokens, sessions and links are accepted
 	ContentURL     string         // origin on another host that has raw content and downloads alone; empty: PublicURL
-	AdminToken     string         // empty: the admin paths do not exist
+	AdminToken     string         // as admin.ParseTokens reads it; empty: the admin paths do not exist
 	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
 	Partitions     int            // of every journal
 	AskPartitions  bool           // Run asks billing for its partition count before it serves; a different count is an error
@@ -124,6 +125,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	admins, err := admin.ParseTokens(cfg.AdminToken)
+	if err != nil {
+		return nil, fmt.Errorf("edge configuration: admin token: %w", err)
+	}
 	b, err := bus.New(deps.NC, bus.Config{
 		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, Logger: deps.Logger, Metrics: deps.Metrics,
 	})
@@ -136,7 +141,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ops = fasthttpadaptor.NewFastHTTPHandler(deps.Ops)
 	}
 	s.web = web.New(web.Config{
-		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminToken: cfg.AdminToken, Partitions: cfg.Partitions,
+		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
 		AdmissionAge: cfg.AdmissionAge,
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,

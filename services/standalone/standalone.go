@@ -70,6 +70,9 @@ func (q *Quire) URL() string { return q.url }
 // Folder is the data folder. It is for use after Ready, by one goroutine.
 func (q *Quire) Folder() *datafolder.Folder { return q.folder }
 
+// AdminToken is the first admin token.
+func (q *Quire) AdminToken() string { return firstToken(q.folder.AdminToken) }
+
 // AdminTokenPlace tells people where the admin token is.
 func (q *Quire) AdminTokenPlace() string {
 	if q.cfg.AdminToken != "" {

@@ -20,7 +20,12 @@ var persons atomic.Uint64
 
 func (i *instance) person(t testing.TB) *person {
 	t.Helper()
-	p := &person{i: i, email: fmt.Sprintf("person%d@example.org", persons.Add(1)), password: "correct horse battery"}
+	return i.personWith(t, "correct horse battery")
+}
+
+func (i *instance) personWith(t testing.TB, password string) *person {
+	t.Helper()
+	p := &person{i: i, email: fmt.Sprintf("person%d@example.org", persons.Add(1)), password: password}
 	got := i.do(t, "POST", "/api/users/register", request{body: object{"email": p.email, "password": p.password}})
 	body := got.ok(t, http.StatusCreated)
 	if tier := text(t, body, "account", "tier"); tier != "free" {
@@ -253,6 +258,12 @@ func TestAdminPathsAskForTheToken(t *testing.T) {
 		{"GET", "/api/admin/accounts/" + a.id},
 		{"PUT", "/api/admin/accounts/" + a.id + "/tier"},
 		{"POST", "/api/admin/accounts/" + a.id + "/credits"},
+		{"POST", "/api/admin/accounts/" + a.id + "/key/regenerate"},
+		{"POST", "/api/admin/accounts/" + a.id + "/suspend"},
+		{"POST", "/api/admin/accounts/" + a.id + "/resume"},
+		{"POST", "/api/admin/accounts/" + a.id + "/password"},
+		{"GET", "/api/admin/accounts"},
+		{"GET", "/api/admin/log"},
 		{"GET", "/api/admin/requests/01900000-0000-7000-8000-000000000000"},
 		{"POST", "/api/admin/audit"},
 	}

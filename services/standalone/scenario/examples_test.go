@@ -121,7 +121,7 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"] = s.owner.upload(t, "notes.txt", []byte("hello"))
 	case strings.Contains(d.path, "{id}"):
 		values["id"] = s.owner.id
-		if d.method == "PUT" { // its tier: the owner's must stay
+		if d.method != "GET" && !strings.HasSuffix(d.path, "/credits") { // the owner's tier and key must stay
 			values["id"] = s.i.account(t, "pro").id
 		}
 	}
@@ -143,6 +143,10 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		fresh := s.i.do(t, "POST", "/api/users/login", request{body: object{"email": s.person.email, "password": s.person.password}})
 		s.person.keep(t, fresh)
 		r.cookies = s.person.cookies
+	}
+	if d.path == "/api/users/user/password" { // its example has the password of an account of its own
+		fresh := s.i.personWith(t, "correct horse battery staple")
+		r.cookies = fresh.cookies
 	}
 	if d.path == "/api/users/user/requests/{requestId}" && by == "Session" {
 		path = "" // the person has made no metered request
@@ -348,8 +352,8 @@ func (s *stage) sendParameters(d documented) {
 		if p.Name == "Range" {
 			query.Set("download", "1")
 		}
-		if d.path == "/api/users/register" || d.path == "/api/admin/accounts" { // the example's email has its account by now
-			r.body = strings.ReplaceAll(r.body.(string), "@", "+again@")
+		if body, ok := r.body.(string); ok && (d.path == "/api/users/register" || d.path == "/api/admin/accounts") { // the example's email has its account by now
+			r.body = strings.ReplaceAll(body, "@", "+again@")
 		}
 		if len(query) > 0 {
 			path += "?" + query.Encode()
@@ -430,18 +434,23 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 	pro.with(t, "POST", create, mismatch).ok(t, http.StatusCreated)
 	mismatch.body = object{"content": "y"}
 	return map[string]func() answer{
-		"malformed":              body("POST", create, `{"content":x`),
-		"unknown_field":          body("POST", create, object{"contents": "x"}),
-		"invalid_field":          body("POST", create, object{"content": "x", "title": strings.Repeat("x", 201)}),
-		"invalid_cursor":         body("GET", "/api/dev/files/list?cursor=x", nil),
-		"api_key_required":       plain("GET", "/api/dev/pastes/get/"+id, request{}),
-		"invalid_api_key":        plain("GET", "/api/dev/pastes/get/"+id, request{key: "qk_wrong"}),
-		"manage_token_required":  plain("DELETE", "/api/dev/paste-lite/delete/x", request{}),
-		"admin_token_required":   plain("POST", "/api/admin/audit", request{}),
-		"session_required":       plain("POST", "/api/users/user/dev-key/regenerate", request{}),
-		"invalid_credentials":    plain("POST", "/api/users/login", credentials("wrong")),
-		"invalid_manage_token":   plain("DELETE", "/api/dev/paste-lite/delete/"+keyless, header("X-Manage-Token", "mt_wrong")),
-		"not_owner":              withKey(other, "DELETE", "/api/dev/pastes/delete/"+id, request{}),
+		"malformed":             body("POST", create, `{"content":x`),
+		"unknown_field":         body("POST", create, object{"contents": "x"}),
+		"invalid_field":         body("POST", create, object{"content": "x", "title": strings.Repeat("x", 201)}),
+		"invalid_cursor":        body("GET", "/api/dev/files/list?cursor=x", nil),
+		"api_key_required":      plain("GET", "/api/dev/pastes/get/"+id, request{}),
+		"invalid_api_key":       plain("GET", "/api/dev/pastes/get/"+id, request{key: "qk_wrong"}),
+		"manage_token_required": plain("DELETE", "/api/dev/paste-lite/delete/x", request{}),
+		"admin_token_required":  plain("POST", "/api/admin/audit", request{}),
+		"session_required":      plain("POST", "/api/users/user/dev-key/regenerate", request{}),
+		"invalid_credentials":   plain("POST", "/api/users/login", credentials("wrong")),
+		"invalid_manage_token":  plain("DELETE", "/api/dev/paste-lite/delete/"+keyless, header("X-Manage-Token", "mt_wrong")),
+		"not_owner":             withKey(other, "DELETE", "/api/dev/pastes/delete/"+id, request{}),
+		"account_suspended": func() answer {
+			suspended := i.account(t, "pro")
+			i.admin(t, "POST", "/api/admin/accounts/"+suspended.id+"/suspend", object{"reason": "x"}).ok(t, http.StatusOK)
+			return suspended.do(t, "GET", "/api/dev/pastes/get/"+id, nil)
+		},
 		"wrong_password":         body("GET", "/api/dev/pastes/get/"+pro.paste(t, object{"password": "secret"}), nil),
 		"cross_origin":           plain("POST", "/api/users/logout", header("Origin", "https://evil.example")),
 		"confirmation_required":  plain("GET", "/p/"+pro.paste(t, object{"burnAfterRead": true})+"/raw", request{}),

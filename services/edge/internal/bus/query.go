@@ -72,7 +72,7 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	defer cancel()
 	answer := &event.UserAnswer{}
 	switch r.Action.(type) {
-	case *event.UserRequest_Find, *event.UserRequest_CheckSession:
+	case *event.UserRequest_Find, *event.UserRequest_CheckSession, *event.UserRequest_List:
 		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
 	}
 	// All other requests change something. A request whose answer is lost may have been carried out, so it is

@@ -69,12 +69,16 @@ func (b *Bus) Write(ctx context.Context, d event.Domain, r *event.Request) (*eve
 	return b.documentsOf(d, []byte(r.Item)).writes.do(ctx, r)
 }
 
-// Command publishes an account command and returns its outcome. RequestId is set where it is
-// empty; c must not be changed afterwards.
+// Command publishes an account command and returns its outcome. A command without an account goes to
+// partition 0. RequestId is set where it is empty; c must not be changed afterwards.
 func (b *Bus) Command(ctx context.Context, c *event.Command) (*event.CommandOutcome, error) {
 	if len(c.RequestId) == 0 {
 		id := event.NewRequestID()
 		c.RequestId = id[:]
 	}
-	return b.commands[event.AccountPartition(event.AccountID(c.Account), b.cfg.Partitions)].do(ctx, c)
+	partition := 0
+	if c.Account != 0 {
+		partition = event.AccountPartition(event.AccountID(c.Account), b.cfg.Partitions)
+	}
+	return b.commands[partition].do(ctx, c)
 }

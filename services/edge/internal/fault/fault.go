@@ -27,6 +27,7 @@ const (
 	WrongPassword        Kind = "wrong_password"
 	CrossOrigin          Kind = "cross_origin"
 	ConfirmationRequired Kind = "confirmation_required"
+	AccountSuspended     Kind = "account_suspended"
 	NotFound             Kind = "not_found"
 	MethodNotAllowed     Kind = "method_not_allowed"
 	IdempotencyInFlight  Kind = "idempotency_in_flight"
@@ -57,7 +58,7 @@ func (k Kind) Status() int {
 		return 400
 	case APIKeyRequired, InvalidAPIKey, ManageTokenRequired, AdminTokenRequired, SessionRequired, InvalidCredentials:
 		return 401
-	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired:
+	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired, AccountSuspended:
 		return 403
 	case NotFound:
 		return 404

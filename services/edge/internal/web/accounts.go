@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 	return profileView{
 		success: succeeded(),
 		Account: profileAccount{
-			accountView: viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)),
+			accountView: viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs),
 			CreatedAt:   formatTime(u.CreatedMs),
 		},
 		Key: viewKey(u),
@@ -152,7 +153,7 @@ func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email 
 		}
 		return nil, "", err
 	}
-	if err := s.openSession(c.Ctx, event.AccountID(user.Account)); err != nil {
+	if err := s.openSession(c.Ctx, user); err != nil {
 		return nil, "", err
 	}
 	return &event.UsageAnswer{Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs}, user.Email, nil
@@ -224,6 +225,9 @@ func registrationHash(user *event.User, tier plan.Tier) uint64 {
 func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, error) {
 	id := c.id()
 	cmd.RequestId = id[:]
+	if c.admin != "" {
+		cmd.Admin = &event.AdminAction{Token: c.admin}
+	}
 	o, err := s.bus.Command(s.ctx, cmd)
 	if err != nil {
 		return nil, err
@@ -243,10 +247,18 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
 		return nil, idempotencyMismatch()
 	case event.CommandStatus_COMMAND_INVALID:
+		switch cmd.Action.(type) {
+		case *event.Command_Note:
+			return o, nil // it is stored, by instances of billing of which some don't know notes yet
+		case *event.Command_Suspend, *event.Command_Resume:
+			return nil, unavailable(errOldRules)
+		}
 		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
 	}
 	return nil, errUnknownOutcome
 }
+
+var errOldRules = errors.New("some instances of billing are of a version that can't suspend accounts")
 
 // login opens a session.
 func (s *Server) login(c *call) error {
@@ -281,7 +293,7 @@ func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email 
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.openSession(c.Ctx, event.AccountID(user.Account)); err != nil {
+	if err := s.openSession(c.Ctx, user); err != nil {
 		return nil, "", err
 	}
 	return u, user.Email, nil
@@ -372,19 +384,19 @@ type newKeyView struct {
 
 // regenerateKey makes a new key the only one.
 func (s *Server) regenerateKey(c *call) error {
-	made, err := s.makeKey(c)
+	made, err := s.makeKey(c, c.who.account)
 	if err != nil {
 		return err
 	}
 	return s.json(c.Ctx, fiber.StatusOK, made)
 }
 
-// makeKey makes a new key the only one. The outcome comes from the fold that admits requests, so that no request with the
+// makeKey makes a new key the account's only one. The outcome comes from the fold that admits requests, so that no request with the
 // old key is admitted after it.
-func (s *Server) makeKey(c *call) (*newKeyView, error) {
-	key := s.newKey(c, c.who.account)
+func (s *Server) makeKey(c *call, account event.AccountID) (*newKeyView, error) {
+	key := s.newKey(c, account)
 	o, err := s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
+		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash,
 		Action: &event.Command_RotateKey{RotateKey: s.rotation(key)},
 	})
 	if err != nil {

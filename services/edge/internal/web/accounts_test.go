@@ -178,7 +178,7 @@ func TestWithoutAnAdminTokenTheAdminPathsDoNotExist(t *testing.T) {
 }
 
 func TestGuessingTheAdminTokenIsLimitedAndKnowingItIsNot(t *testing.T) {
-	_, addr := startServer(t, Config{AdminToken: "the token"}, func(*Server) {})
+	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	call := func(token string) string {
 		return "GET /api/admin/accounts/nobody HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	}

@@ -17,6 +17,7 @@ type call struct {
 	*fiber.Ctx
 	route *route
 	who   caller
+	admin string // name of the admin token; empty for other callers
 	idem  []byte // the id of the Idempotency-Key; nil where none was sent
 	// otherIdems are the ids that a keyless call's Idempotency-Key has by the other secrets that are accepted.
 	otherIdems [][]byte

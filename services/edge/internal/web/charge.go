@@ -207,6 +207,8 @@ func (m *metered) refused(v *bus.Verdict) error {
 	switch v.Decision {
 	case event.Decision_INVALID_KEY:
 		return m.s.badKey(m.c.Ctx)
+	case event.Decision_ACCOUNT_SUSPENDED:
+		return accountSuspended()
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
 		m.setRefused(v)
 		return idempotencyInFlight()

@@ -192,7 +192,7 @@ func (s *Server) makeKeyFromPage(c *call) error {
 	if err := s.readOnce(c, once); err != nil {
 		return err
 	}
-	made, err := s.makeKey(c)
+	made, err := s.makeKey(c, c.who.account)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 // TestTheContentHostHasContentAlone calls each route on the content host. A route of content refuses the header.
 func TestTheContentHostHasContentAlone(t *testing.T) {
-	s, addr := startServer(t, Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminToken: "the token"}, func(*Server) {})
+	s, addr := startServer(t, Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminTokens: theToken()}, func(*Server) {})
 	rows := 0
 	for _, r := range s.routes() {
 		path := strings.NewReplacer(":ref", "AAAAAAAAAAAA", ":id", "AAAAAAAAAAAA", ":", "").Replace(r.path)

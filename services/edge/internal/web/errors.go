@@ -29,6 +29,10 @@ func notFound() *fault.Error {
 	return fault.New(fault.NotFound, "Not found: there is none, it is gone, or it belongs to another account.")
 }
 
+func accountSuspended() error {
+	return fault.New(fault.AccountSuspended, "The account is suspended: its API key is refused until whoever runs this Quire ends that.")
+}
+
 // asFault is err as an error of the API. One that is none is internal, and err its cause.
 func asFault(err error) *fault.Error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
@@ -43,6 +44,8 @@ func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string
 	})
 	return s, ln.Addr().String()
 }
+
+func theToken() admins.Tokens { return admins.Tokens{{Name: admins.DefaultName, Secret: "the token"}} }
 
 type rawAnswer struct {
 	status int

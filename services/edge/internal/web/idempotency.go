@@ -37,7 +37,7 @@ func (s *Server) readIdempotencyKey(c *call) error {
 	var scope []byte
 	switch c.route.who {
 	case admin:
-		scope = []byte("admin")
+		scope = []byte(c.admin) // each token has its own
 	case anybody, sessionOrNone:
 		scope = s.network(c.Ctx).Bytes()
 	default:

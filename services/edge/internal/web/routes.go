@@ -48,14 +48,22 @@ func (s *Server) routes() []route {
 		{"GET", "/api/users/user", keyOrSession, unmetered, noBody, 0, s.profile},
 		{"GET", "/api/users/user/dev-usage", keyOrSession, unmetered, noBody, 0, s.devUsage},
 		{"POST", "/api/users/user/dev-key/regenerate", session, unmetered, empty, idempotent, s.regenerateKey},
+		{"PUT", "/api/users/user/password", session, unmetered, fields, idempotent, s.changePassword},
+		{"DELETE", "/api/users/user/sessions", session, unmetered, noBody, idempotent, s.endSessions},
 		{"GET", "/api/users/user/credits", keyOrSession, unmetered, noBody, ownQuery, s.ledger},
 		{"GET", "/api/users/user/statements/:period", keyOrSession, unmetered, noBody, 0, s.statement},
 		{"GET", "/api/users/user/requests/:requestId", keyOrSession, unmetered, noBody, 0, s.explain},
 
 		{"POST", "/api/admin/accounts", admin, unmetered, fields, idempotent, s.createAccount},
+		{"GET", "/api/admin/accounts", admin, unmetered, noBody, ownQuery, s.listAccounts},
 		{"GET", "/api/admin/accounts/:id", admin, unmetered, noBody, 0, s.showAccount},
 		{"PUT", "/api/admin/accounts/:id/tier", admin, unmetered, fields, idempotent, s.setTier},
 		{"POST", "/api/admin/accounts/:id/credits", admin, unmetered, fields, idempotent, s.grantCredits},
+		{"POST", "/api/admin/accounts/:id/key/regenerate", admin, unmetered, empty, idempotent, s.regenerateKeyOf},
+		{"POST", "/api/admin/accounts/:id/suspend", admin, unmetered, fields, idempotent, s.suspendAccount},
+		{"POST", "/api/admin/accounts/:id/resume", admin, unmetered, fields, idempotent, s.resumeAccount},
+		{"POST", "/api/admin/accounts/:id/password", admin, unmetered, fields, idempotent, s.setPassword},
+		{"GET", "/api/admin/log", admin, unmetered, noBody, ownQuery, s.adminLog},
 		{"GET", "/api/admin/requests/:requestId", admin, unmetered, noBody, 0, s.explainAny},
 		{"POST", "/api/admin/audit", admin, unmetered, empty, 0, s.audit},
 
@@ -183,7 +191,7 @@ func (s *Server) register() {
 	routes := s.routes()
 	var last []route
 	for _, r := range routes {
-		if r.who == admin && s.cfg.AdminToken == "" || r.who == operators && s.ops == nil {
+		if r.who == admin && len(s.cfg.AdminTokens) == 0 || r.who == operators && s.ops == nil {
 			continue
 		}
 		if r.rules.has(otherwise) {

@@ -160,6 +160,7 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 
 	add(who(apiKey, keyOrSession), fault.APIKeyRequired)
 	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.InvalidAPIKey)
+	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.AccountSuspended)
 	add(who(keyOrToken), fault.ManageTokenRequired)
 	add(who(session, keyOrSession), fault.SessionRequired)
 	add(who(admin), fault.AdminTokenRequired)
@@ -220,7 +221,7 @@ func schemesOf(t *testing.T, who credential) []string {
 // TestEveryRowAsksForItsCredential calls each route without one. Nobody answers on the bus: a call that gets past its
 // checks would end as 503.
 func TestEveryRowAsksForItsCredential(t *testing.T) {
-	s, addr := startServer(t, Config{AdminToken: "the token"}, func(*Server) {})
+	s, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	for _, r := range s.routes() {
 		var want fault.Kind
 		header := ""
@@ -252,7 +253,7 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 }
 
 func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
-	_, addr := startServer(t, Config{AdminToken: "the token"}, func(*Server) {})
+	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
 	for path, status := range map[string]int{"/api/admin/accounts/nobody": 404, "/api/admin/accounts/nobody?x=1": 400, "/docs?x=1": 200} {
 		a := exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
 		if a.status != status {

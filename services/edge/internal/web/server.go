@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/semaphore"
 
+	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
@@ -32,7 +33,7 @@ type Config struct {
 	PublicURL      string        // "http://<listener>" where empty
 	UpgradeURL     string        // where a client gets a plan with more; <PublicURL>/console where empty
 	ContentURL     string        // origin that raw content and downloads are linked at; empty: this one
-	AdminToken     string        // empty: the admin paths do not exist
+	AdminTokens    admins.Tokens // none: the admin paths do not exist
 	Partitions     int           // of every journal
 	PasswordHashes int           // that may run at a time, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s

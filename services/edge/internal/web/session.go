@@ -29,14 +29,15 @@ func sessionRequired() error {
 	return fault.New(fault.SessionRequired, "Session required: log in by POST /api/users/login and send its cookie.")
 }
 
-// openSession opens a session of the account and gives it to the client as a cookie. The store keeps only a hash of the
-// cookie's value, so that a stolen store logs nobody in.
-func (s *Server) openSession(c *fiber.Ctx, account event.AccountID) error {
+// openSession opens a session of the user and gives it to the client as a cookie. The store keeps only a hash of the
+// cookie's value, so that a stolen store logs nobody in. The session is not valid if the password has changed since user
+// was read.
+func (s *Server) openSession(c *fiber.Ctx, user *event.User) error {
 	id := make([]byte, sessionIDBytes)
 	rand.Read(id)
 	token, expires := s.secret.SignSession(id), s.now().Add(sessionLifetime)
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_OpenSession{OpenSession: &event.OpenSession{
-		SessionHash: apikey.HashToken(token), Account: uint64(account), ExpiresMs: expires.UnixMilli(),
+		SessionHash: apikey.HashToken(token), Account: user.Account, ExpiresMs: expires.UnixMilli(), Epoch: user.Epoch,
 	}}})
 	if err != nil {
 		return err

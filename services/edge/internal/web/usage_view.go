@@ -33,6 +33,9 @@ type accountView struct {
 	ID    string `json:"id"`
 	Email string `json:"email"`
 	Tier  string `json:"tier"`
+
+	SuspendedAt      string `json:"suspendedAt,omitempty"`      // left out unless it is suspended
+	SuspensionReason string `json:"suspensionReason,omitempty"` // shown to admins only
 }
 
 type periodView struct {
@@ -70,7 +73,7 @@ type keyView struct {
 func viewUsage(u *event.UsageAnswer, email string) usageView {
 	out := usageView{
 		success: succeeded(),
-		Account: viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)),
+		Account: viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs),
 		Period:  periodView{Start: formatTime(u.PeriodStartMs), End: formatTime(u.PeriodEndMs)},
 		Usage:   make(map[string]keyUsageView, plan.KeyCount),
 		Credits: creditsView{Balance: credits(u.BalanceMicros), SpentThisPeriod: credits(u.SpentMicros)},
@@ -90,6 +93,14 @@ func viewUsage(u *event.UsageAnswer, email string) usageView {
 
 func viewAccount(id event.AccountID, email string, tier plan.Tier) accountView {
 	return accountView{ID: id.String(), Email: email, Tier: tier.String()}
+}
+
+// viewSuspended is the account with the time since when it is suspended, unless that is 0.
+func viewSuspended(a accountView, sinceMs int64) accountView {
+	if sinceMs != 0 {
+		a.SuspendedAt = formatTime(sinceMs)
+	}
+	return a
 }
 
 func viewKey(u *event.UsageAnswer) *keyView {
@@ -126,6 +137,8 @@ func (s *Server) usageOf(c *call, account event.AccountID, q *event.UsageQuery) 
 		return nil, err
 	case q.CheckKey && (a.Status == event.QueryStatus_QUERY_INVALID_KEY || a.Status == event.QueryStatus_QUERY_NOT_FOUND):
 		return nil, s.badKey(c.Ctx)
+	case a.Status == event.QueryStatus_QUERY_ACCOUNT_SUSPENDED:
+		return nil, accountSuspended()
 	case a.Status == event.QueryStatus_QUERY_NOT_FOUND:
 		return nil, notFound()
 	case a.Status != event.QueryStatus_QUERY_OK || a.GetUsage() == nil:

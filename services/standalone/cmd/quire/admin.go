@@ -184,7 +184,7 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 		return err
 	}
 	return c.whileRunning(ctx, q, func(ctx context.Context) error {
-		return use(ctx, admin.Client{Base: q.URL(), Token: q.Folder().AdminToken})
+		return use(ctx, admin.Client{Base: q.URL(), Token: q.AdminToken()})
 	})
 }
 

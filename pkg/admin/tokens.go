@@ -1,0 +1,88 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// MinTokenBytes is the shortest admin token.
+const MinTokenBytes = 16
+
+// DefaultName is the name of a token that stands alone, without a name.
+const DefaultName = "admin"
+
+// Token is an admin token. Its name is in the log of admin actions.
+type Token struct {
+	Name, Secret string
+}
+
+// Tokens are the tokens that the admin API takes, the first of them for programs that need one.
+type Tokens []Token
+
+var (
+	tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+
+	errTokens = errors.New("must be one token, or a list like ann:<token>,bob:<token>")
+)
+
+// ParseTokens reads "<token>", or "<name>:<token>,<name>:<token>". Names and tokens must differ. No error shows a token.
+func ParseTokens(text string) (Tokens, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if !strings.ContainsAny(text, ":,") {
+		return checkTokens(Tokens{{Name: DefaultName, Secret: text}})
+	}
+	var tokens Tokens
+	for entry := range strings.SplitSeq(text, ",") {
+		name, secret, named := strings.Cut(strings.TrimSpace(entry), ":")
+		if !named || !tokenName.MatchString(name) {
+			return nil, errTokens
+		}
+		tokens = append(tokens, Token{Name: name, Secret: secret})
+	}
+	return checkTokens(tokens)
+}
+
+func checkTokens(tokens Tokens) (Tokens, error) {
+	names, secrets := map[string]bool{}, map[string]bool{}
+	for _, t := range tokens {
+		switch {
+		case len(t.Secret) < MinTokenBytes:
+			return nil, fmt.Errorf("the token of %s must have at least %d bytes", t.Name, MinTokenBytes)
+		case strings.ContainsAny(t.Secret, ": \t\r\n"):
+			return nil, fmt.Errorf("the token of %s must have no colon and no space", t.Name)
+		case names[t.Name]:
+			return nil, fmt.Errorf("there are two tokens of the name %s", t.Name)
+		case secrets[t.Secret]:
+			return nil, fmt.Errorf("the token of %s is another one's too", t.Name)
+		}
+		names[t.Name], secrets[t.Secret] = true, true
+	}
+	return tokens, nil
+}
+
+// First is the secret of the first token, empty where there is none.
+func (t Tokens) First() string {
+	if len(t) == 0 {
+		return ""
+	}
+	return t[0].Secret
+}
+
+// Find is the name of a token, empty for text that is none. It compares hashes, and with every token, so that the time tells
+// nothing of a token, of its length, or of its place.
+func (t Tokens) Find(secret string) (name string) {
+	sent := sha256.Sum256([]byte(secret))
+	for _, token := range t {
+		want := sha256.Sum256([]byte(token.Secret))
+		if subtle.ConstantTimeCompare(sent[:], want[:]) == 1 {
+			name = token.Name
+		}
+	}
+	return name
+}

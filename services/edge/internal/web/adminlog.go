@@ -1,0 +1,119 @@
+package web
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// The actions of admins that are no commands of billing: see note.
+const (
+	notePassword = "password.set"
+	noteExplain  = "request.explain"
+	noteAudit    = "audit.start"
+	noteList     = "accounts.list"
+	noteFind     = "accounts.find"
+)
+
+// note has the journal tell of an admin's action that changes nothing in billing. It comes before the action: one that can't
+// be told of is not done. The account may be 0. detail must hold no personal data, since the journal is kept for ever.
+func (s *Server) note(c *call, account uint64, action, detail string) error {
+	_, err := s.command(c, &event.Command{
+		Account: account, Action: &event.Command_Note{Note: &event.Note{Action: action, Detail: detail}},
+	})
+	return err
+}
+
+type adminLogView struct {
+	success
+	Entries    []adminEntryView `json:"entries"`
+	NextCursor *string          `json:"nextCursor"`
+	HasMore    bool             `json:"hasMore"`
+}
+
+type adminEntryView struct {
+	ID        string  `json:"id"`
+	Time      string  `json:"time"`
+	Token     string  `json:"token"`
+	Action    string  `json:"action"`
+	Account   *string `json:"account"`
+	RequestID string  `json:"requestId"`
+	Outcome   string  `json:"outcome"`
+	Tier      *string `json:"tier"`
+	Amount    *string `json:"amount"`
+	ExpiresAt *string `json:"expiresAt"`
+	Detail    *string `json:"detail"`
+}
+
+// adminLog answers with a page of the log of all admins' actions, the newest first.
+func (s *Server) adminLog(c *call) error {
+	limit, before := uint32(defaultPage), ""
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit": httpin.To(&limit, pageLimit), "cursor": httpin.To(&before, adminCursor),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	page, err := s.bus.AdminLog(s.ctx, before, int(limit))
+	if err != nil {
+		return err
+	}
+	if page == nil {
+		return invalidCursor()
+	}
+	out := adminLogView{success: succeeded(), Entries: make([]adminEntryView, 0, len(page.Entries)), HasMore: page.More}
+	for _, e := range page.Entries {
+		out.Entries = append(out.Entries, viewAdminEntry(e))
+	}
+	if page.More {
+		out.NextCursor = new(base64.RawURLEncoding.EncodeToString([]byte(page.Entries[len(page.Entries)-1].Id)))
+	}
+	return s.json(c.Ctx, fiber.StatusOK, out)
+}
+
+func adminCursor(_ string, v httpin.Value) (string, error) {
+	id, err := base64.RawURLEncoding.DecodeString(string(v.Text))
+	if err != nil || len(id) == 0 || len(v.Text) > cursorChars {
+		return "", invalidCursor()
+	}
+	return string(id), nil
+}
+
+func viewAdminEntry(e *event.AdminEntry) adminEntryView {
+	out := adminEntryView{
+		ID: e.Id, Time: formatTime(e.TimeMs), Token: e.Token, Action: e.Action, Outcome: adminOutcome(e), Detail: optionalText(e.Detail),
+	}
+	if id := requestIDText(e.RequestId); id != nil {
+		out.RequestID = *id
+	}
+	if e.Account != 0 {
+		out.Account = new(event.AccountID(e.Account).String())
+	}
+	if e.Tier != 0 {
+		out.Tier = new(plan.Tier(e.Tier).String())
+	}
+	if e.AmountMicros != 0 {
+		out.Amount = new(credit.Micros(e.AmountMicros).String())
+	}
+	if e.ExpiresMs != 0 {
+		out.ExpiresAt = new(formatTime(e.ExpiresMs))
+	}
+	return out
+}
+
+// adminOutcome is "done", "replayed", or how the action was refused.
+func adminOutcome(e *event.AdminEntry) string {
+	switch {
+	case e.Replayed:
+		return "replayed"
+	case e.Status == event.CommandStatus_COMMAND_OK, e.Action == notePassword, e.Action == noteAudit:
+		return "done"
+	}
+	return strings.ToLower(strings.TrimPrefix(e.Status.String(), "COMMAND_"))
+}

@@ -1,0 +1,154 @@
+package web
+
+import (
+	"bytes"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// changePassword sets a new password for the account of the session and ends its other sessions.
+func (s *Server) changePassword(c *call) error {
+	var current, password string
+	err := httpin.ParseObject(c.json, httpin.Fields{
+		"currentPassword": httpin.To(&current, accountPasswordField(1)),
+		"password":        httpin.To(&password, accountPasswordField(accountPasswordMin)),
+	}.Set)
+	switch {
+	case err != nil:
+		return err
+	case current == "":
+		return httpin.InvalidField("currentPassword", "is required")
+	case password == "":
+		return httpin.InvalidField("password", "is required")
+	}
+	if err := s.replacePassword(c, current, password); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// replacePassword checks the current password. Guessing it is limited by account, since who has the session is known.
+func (s *Server) replacePassword(c *call, current, password string) error {
+	account := accountSource(c.who.account)
+	if err := s.failures.refused(account, s.now()); err != nil {
+		return err
+	}
+	user, err := s.userOf(c.who.account)
+	if err == nil && user == nil {
+		err = sessionRequired()
+	}
+	if err != nil {
+		return err
+	}
+	if done, err := s.changedBefore(c, user, password); done || err != nil {
+		return err
+	}
+	right, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), current)
+	if err != nil {
+		return err
+	}
+	if !right {
+		s.failures.add(account, s.now())
+		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+	}
+	return s.storePassword(c, user, password, &event.SetPassword{
+		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.sessionToken(c.Ctx)),
+	})
+}
+
+// changedBefore tells whether this change was made under the call's Idempotency-Key. Another password is 422.
+func (s *Server) changedBefore(c *call, user *event.User, password string) (bool, error) {
+	if len(c.idem) == 0 || !bytes.Equal(user.PasswordChange, c.idem) {
+		return false, nil
+	}
+	same, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), password)
+	if err != nil {
+		return false, err
+	}
+	if !same {
+		return false, idempotencyMismatch()
+	}
+	c.Set(headerReplayed, "true")
+	return true, nil
+}
+
+func (s *Server) storePassword(c *call, user *event.User, password string, set *event.SetPassword) error {
+	hash, err := s.hashPassword(s.ctx, password)
+	if err != nil {
+		return err
+	}
+	set.Account, set.PasswordHash, set.Change = user.Account, string(hash), c.idem
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetPassword{SetPassword: set}})
+	switch {
+	case err != nil:
+		return err
+	case a.Status == event.UserStatus_USER_OK:
+		return nil
+	case a.Status == event.UserStatus_USER_NOT_FOUND:
+		return notFound()
+	case a.Status == event.UserStatus_USER_CHANGED:
+		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+	}
+	return unavailable(errUserAnswer)
+}
+
+// endSessions ends all sessions of the account, this one too.
+func (s *Server) endSessions(c *call) error {
+	if err := s.signOutEverywhere(c); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+func (s *Server) signOutEverywhere(c *call) error {
+	_, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_EndSessions{
+		EndSessions: &event.EndSessions{Account: uint64(c.who.account)},
+	}})
+	if err == nil {
+		s.setSessionCookie(c.Ctx, "", 0)
+	}
+	return err
+}
+
+// setPassword gives an account a password and ends its sessions.
+func (s *Server) setPassword(c *call) error {
+	var password string
+	err := httpin.ParseObject(c.json, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))}.Set)
+	if err == nil && password == "" {
+		err = httpin.InvalidField("password", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	user, err := s.pathUser(c)
+	if err != nil {
+		return err
+	}
+	if err := s.resetPassword(c, user, password); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// resetPassword has the journal tell of it first. The hash of the command is not made of the password.
+func (s *Server) resetPassword(c *call, user *event.User, password string) error {
+	if done, err := s.changedBefore(c, user, password); done || err != nil {
+		return err
+	}
+	o, err := s.command(c, &event.Command{
+		Account: user.Account, IdempotencyId: c.idem, BodyHash: event.BodyHash(event.AccountID(user.Account).Bytes()),
+		Action: &event.Command_Note{Note: &event.Note{Action: notePassword}},
+	})
+	if err != nil {
+		return err
+	}
+	if o.Replayed && user.PasswordMs >= o.TimeMs {
+		return nil // it was set, and has been changed since
+	}
+	return s.storePassword(c, user, password, &event.SetPassword{})
+}
