@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/partition"
 	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/snapshots"
 	"quire.dev/services/billing/internal/users"
 )
 
@@ -145,7 +147,7 @@ type Deps struct {
 
 // Collections returns the collections of the read model that this service owns.
 func Collections() []views.Collection {
-	return append(projection.Collections(), users.Collections()...)
+	return slices.Concat(projection.Collections(), users.Collections(), snapshots.Collections())
 }
 
 const (

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/journal"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/snapshots"
 )
 
 // open makes the fold and the projection from the newest snapshot and the read model's checkpoint.
@@ -33,8 +35,17 @@ func (p *Partition) open(ctx context.Context) error {
 		return p.unfit(fmt.Errorf("it ends at %d, and the read model was written up to %d", state.Last, checkpoint))
 	}
 	for _, snapshot := range list {
-		if snapshot.Sequence > state.Last {
+		if snapshot.Sequence <= state.Last {
+			continue
+		}
+		err := p.snapshots.Authentic(ctx, snapshot)
+		switch {
+		case err == nil:
 			return p.unfit(fmt.Errorf("it ends at %d, and snapshot %s was taken at %d", state.Last, snapshot.Key, snapshot.Sequence))
+		case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound):
+			p.log.Warn("snapshot beyond the journal's end is not this billing's, and not used", "key", snapshot.Key, "error", err)
+		default:
+			return err
 		}
 	}
 	// The messages after the read model's checkpoint have to be folded again, to be projected. So a snapshot after the

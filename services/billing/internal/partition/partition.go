@@ -102,7 +102,7 @@ func New(cfg Config, deps Deps) *Partition {
 	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream,
 		journal:   journal.Open(deps.NC, stream),
-		snapshots: snapshots.New(deps.Blobs, stream, log),
+		snapshots: snapshots.New(deps.Blobs, deps.Views, deps.Clock, stream, log),
 		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)

@@ -41,9 +41,9 @@ func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64
 }
 
 func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id uint64) bool) (*account.Fold, error) {
-	reader, _, err := s.blobs.Get(ctx, snapshot.Key, 0, -1)
+	reader, _, err := s.open(ctx, snapshot)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
+		return nil, err
 	}
 	defer reader.Close()
 	fold, hash, err := readPart(bufio.NewReaderSize(reader, 1<<20), keep)

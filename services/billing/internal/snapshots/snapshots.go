@@ -17,6 +17,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -30,13 +31,14 @@ var ErrDamaged = errors.New("snapshot is damaged")
 // Several replicas may use it at once: they write the same for a sequence.
 type Store struct {
 	blobs  blob.Store
+	keys   *keyring
 	prefix string
 	log    *slog.Logger
 }
 
-// New makes the store of a stream's snapshots.
-func New(blobs blob.Store, stream string, log *slog.Logger) *Store {
-	return &Store{blobs: blobs, prefix: "billing/" + stream + "/", log: log}
+// New makes the store of a stream's snapshots. The key of their MACs is in a read model that was opened with Collections.
+func New(blobs blob.Store, model views.Store, clock func() time.Time, stream string, log *slog.Logger) *Store {
+	return &Store{blobs: blobs, keys: &keyring{store: model, clock: clock}, prefix: "billing/" + stream + "/", log: log}
 }
 
 // Prefix is that of the keys in the blob store, for messages to operators.
@@ -118,18 +120,47 @@ func usable(s Snapshot) bool {
 	return s.Version == account.CodeVersion || s.Version == account.CodeVersion-1
 }
 
-func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, error) {
+// open opens a snapshot of size bytes. What is read from it ends with ErrDamaged where the MAC is wrong.
+func (s *Store) open(ctx context.Context, snapshot Snapshot) (r io.ReadCloser, size int64, err error) {
+	key, err := s.keys.get(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	reader, info, err := s.blobs.Get(ctx, snapshot.Key, 0, -1)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
+		return nil, 0, fmt.Errorf("read %s: %w", snapshot.Key, err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{key.open(reader, info), reader}, info.Size, nil
+}
+
+// Authentic tells whether a snapshot was written by this billing: ErrDamaged if not.
+func (s *Store) Authentic(ctx context.Context, snapshot Snapshot) error {
+	reader, _, err := s.open(ctx, snapshot)
+	if err != nil {
+		return err
 	}
 	defer reader.Close()
-	if info.Size > maxBytes {
-		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, info.Size)
+	if _, err := io.Copy(io.Discard, reader); err != nil {
+		return fmt.Errorf("read %s: %w", snapshot.Key, err)
 	}
-	data := make([]byte, 0, info.Size+1)
+	return nil
+}
+
+func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, error) {
+	reader, size, err := s.open(ctx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	if size > maxBytes {
+		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, size)
+	}
+	data := make([]byte, 0, size+1)
 	buffer := bytes.NewBuffer(data)
-	if _, err := io.Copy(buffer, io.LimitReader(reader, info.Size+1)); err != nil {
+	if _, err := io.Copy(buffer, reader); err != nil {
 		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
 	}
 	state := &event.BillingState{}
@@ -152,8 +183,12 @@ func (s *Store) load(ctx context.Context, snapshot Snapshot) (*account.Fold, err
 
 // Write stores an image.
 func (s *Store) Write(ctx context.Context, image *account.Image) (key string, sizeBytes int, err error) {
-	data := image.Encode()
+	secret, err := s.keys.get(ctx)
+	if err != nil {
+		return "", 0, err
+	}
 	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, account.CodeVersion, image.Hash)
+	data := secret.sign(key, image.Encode())
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
 		return "", 0, fmt.Errorf("write snapshot %s: %w", key, err)
 	}

@@ -1,0 +1,171 @@
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"sync"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/views"
+)
+
+// A snapshot is believed: what it says about balances is not folded again. So it ends with a MAC, under a key that is in
+// billing's read model, where no other service can read it. Whoever can only write to the blob store can't make one, nor give
+// one journal's snapshot to another journal.
+//
+// The MAC is a field of the encoded event.BillingState that no version declares: decoders ignore it.
+
+const (
+	keys        = "billing_keys"
+	keyDocument = "snapshots"
+	secretBytes = 32
+	macField    = 1000
+	timeBytes   = 8
+)
+
+// Collections are those of the read model that this package needs.
+func Collections() []views.Collection { return []views.Collection{{Name: keys}} }
+
+// macKey is the key of the MACs, and when it was made. Snapshots from before that have none.
+type macKey struct {
+	secret []byte
+	made   time.Time
+}
+
+// keyring loads the key when it is first needed, and makes it where there is none.
+type keyring struct {
+	store views.Store
+	clock func() time.Time
+
+	mu  sync.Mutex
+	key *macKey
+}
+
+func (k *keyring) get(ctx context.Context) (macKey, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.key != nil {
+		return *k.key, nil
+	}
+	key, err := k.load(ctx)
+	if err != nil {
+		return macKey{}, fmt.Errorf("load the key of the snapshots: %w", err)
+	}
+	k.key = &key
+	return key, nil
+}
+
+func (k *keyring) load(ctx context.Context) (macKey, error) {
+	for range 2 {
+		docs, err := k.store.Load(ctx, keys, []string{keyDocument}, views.Heads)
+		if err != nil {
+			return macKey{}, err
+		}
+		if len(docs) > 0 {
+			return parseKey(docs[0].Head)
+		}
+		head := binary.BigEndian.AppendUint64(nil, uint64(k.clock().UnixMilli()))
+		secret := make([]byte, secretBytes)
+		rand.Read(secret)
+		err = k.store.Insert(ctx, keys, views.Doc{ID: keyDocument, Head: append(head, secret...)})
+		if err != nil && !errors.Is(err, views.ErrExists) { // another instance was faster
+			return macKey{}, err
+		}
+	}
+	return macKey{}, views.Unavailable("load the key", errors.New("it is there, and not shown"))
+}
+
+func parseKey(head []byte) (macKey, error) {
+	if len(head) != timeBytes+secretBytes {
+		return macKey{}, fmt.Errorf("the key has %d bytes", len(head))
+	}
+	return macKey{secret: head[timeBytes:], made: time.UnixMilli(int64(binary.BigEndian.Uint64(head)))}, nil
+}
+
+// start begins the MAC of the snapshot with this key in the blob store.
+func (k macKey) start(blobKey string) hash.Hash {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write([]byte(blobKey))
+	mac.Write([]byte{0})
+	return mac
+}
+
+// trailerHead begins the MAC's field.
+func trailerHead() []byte {
+	return append(binary.AppendUvarint(nil, macField<<3|bytesType), sha256.Size)
+}
+
+// sign returns the encoded image with its MAC.
+func (k macKey) sign(blobKey string, data []byte) []byte {
+	mac := k.start(blobKey)
+	mac.Write(data)
+	return mac.Sum(append(data, trailerHead()...))
+}
+
+// open returns the image in a snapshot. Its end comes only after a right MAC; anything else is ErrDamaged.
+func (k macKey) open(r io.Reader, info blob.Info) io.Reader {
+	trailer := min(info.Size, int64(len(trailerHead())+sha256.Size))
+	return &opened{
+		in: r, mac: k.start(info.Key), left: info.Size - trailer, trailer: make([]byte, trailer), early: info.Modified.Before(k.made),
+	}
+}
+
+type opened struct {
+	in      io.Reader
+	mac     hash.Hash
+	left    int64  // bytes of the image before the trailer
+	trailer []byte // or the end of the image, where it has no MAC
+	early   bool   // it was stored before there was a key
+	ended   bool
+	rest    []byte
+}
+
+func (o *opened) Read(p []byte) (int, error) {
+	if o.left > 0 {
+		n, err := o.in.Read(p[:min(int64(len(p)), o.left)])
+		o.mac.Write(p[:n])
+		if o.left -= int64(n); errors.Is(err, io.EOF) && o.left > 0 {
+			return n, fmt.Errorf("%w: %w", ErrDamaged, io.ErrUnexpectedEOF)
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return n, err
+	}
+	if !o.ended {
+		if err := o.end(); err != nil {
+			return 0, err
+		}
+		o.ended = true
+	}
+	if len(o.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, o.rest)
+	o.rest = o.rest[n:]
+	return n, nil
+}
+
+func (o *opened) end() error {
+	if _, err := io.ReadFull(o.in, o.trailer); err != nil {
+		return damaged(unexpected(err))
+	}
+	sum, signed := bytes.CutPrefix(o.trailer, trailerHead())
+	switch {
+	case signed && hmac.Equal(sum, o.mac.Sum(nil)):
+		return nil
+	case !signed && o.early:
+		o.rest = o.trailer
+		return nil
+	}
+	return fmt.Errorf("%w: it has no MAC of this billing", ErrDamaged)
+}
