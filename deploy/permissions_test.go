@@ -139,6 +139,17 @@ func TestServicesDoTheirWork(t *testing.T) {
 			t.Errorf("billing asks for the end of %s: %v", domain.Stream(0), err)
 		}
 	}
+	// The edges tell each other of calls that billing does not count.
+	told, err := owner["edge"].SubscribeSync(event.SourcesSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner["edge"].Publish(event.SourcesSubject, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := told.NextMsg(patience); err != nil {
+		t.Errorf("an edge tells another: %v", err)
+	}
 	if err := owner["billing"].Publish("billing.announce", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +251,7 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			"edge.source1.0.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
 			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS",
-			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
+			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0", event.SourcesSubject,
 		}
 		subscribe := []string{
 			">", "billing.>", "billing.0.usage", "billing.*.usage", "paste.0.request", "lite.0.request",
@@ -250,6 +261,9 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			if other != service {
 				subscribe = append(subscribe, natsconf.InboxPrefix(other)+".>")
 			}
+		}
+		if service != "edge" {
+			subscribe = append(subscribe, event.SourcesSubject)
 		}
 		for of, stream := range streams {
 			publish = append(publish, "$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
@@ -292,7 +306,7 @@ func allowed(service string) []string {
 	return map[string][]string{
 		"edge": {
 			"billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
-			"billing.0.query", "paste.0.read",
+			"billing.0.query", "paste.0.read", event.SourcesSubject,
 		},
 		"billing": {
 			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",

@@ -27,9 +27,9 @@ type permissions struct{ publish, subscribe []string }
 
 func edge() permissions {
 	p := permissions{
-		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.users"},
+		publish: []string{"billing.*.usage", "billing.*.account", "billing.*.query", "billing.users", "edges.sources"},
 		// Answers go to edge.<source>.…. A source is <edge>.<partition>, and an edge has a new name after each start.
-		subscribe: []string{InboxPrefix("edge") + ".>", "edge.*.>", "billing.announce"},
+		subscribe: []string{InboxPrefix("edge") + ".>", "edge.*.>", "billing.announce", "edges.sources"},
 	}
 	for _, domain := range []string{"paste", "lite", "file"} {
 		p.publish = append(p.publish, domain+".*.request", domain+".*.read", domain+".*.list")

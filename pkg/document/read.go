@@ -357,7 +357,7 @@ func (a *answers) next(index uint32, bytes int) *event.ReadAnswer {
 // document answers with the parts of e that the reader may see. A document that this read would burn is answered without
 // its content, which the outcome of the burn holds.
 func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64) {
-	if !fold.MayRead(e.doc, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS}) {
+	if !fold.MayRead(e.doc, fold.Reader{Account: read.Requester, Version: read.Version, NowMS: nowMS, ByLink: read.ByLink}) {
 		a.next(index, 0).Status = event.OutcomeStatus_NOT_FOUND
 		return
 	}

@@ -3495,6 +3495,119 @@ func (x *DomainSource) GetSeenMs() int64 {
 	return 0
 }
 
+// SourceCounts tells the other edges how many calls that billing does not count an edge has answered since it last said so.
+type SourceCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
+	Sources       []*SourceCount         `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"` // an IPv4 address or an IPv6 /64
+	Sites         []*SourceCount         `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`     // an IPv6 /48
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceCounts) Reset() {
+	*x = SourceCounts{}
+	mi := &file_event_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceCounts) ProtoMessage() {}
+
+func (x *SourceCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
+func (*SourceCounts) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *SourceCounts) GetEdge() string {
+	if x != nil {
+		return x.Edge
+	}
+	return ""
+}
+
+func (x *SourceCounts) GetSources() []*SourceCount {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *SourceCounts) GetSites() []*SourceCount {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
+type SourceCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        uint64                 `protobuf:"fixed64,1,opt,name=source,proto3" json:"source,omitempty"` // a keyed hash of a network
+	Calls         uint32                 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceCount) Reset() {
+	*x = SourceCount{}
+	mi := &file_event_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceCount) ProtoMessage() {}
+
+func (x *SourceCount) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
+func (*SourceCount) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *SourceCount) GetSource() uint64 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *SourceCount) GetCalls() uint32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
 // ReadBatch is a request on <domain>.<p>.read.
 type ReadBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3507,7 +3620,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +3632,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +3645,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -3565,13 +3678,14 @@ type Read struct {
 	WithoutContent bool                   `protobuf:"varint,5,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
 	ListVersions   uint32                 `protobuf:"varint,6,opt,name=list_versions,json=listVersions,proto3" json:"list_versions,omitempty"` // set: asks for so many versions in place of the document, the newest first. For its owner only
 	BelowVersion   uint64                 `protobuf:"varint,7,opt,name=below_version,json=belowVersion,proto3" json:"below_version,omitempty"` // of list_versions: only lower numbers; 0: all
+	ByLink         bool                   `protobuf:"varint,8,opt,name=by_link,json=byLink,proto3" json:"by_link,omitempty"`                   // a signed link shows that its holder may read the current version, whoever that is
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3583,7 +3697,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3596,7 +3710,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Read) GetItem() string {
@@ -3648,6 +3762,13 @@ func (x *Read) GetBelowVersion() uint64 {
 	return 0
 }
 
+func (x *Read) GetByLink() bool {
+	if x != nil {
+		return x.ByLink
+	}
+	return false
+}
+
 type ReadAnswerBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*ReadAnswer          `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
@@ -3657,7 +3778,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3790,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3803,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -3707,7 +3828,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3840,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3853,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -3803,7 +3924,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +3936,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +3949,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -3913,7 +4034,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4046,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4059,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -3979,7 +4100,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3991,7 +4112,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4004,7 +4125,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -4038,7 +4159,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4171,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4184,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -4237,7 +4358,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4249,7 +4370,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4262,7 +4383,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -4296,7 +4417,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4429,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4442,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -4347,7 +4468,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4480,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4493,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -4393,7 +4514,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4405,7 +4526,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4418,7 +4539,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -4453,7 +4574,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4465,7 +4586,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4599,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -4511,7 +4632,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4523,7 +4644,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4536,7 +4657,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -4550,7 +4671,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4562,7 +4683,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4575,7 +4696,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -4602,7 +4723,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4614,7 +4735,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4627,7 +4748,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -4646,7 +4767,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +4779,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +4792,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 type QueryAnswer struct {
@@ -4696,7 +4817,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4708,7 +4829,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4721,7 +4842,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -4906,7 +5027,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4918,7 +5039,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4931,7 +5052,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Progress) GetInstance() string {
@@ -4994,7 +5115,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5127,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5140,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -5162,7 +5283,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5174,7 +5295,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5187,7 +5308,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -5284,7 +5405,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5296,7 +5417,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5309,7 +5430,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -5336,7 +5457,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5348,7 +5469,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5361,7 +5482,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -5383,7 +5504,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5395,7 +5516,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5408,7 +5529,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -5454,7 +5575,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5587,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5600,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -5548,7 +5669,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5560,7 +5681,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5573,7 +5694,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -5649,7 +5770,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5661,7 +5782,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5674,7 +5795,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -5708,7 +5829,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5720,7 +5841,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5733,7 +5854,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -5825,7 +5946,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5837,7 +5958,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5850,7 +5971,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -5983,7 +6104,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5995,7 +6116,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6008,7 +6129,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -6049,7 +6170,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6061,7 +6182,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6074,7 +6195,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -6152,7 +6273,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6164,7 +6285,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6177,7 +6298,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -6229,7 +6350,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +6362,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +6375,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -6409,7 +6530,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6421,7 +6542,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6434,7 +6555,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -6482,7 +6603,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6494,7 +6615,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6507,7 +6628,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -6528,7 +6649,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6540,7 +6661,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6553,7 +6674,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -6581,7 +6702,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6593,7 +6714,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6606,7 +6727,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -6640,7 +6761,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6652,7 +6773,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6665,7 +6786,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -6694,7 +6815,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6706,7 +6827,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6719,7 +6840,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -6759,7 +6880,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6771,7 +6892,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6784,7 +6905,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -6803,7 +6924,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6815,7 +6936,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6828,7 +6949,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -6850,7 +6971,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6862,7 +6983,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6875,7 +6996,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -6921,7 +7042,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6933,7 +7054,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6946,7 +7067,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -7023,7 +7144,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7035,7 +7156,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7048,7 +7169,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -7173,7 +7294,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7185,7 +7306,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7198,7 +7319,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -7232,7 +7353,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7244,7 +7365,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7257,7 +7378,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SourceState) GetSource() string {
@@ -7351,7 +7472,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7363,7 +7484,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7376,7 +7497,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -7535,7 +7656,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7547,7 +7668,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7560,7 +7681,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -7627,7 +7748,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7639,7 +7760,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7652,7 +7773,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -7719,7 +7840,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7731,7 +7852,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7744,7 +7865,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -7820,7 +7941,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7832,7 +7953,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7845,7 +7966,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -7973,7 +8094,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7985,7 +8106,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7998,7 +8119,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -8048,7 +8169,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8060,7 +8181,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8073,7 +8194,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -8383,11 +8504,18 @@ const file_event_proto_rawDesc = "" +
 	"\fDomainSource\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
-	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"u\n" +
+	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\x8c\x01\n" +
+	"\fSourceCounts\x12\x12\n" +
+	"\x04edge\x18\x01 \x01(\tR\x04edge\x125\n" +
+	"\asources\x18\x02 \x03(\v2\x1b.quire.event.v1.SourceCountR\asources\x121\n" +
+	"\x05sites\x18\x03 \x03(\v2\x1b.quire.event.v1.SourceCountR\x05sites\";\n" +
+	"\vSourceCount\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\x06R\x06source\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\rR\x05calls\"u\n" +
 	"\tReadBatch\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12*\n" +
 	"\x05reads\x18\x02 \x03(\v2\x14.quire.event.v1.ReadR\x05reads\x12%\n" +
-	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\xec\x01\n" +
+	"\x0eafter_sequence\x18\x03 \x01(\x04R\rafterSequence\"\x85\x02\n" +
 	"\x04Read\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\tR\x04item\x12\x1c\n" +
 	"\trequester\x18\x02 \x01(\x06R\trequester\x12\x18\n" +
@@ -8395,7 +8523,8 @@ const file_event_proto_rawDesc = "" +
 	"\x0eidempotency_id\x18\x04 \x01(\fR\ridempotencyId\x12'\n" +
 	"\x0fwithout_content\x18\x05 \x01(\bR\x0ewithoutContent\x12#\n" +
 	"\rlist_versions\x18\x06 \x01(\rR\flistVersions\x12#\n" +
-	"\rbelow_version\x18\a \x01(\x04R\fbelowVersion\"G\n" +
+	"\rbelow_version\x18\a \x01(\x04R\fbelowVersion\x12\x17\n" +
+	"\aby_link\x18\b \x01(\bR\x06byLink\"G\n" +
 	"\x0fReadAnswerBatch\x124\n" +
 	"\aanswers\x18\x01 \x03(\v2\x1a.quire.event.v1.ReadAnswerR\aanswers\"\xbf\x02\n" +
 	"\n" +
@@ -8882,7 +9011,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -8929,59 +9058,61 @@ var file_event_proto_goTypes = []any{
 	(*DomainRedo)(nil),          // 42: quire.event.v1.DomainRedo
 	(*DomainWrite)(nil),         // 43: quire.event.v1.DomainWrite
 	(*DomainSource)(nil),        // 44: quire.event.v1.DomainSource
-	(*ReadBatch)(nil),           // 45: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 46: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 47: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 48: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 49: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 50: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 51: quire.event.v1.Announcement
-	(*Query)(nil),               // 52: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 53: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 54: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 55: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 56: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 57: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 58: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 59: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 60: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 61: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 62: quire.event.v1.QueryAnswer
-	(*Progress)(nil),            // 63: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 64: quire.event.v1.UsageAnswer
-	(*AdminEntry)(nil),          // 65: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 66: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 67: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 68: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 69: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 70: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 71: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 72: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 73: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 74: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 75: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 76: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 77: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 78: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 79: quire.event.v1.EndSessions
-	(*ListUsers)(nil),           // 80: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 81: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 82: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 83: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 84: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 85: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 86: quire.event.v1.UserAnswer
-	(*User)(nil),                // 87: quire.event.v1.User
-	(*BillingState)(nil),        // 88: quire.event.v1.BillingState
-	(*BookState)(nil),           // 89: quire.event.v1.BookState
-	(*SourceState)(nil),         // 90: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 91: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 92: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 93: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 94: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 95: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 96: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 97: quire.event.v1.CommandKept
+	(*SourceCounts)(nil),        // 45: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 46: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 47: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 48: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 49: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 50: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 51: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 52: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 53: quire.event.v1.Announcement
+	(*Query)(nil),               // 54: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 55: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 56: quire.event.v1.LedgerQuery
+	(*StatementQuery)(nil),      // 57: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 58: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 59: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 60: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 61: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 62: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 63: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 64: quire.event.v1.QueryAnswer
+	(*Progress)(nil),            // 65: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 66: quire.event.v1.UsageAnswer
+	(*AdminEntry)(nil),          // 67: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 68: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 69: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 70: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 71: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 72: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 73: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 74: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 75: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 76: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 77: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 78: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 79: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 80: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 81: quire.event.v1.EndSessions
+	(*ListUsers)(nil),           // 82: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 83: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 84: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 85: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 86: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 87: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 88: quire.event.v1.UserAnswer
+	(*User)(nil),                // 89: quire.event.v1.User
+	(*BillingState)(nil),        // 90: quire.event.v1.BillingState
+	(*BookState)(nil),           // 91: quire.event.v1.BookState
+	(*SourceState)(nil),         // 92: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 93: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 94: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 95: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 96: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 97: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 98: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 99: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,   // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -9020,80 +9151,82 @@ var file_event_proto_depIdxs = []int32{
 	38,  // 33: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
 	44,  // 34: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
 	43,  // 35: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	46,  // 36: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	48,  // 37: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,   // 38: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	38,  // 39: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	40,  // 40: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	38,  // 41: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	38,  // 42: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	53,  // 43: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	54,  // 44: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	55,  // 45: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	56,  // 46: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	57,  // 47: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	58,  // 48: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	61,  // 49: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	59,  // 50: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	60,  // 51: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	5,   // 52: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	64,  // 53: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	71,  // 54: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	72,  // 55: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	73,  // 56: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	75,  // 57: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	76,  // 58: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	25,  // 59: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	63,  // 60: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	66,  // 61: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	67,  // 62: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	69,  // 63: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 64: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	65,  // 65: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	68,  // 66: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	6,   // 67: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	70,  // 68: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	69,  // 69: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12,  // 70: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	74,  // 71: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 72: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	81,  // 73: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	82,  // 74: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	83,  // 75: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	84,  // 76: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	85,  // 77: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	78,  // 78: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	79,  // 79: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	80,  // 80: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	7,   // 81: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	87,  // 82: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	87,  // 83: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	25,  // 84: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	90,  // 85: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	91,  // 86: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	96,  // 87: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	97,  // 88: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	89,  // 89: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	25,  // 90: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	93,  // 91: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	94,  // 92: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	95,  // 93: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	95,  // 94: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	92,  // 95: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	74,  // 96: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	69,  // 97: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	69,  // 98: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 99: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	74,  // 100: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 101: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	95,  // 102: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	95,  // 103: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	24,  // 104: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	105, // [105:105] is the sub-list for method output_type
-	105, // [105:105] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	46,  // 36: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	46,  // 37: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	48,  // 38: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	50,  // 39: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	4,   // 40: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	38,  // 41: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	40,  // 42: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	38,  // 43: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	38,  // 44: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	55,  // 45: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	56,  // 46: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	57,  // 47: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	58,  // 48: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	59,  // 49: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	60,  // 50: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	63,  // 51: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	61,  // 52: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	62,  // 53: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	5,   // 54: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	66,  // 55: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	73,  // 56: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	74,  // 57: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	75,  // 58: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	77,  // 59: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	78,  // 60: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	25,  // 61: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	65,  // 62: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	68,  // 63: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	69,  // 64: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	71,  // 65: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 66: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	67,  // 67: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	70,  // 68: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	6,   // 69: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	72,  // 70: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	71,  // 71: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12,  // 72: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	76,  // 73: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 74: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	83,  // 75: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	84,  // 76: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	85,  // 77: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	86,  // 78: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	87,  // 79: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	80,  // 80: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	81,  // 81: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	82,  // 82: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	7,   // 83: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	89,  // 84: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	89,  // 85: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	25,  // 86: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	92,  // 87: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	93,  // 88: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	98,  // 89: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	99,  // 90: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	91,  // 91: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	25,  // 92: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	95,  // 93: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	96,  // 94: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	97,  // 95: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	97,  // 96: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	94,  // 97: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	76,  // 98: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	71,  // 99: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	71,  // 100: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 101: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	76,  // 102: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 103: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	97,  // 104: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	97,  // 105: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	24,  // 106: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	107, // [107:107] is the sub-list for method output_type
+	107, // [107:107] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -9118,8 +9251,8 @@ func file_event_proto_init() {
 		(*Request_Expire)(nil),
 	}
 	file_event_proto_msgTypes[24].OneofWrappers = []any{}
-	file_event_proto_msgTypes[41].OneofWrappers = []any{}
-	file_event_proto_msgTypes[44].OneofWrappers = []any{
+	file_event_proto_msgTypes[43].OneofWrappers = []any{}
+	file_event_proto_msgTypes[46].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -9130,7 +9263,7 @@ func file_event_proto_init() {
 		(*Query_AdminLog)(nil),
 		(*Query_Accounts)(nil),
 	}
-	file_event_proto_msgTypes[54].OneofWrappers = []any{
+	file_event_proto_msgTypes[56].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -9142,7 +9275,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_AdminLog)(nil),
 		(*QueryAnswer_Accounts)(nil),
 	}
-	file_event_proto_msgTypes[69].OneofWrappers = []any{
+	file_event_proto_msgTypes[71].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -9158,7 +9291,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   90,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

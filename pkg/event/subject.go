@@ -65,6 +65,9 @@ const UserSubject = "billing.users"
 // AnnounceSubject carries Announcement messages from billing to every edge.
 const AnnounceSubject = "billing.announce"
 
+// SourcesSubject carries SourceCounts messages between the edges.
+const SourcesSubject = "edges.sources"
+
 // Answers to an edge's batches go to subjects of its own, in the order in which they were decided.
 
 // VerdictSubject carries VerdictBatch messages to the source.

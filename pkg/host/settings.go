@@ -152,7 +152,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_MAX_CONNS_PER_SOURCE", value: config.Int(&s.MaxConnsPerSource, 1, 1<<20), readers: Edge, fallback: "12288",
-			meaning: "Highest number of open connections from one address. Behind a proxy all connections come from its address.",
+			meaning: "Highest number of open connections from one IPv4 address or IPv6 /48. Behind a proxy all connections come from its address.",
 		},
 		{
 			name: "QUIRE_STOP_GRACE", value: config.Duration(&s.StopGrace, "1s", "1h"), readers: Edge | Billing, fallback: "10s",

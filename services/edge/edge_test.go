@@ -416,3 +416,44 @@ func TestARegistrationThatWasCutOffCanBeFinished(t *testing.T) {
 		t.Errorf("%s", profile.raw)
 	}
 }
+
+// TestEdgesTellEachOtherOfViews: a source that has used one edge up is refused by the other as well.
+func TestEdgesTellEachOtherOfViews(t *testing.T) {
+	server := journaltest.Start(t)
+	var edges []*edge.Service
+	for range 2 {
+		service, err := edge.New(edge.Config{Listen: "127.0.0.1:0", Secret: []byte(testSecret), Partitions: 1}, edge.Deps{NC: server.Conn(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, "edge", service)
+		edges = append(edges, service)
+	}
+	view := func(of *edge.Service) int {
+		res, err := http.Get("http://" + of.Addr() + "/p/x") // no id: it is not asked for
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode
+	}
+	for calls := 0; view(edges[0]) == http.StatusNotFound; calls++ {
+		if calls == 1000 {
+			t.Fatal("the first edge never refuses")
+		}
+	}
+	answered := 0
+	eventually.True(t, "the second edge refuses", func() bool {
+		status := view(edges[1])
+		if status == http.StatusNotFound {
+			answered++
+		}
+		return status == http.StatusTooManyRequests
+	})
+	if answered >= 300 { // as many as it answers alone
+		t.Errorf("the second edge answered %d calls", answered)
+	}
+}

@@ -7,11 +7,12 @@ type Reader struct {
 	Account uint64 // 0: keyless
 	Version uint64 // 0: the current one
 	NowMS   int64
+	ByLink  bool // a signed link shows that the reader may read the current version
 }
 
 // MayRead tells whether the reader may read d, which is nil where there is no document. Anyone may
-// read public and unlisted documents, only the owner private ones and earlier versions, and nobody
-// expired ones.
+// read public and unlisted documents, only the owner and the holder of a link private ones, only the owner earlier versions,
+// and nobody expired ones.
 func MayRead(d *event.Document, r Reader) bool {
 	if d == nil || Expired(d, r.NowMS) || r.Version > d.Version {
 		return false
@@ -23,7 +24,7 @@ func MayRead(d *event.Document, r Reader) bool {
 		return false
 	}
 	v := event.Visibility(d.Visibility)
-	return v == event.Public || v == event.Unlisted
+	return r.ByLink || v == event.Public || v == event.Unlisted
 }
 
 // MayOwn returns OK where the reader has an account and d is that account's: it may update d, and list its versions.

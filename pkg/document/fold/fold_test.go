@@ -127,6 +127,10 @@ func TestWhoMayRead(t *testing.T) {
 		"owner, earlier version":      {stored(nil), fold.Reader{Account: owner, Version: 2}, true},
 		"another, earlier version":    {stored(nil), fold.Reader{Account: other, Version: 2}, false},
 		"another, the current by n":   {stored(nil), fold.Reader{Account: other, Version: 3}, true},
+		"by a link, private":          {stored(private), fold.Reader{ByLink: true}, true},
+		"by a link, expired":          {stored(expired), fold.Reader{ByLink: true, NowMS: nowMS}, false},
+		"by a link, earlier version":  {stored(nil), fold.Reader{ByLink: true, Version: 2}, false},
+		"by a link, a missing one":    {nil, fold.Reader{ByLink: true}, false},
 		"owner, version not yet made": {stored(nil), fold.Reader{Account: owner, Version: 4}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +121,33 @@ func TestAFileIsUploadedEitherWayAndReadBack(t *testing.T) {
 			i.do(t, "GET", signed, request{}).fails(t, http.StatusNotFound, "not_found", "")
 		})
 	}
+}
+
+// TestADownloadLinkIsForItsFileAlone: it opens a private file to whoever has it, names no account, and opens no other file.
+func TestADownloadLinkIsForItsFileAlone(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	var ids, links []string
+	for _, content := range []string{"the first", "the second"} {
+		made := a.do(t, "POST", "/api/dev/files/upload?name=f&visibility=private", []byte(content)).ok(t, http.StatusCreated)
+		id := text(t, made, "id")
+		link := text(t, a.do(t, "GET", "/api/dev/files/get/"+id, nil).ok(t, http.StatusOK), "file", "downloadUrl")
+		ids, links = append(ids, id), append(links, link)
+		i.do(t, "GET", link, request{}).shows(t, http.StatusOK, content)
+		at, err := url.Parse(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := slices.Sorted(maps.Keys(at.Query()))
+		if !slices.Equal(names, []string{"expires", "signature"}) || strings.Contains(link, a.id) {
+			t.Errorf("the link says more than it must: %s", link)
+		}
+		for _, path := range []string{"", "/raw", "/view"} { // the signature is for the download alone
+			i.do(t, "GET", strings.Replace(link, "/download", path, 1), request{}).fails(t, http.StatusNotFound, "not_found", "")
+		}
+	}
+	i.do(t, "GET", strings.Replace(links[0], ids[0], ids[1], 1), request{}).fails(t, http.StatusNotFound, "not_found", "")
+	i.do(t, "GET", links[0]+"&as="+a.id, request{}).fails(t, http.StatusBadRequest, "unknown_field", "")
 }
 
 func TestRangesOfAFile(t *testing.T) {

@@ -281,6 +281,9 @@ func TestViewsOfPagesAreLimitedBySource(t *testing.T) {
 	eventually.True(t, "a browser is refused with a page", func() bool { // views come back all the time
 		return i.page(t, "GET", "/p/x", seen).status == http.StatusTooManyRequests
 	})
+	i.untilRefused(t, "rate_limited", func() answer { return i.do(t, "GET", "/f/x/download", r) }, func(got answer) {
+		got.fails(t, http.StatusNotFound, "not_found", "")
+	})
 	i.do(t, "GET", "/p/x", request{}).fails(t, http.StatusNotFound, "not_found", "")
 }
 

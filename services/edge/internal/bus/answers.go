@@ -20,7 +20,7 @@ func (b *Bus) subscribe() (unsubscribe func(), err error) {
 			_ = s.Unsubscribe() // fails only where the connection is closed
 		}
 	}
-	for _, subject := range []string{event.AnnounceSubject, event.AnswerSubjects(b.name)} {
+	for _, subject := range []string{event.AnnounceSubject, event.SourcesSubject, event.AnswerSubjects(b.name)} {
 		s, err := b.nc.ChanSubscribe(subject, b.answers)
 		if err != nil {
 			unsubscribe()

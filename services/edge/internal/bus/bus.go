@@ -91,6 +91,7 @@ type Bus struct {
 	answers chan *nats.Msg
 	// handlers by subject. All run on the goroutine of receive.
 	handlers map[string]func(data []byte) error
+	hear     atomic.Pointer[func(*event.SourceCounts)] // see HearSources
 }
 
 // documents sends writes and reads to one partition of a document service.
@@ -126,6 +127,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		handlers:  map[string]func([]byte) error{},
 	}
 	b.handlers[event.AnnounceSubject] = b.announced
+	b.handlers[event.SourcesSubject] = b.heardSources
 	for p := range cfg.Partitions {
 		if err := b.addPartition(p); err != nil {
 			return nil, errors.Join(err, b.closeReaders())
@@ -156,6 +158,34 @@ func (b *Bus) addPartition(p int) error {
 		}
 		b.documents[domain], b.lanes = append(b.documents[domain], d), append(b.lanes, d.writes)
 		b.handlers[domain.OutcomeSubject(b.source(p))] = func(data []byte) error { return b.outcomes(d, data) }
+	}
+	return nil
+}
+
+// HearSources has handle called with what other edges tell from now on, on the goroutine that reads all answers.
+func (b *Bus) HearSources(handle func(*event.SourceCounts)) { b.hear.Store(&handle) }
+
+func (b *Bus) heardSources(data []byte) error {
+	var counts event.SourceCounts
+	if err := event.Decode(data, &counts); err != nil {
+		return err
+	}
+	if handle := b.hear.Load(); handle != nil && counts.Edge != b.name {
+		(*handle)(&counts)
+	}
+	return nil
+}
+
+// TellSources tells the other edges how many calls of these sources this one has answered. It does not wait, and it is not known
+// who hears it.
+func (b *Bus) TellSources(counts *event.SourceCounts) error {
+	counts.Edge = b.name
+	data, err := event.Encode(counts)
+	if err == nil {
+		err = b.nc.Publish(event.SourcesSubject, data)
+	}
+	if err != nil {
+		return fmt.Errorf("tell other edges: %w", err)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestAnswersThatCanNotBeReadAreCountedAndDoNoHarm(t *testing.T) {
 	newFakeBilling(t, w.nc, 1)
 	b := w.bus(t, nil)
 	for _, subject := range []string{
-		event.AnnounceSubject, "edge." + b.name + ".7.verdict", "edge." + b.name + ".0.what",
+		event.AnnounceSubject, event.SourcesSubject, "edge." + b.name + ".7.verdict", "edge." + b.name + ".0.what",
 		event.VerdictSubject(b.source(0)), event.CommandOutcomeSubject(b.source(0)), event.Paste.OutcomeSubject(b.source(0)),
 	} {
 		if err := w.nc.Publish(subject, []byte{0xff}); err != nil {

@@ -31,7 +31,8 @@ type conn struct {
 	raw    syscall.RawConn
 	owner  *listener
 	peer   netip.Addr
-	source netip.Addr // of peer: see sourceOf
+	source netip.Addr   // of peer: see sourceOf
+	site   netip.Prefix // of source: see Site
 
 	handled bool // a handler has run for the header that was given out last
 
@@ -60,6 +61,7 @@ type requestState struct {
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {
 	out := &conn{Conn: c, owner: owner, peer: peer, source: sourceOf(peer)}
+	out.site = Site(out.source)
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return nil, errNoSyscallConn

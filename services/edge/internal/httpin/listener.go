@@ -32,7 +32,7 @@ type listener struct {
 	mu       sync.Mutex
 	open     int
 	closed   bool
-	bySource map[netip.Addr]int
+	bySite   map[netip.Prefix]int
 	conns    map[*conn]struct{}
 	stopping atomic.Bool
 	closing  sync.Once
@@ -48,8 +48,8 @@ type listener struct {
 func newListener(ln net.Listener, s *Server) *listener {
 	return &listener{
 		Listener: ln, cfg: &s.cfg, budget: s.budget,
-		buffers:  sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
-		bySource: make(map[netip.Addr]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
+		buffers: sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
+		bySite:  make(map[netip.Prefix]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
 		accepting: make(chan struct{}), empty: make(chan struct{}),
 	}
 }
@@ -126,11 +126,11 @@ func (l *listener) admit(c *conn) bool {
 		return false
 	}
 	// Many clients come through a proxy.
-	if l.bySource[c.source] >= l.cfg.MaxConnsPerSource && !contains(l.cfg.TrustedProxies, c.peer) {
+	if l.bySite[c.site] >= l.cfg.MaxConnsPerSource && !contains(l.cfg.TrustedProxies, c.peer) {
 		return false
 	}
 	l.open++
-	l.bySource[c.source]++
+	l.bySite[c.site]++
 	l.conns[c] = struct{}{}
 	return true
 }
@@ -140,8 +140,8 @@ func (l *listener) release(c *conn) {
 	defer l.mu.Unlock()
 	l.open--
 	delete(l.conns, c)
-	if l.bySource[c.source]--; l.bySource[c.source] <= 0 {
-		delete(l.bySource, c.source)
+	if l.bySite[c.site]--; l.bySite[c.site] <= 0 {
+		delete(l.bySite, c.site)
 	}
 	l.noteEmpty()
 }

@@ -39,7 +39,7 @@ const (
 // Config says how a Server takes requests. New fills in the defaults. NewRequestID and Fail must be set.
 type Config struct {
 	MaxConns          int            // a further connection is told 503
-	MaxConnsPerSource int            // likewise, for one address; trusted proxies have no such limit
+	MaxConnsPerSource int            // likewise, for one IPv4 address or IPv6 /48; trusted proxies have no such limit
 	TrustedProxies    []netip.Prefix // the peers whose X-Forwarded-For and X-Forwarded-Proto count
 	HeaderBytes       int            // a larger request header is 431
 	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; one source has a third

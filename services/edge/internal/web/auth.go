@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -99,11 +100,12 @@ func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
 func (s *Server) network(c *fiber.Ctx) event.AccountID { return s.secret.Network(s.networkBytes(c)) }
 
 // networkBytes are those of the request's source that a limit goes by.
-func (s *Server) networkBytes(c *fiber.Ctx) []byte {
-	source := s.http.Source(c)
+func (s *Server) networkBytes(c *fiber.Ctx) []byte { return networkBytes(s.http.Source(c)) }
+
+// networkBytes are those of a source that others are told apart by: see httpin.Server.Source.
+func networkBytes(source netip.Addr) []byte {
 	if source.Is6() {
-		network := source.As16()
-		return network[:8]
+		return source.AsSlice()[:8]
 	}
 	return source.AsSlice()
 }

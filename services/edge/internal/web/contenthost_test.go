@@ -49,7 +49,7 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 	if s.contentURL("/p/x/raw") != "https://content.example/p/x/raw" || s.contentBase() != "https://content.example" {
 		t.Errorf("content is linked at %s", s.contentURL(""))
 	}
-	if link := s.downloadURL("AAAAAAAAAAAA", 0); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
+	if link := s.downloadURL("AAAAAAAAAAAA"); !strings.HasPrefix(link, "https://content.example/f/AAAAAAAAAAAA/download?") {
 		t.Error(link)
 	}
 	if urls := string(s.pageURLs(object("{"), pasteKind(), "x")); urls != `{"url":"https://quire.example/p/x","rawUrl":"https://content.example/p/x/raw"` {

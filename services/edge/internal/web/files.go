@@ -47,7 +47,7 @@ func (s *Server) getFile(c *call) error {
 	}
 	if !download {
 		err := send(c.Ctx, fiber.StatusOK, s.fileMembers(newAnswer(768).key("file"), doc).
-			str("downloadUrl", s.downloadURL(doc.Id, c.who.account)).end().remaining(m.remaining()))
+			str("downloadUrl", s.downloadURL(doc.Id)).end().remaining(m.remaining()))
 		if err != nil {
 			return m.void(err)
 		}
@@ -132,25 +132,21 @@ func fileFacts(o object, doc *event.Document) object {
 		str("sha256", fileTag(doc))
 }
 
-// downloadURL is a signed link to a file's bytes, good for linkLifetime. It may read what the account may; 0 is anybody.
-func (s *Server) downloadURL(id string, reader event.AccountID) string {
+// downloadURL is a signed link to the bytes of a file, good for linkLifetime. Whoever has it may read this file and no other,
+// since whoever asked for it might.
+func (s *Server) downloadURL(id string) string {
 	expires := s.now().Add(linkLifetime).Unix()
-	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}}
-	if reader != 0 {
-		q.Set("as", reader.String())
-	}
-	q.Set("signature", s.secret.SignLink(signedPath(id, reader.String()), expires))
-	return s.contentBase() + "/f/" + id + "/download?" + q.Encode()
+	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(downloadPath(id), expires)}}
+	return s.contentBase() + downloadPath(id) + "?" + q.Encode()
 }
 
-func signedPath(id, reader string) string { return "/f/" + id + "/download?as=" + reader }
+func downloadPath(id string) string { return "/f/" + id + "/download" }
 
 // downloadFile serves a signed link. It is not metered.
 func (s *Server) downloadFile(c *call) error {
-	var expiresText, as, signature string
+	var expiresText, signature string
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"expires":   httpin.To(&expiresText, httpin.StringField),
-		"as":        httpin.To(&as, httpin.StringField),
 		"signature": httpin.To(&signature, httpin.StringField),
 	}.Set)
 	if err != nil {
@@ -162,16 +158,10 @@ func (s *Server) downloadFile(c *call) error {
 	}
 	id := c.param("id")
 	expires, err := strconv.ParseInt(expiresText, 10, 64)
-	if err != nil || !event.ValidItemID(id) || expires <= s.now().Unix() || !s.secret.CheckLink(signedPath(id, as), expires, signature) {
+	if err != nil || !event.ValidItemID(id) || expires <= s.now().Unix() || !s.secret.CheckLink(downloadPath(id), expires, signature) {
 		return fault.New(fault.NotFound, "This download link is not valid or has expired. Get a new downloadUrl from %s/get/:id.", filesAPI)
 	}
-	var reader event.AccountID
-	if as != "" {
-		if reader, err = event.ParseAccountID(as); err != nil {
-			return notFound()
-		}
-	}
-	doc, err := s.readDocument(s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(reader)}))
+	doc, err := s.readDocument(s.bus.StartRead(event.File, &event.Read{Item: id, ByLink: true}))
 	if err != nil {
 		return err
 	}

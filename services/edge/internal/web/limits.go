@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-	"golang.org/x/time/rate"
-
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 )
@@ -113,31 +110,4 @@ func (e *sourceFailures) drop(now time.Time) {
 		n++
 	}
 	e.times = append(e.times[:0], e.times[n:]...)
-}
-
-const (
-	viewsPerMinute = 300
-	viewSources    = 8192 // remembered at a time
-)
-
-// viewLimit limits how many pages one source sees: viewsPerMinute on the average, and at once. The table is bounded: it
-// forgets sources when it is full, since it is only there for machines that read everything.
-type viewLimit struct {
-	sources *otter.Cache[netip.Addr, *rate.Limiter]
-}
-
-func newViewLimit() *viewLimit {
-	return &viewLimit{sources: otter.Must(&otter.Options[netip.Addr, *rate.Limiter]{MaximumSize: viewSources})}
-}
-
-// admit returns fault.RateLimited for a source that has seen too many.
-func (l *viewLimit) admit(source netip.Addr, now time.Time) error {
-	limiter, ok := l.sources.GetIfPresent(source)
-	if !ok {
-		limiter, _ = l.sources.SetIfAbsent(source, rate.NewLimiter(rate.Limit(viewsPerMinute/60.0), viewsPerMinute))
-	}
-	if limiter.AllowN(now, 1) {
-		return nil
-	}
-	return waitFor(fault.New(fault.RateLimited, "More than %d pages in the last minute. Try again later.", viewsPerMinute), viewsPerMinute, 1, now)
 }

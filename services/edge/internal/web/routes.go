@@ -84,7 +84,7 @@ func (s *Server) routes() []route {
 		{"GET", "/f/:id", anybody, unmetered, noBody, page, s.showFile},
 		{"GET", "/f/:id/raw", anybody, unmetered, noBody, views | content, s.rawFile},
 		{"GET", "/f/:id/view", anybody, unmetered, noBody, views | content, s.viewFile},
-		{"GET", "/f/:id/download", anybody, unmetered, noBody, ownQuery | content, s.downloadFile},
+		{"GET", "/f/:id/download", anybody, unmetered, noBody, limited | ownQuery | content, s.downloadFile},
 		{"POST", "/paste/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | html, s.createFromPage},
 		{"GET", console.Path, sessionOrNone, unmetered, noBody, page, s.showConsole},
 		{"GET", console.SignUpPath, sessionOrNone, unmetered, noBody, page, s.showSignUp},

@@ -95,7 +95,7 @@ func New(cfg Config, deps Deps) *Server {
 		rendering: semaphore.NewWeighted(renderBudget),
 		failures:  newFailureLog(),
 		metrics:   newMetrics(deps.Metrics),
-		views:     newViewLimit(),
+		views:     newViewLimit(deps.Secret.Network),
 		pages:     pages.New(),
 		render:    render.New(render.Config{}),
 		whole:     newWholeBlobs(deps.Blobs),
@@ -121,6 +121,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		url := "http://" + hostFor(ln.Addr())
 		s.publicURL.Store(&url)
 	}
+	s.bus.HearSources(func(counts *event.SourceCounts) { s.views.heard(counts, s.now()) })
+	telling, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stop()
+	background.Go(func() { s.tellViews(telling) })
 	return s.http.Serve(ctx, ln)
 }
 

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 )
 
@@ -47,8 +49,83 @@ func TestFailuresOfPagesAreHTMLForBrowsersAndJSONForPrograms(t *testing.T) {
 	}
 }
 
+// plainHash stands for a keyed one.
+func plainHash(network []byte) event.AccountID {
+	var b [8]byte
+	copy(b[:], network)
+	return event.AccountID(binary.BigEndian.Uint64(b[:])) + event.AccountID(len(network))
+}
+
+func TestViewsOfAnIPv6SiteAreLimited(t *testing.T) {
+	l, now := newViewLimit(plainHash), time.Now()
+	address := func(site, source byte) netip.Addr {
+		return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, site, 0, source})
+	}
+	for i := range sitesViews {
+		if err := l.admit(address(1, byte(i%200)), now); err != nil {
+			t.Fatalf("view %d of the site: %v", i+1, err)
+		}
+	}
+	if err := l.admit(address(1, 250), now); fault.KindOf(err) != fault.RateLimited {
+		t.Errorf("one too many of the site: %v", err)
+	}
+	for i := range viewsPerMinute {
+		if err := l.admit(address(2, 1), now); err != nil {
+			t.Fatalf("view %d of another site: %v", i+1, err)
+		}
+	}
+	if err := l.admit(address(2, 1), now); fault.KindOf(err) != fault.RateLimited {
+		t.Errorf("one too many of a source: %v", err)
+	}
+	if err := l.admit(address(2, 2), now); err != nil {
+		t.Errorf("another source of that site: %v", err)
+	}
+}
+
+// TestViewsAreLimitedOverAllEdges: three edges that hear of each other answer no more than one alone does, once they have
+// heard; what they answered before is made up for.
+func TestViewsAreLimitedOverAllEdges(t *testing.T) {
+	now, source := time.Now(), netip.MustParseAddr("2001:db8::1")
+	edges := []*viewLimit{newViewLimit(plainHash), newViewLimit(plainHash), newViewLimit(plainHash)}
+	tell := func() {
+		for from, edge := range edges {
+			counts := edge.untold()
+			if counts == nil {
+				continue
+			}
+			for to, other := range edges {
+				if to != from {
+					other.heard(counts, now)
+				}
+			}
+		}
+	}
+	answered := 0
+	for second := range 600 {
+		for _, edge := range edges {
+			for edge.admit(source, now) == nil {
+				answered++
+			}
+		}
+		if second == 0 && answered != len(edges)*viewsPerMinute {
+			t.Errorf("%d views before they are told", answered)
+		}
+		tell()
+		now = now.Add(time.Second)
+	}
+	if most := viewsPerMinute * (10 + len(edges)); answered > most {
+		t.Errorf("%d views in 10 minutes, want %d at most", answered, most)
+	}
+	if least := viewsPerMinute * 9; answered < least {
+		t.Errorf("%d views in 10 minutes, want %d", answered, least)
+	}
+	if counts := edges[0].untold(); counts != nil {
+		t.Errorf("told twice: %v", counts)
+	}
+}
+
 func TestViewsAreLimitedBySource(t *testing.T) {
-	l, now := newViewLimit(), time.Now()
+	l, now := newViewLimit(plainHash), time.Now()
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for i := range viewsPerMinute {
 		if err := l.admit(one, now); err != nil {
@@ -77,7 +154,7 @@ func TestViewsAreLimitedBySource(t *testing.T) {
 }
 
 func TestTheMemoryOfSourcesIsBounded(t *testing.T) {
-	l, now := newViewLimit(), time.Now()
+	l, now := newViewLimit(plainHash), time.Now()
 	for i := range 2 * viewSources {
 		if err := l.admit(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), now); err != nil {
 			t.Fatal(err)
