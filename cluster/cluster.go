@@ -136,6 +136,9 @@ func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.startStores(ctx); err != nil {
 		return err
 	}
+	if err := c.provision(ctx); err != nil {
+		return err
+	}
 	for _, service := range Services() {
 		count := c.opts.Instances
 		if service == "edge" {
@@ -147,7 +150,6 @@ func (c *Cluster) startAll(ctx context.Context) error {
 			}
 		}
 	}
-	// The services make their streams at the first start, and wait for those of other services that they need.
 	return c.StartServices(ctx)
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -13,7 +15,7 @@ import (
 
 // natsUsers are the names of the secrets that are passwords of the users in deploy/nats/users.conf.
 func natsUsers() []string {
-	names := []string{"nats-operator", "nats-sys"}
+	names := []string{"nats-operator", "nats-provision", "nats-sys"}
 	for _, service := range Services() {
 		names = append(names, "nats-"+service, "nats-"+service+"_b")
 	}
@@ -74,6 +76,17 @@ func (c *Cluster) addNATS(ctx context.Context) error {
 			url:   "nats://" + h.address(clientPort), ops: "http://" + h.address(opsPort),
 			quit: syscall.SIGINT, // SIGTERM is an orderly stop too, but ends with status 1
 		})
+	}
+	return nil
+}
+
+// provision makes the journals, as the job of a deployment does.
+func (c *Cluster) provision(ctx context.Context) error {
+	command := exec.CommandContext(ctx, filepath.Join(c.opts.Root, "bin", "quire-billing"), "provision")
+	command.Env = Environment("QUIRE_NATS_URL="+c.NATSURL("provision"), "QUIRE_PARTITIONS="+strconv.Itoa(c.opts.Partitions),
+		"QUIRE_REPLICAS="+strconv.Itoa(c.opts.Replicas))
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("provision: %w\n%s", err, out)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func start(t *testing.T) *world {
 }
 
 func users() []string {
-	all := []string{"sys", natsconf.Operator}
+	all := []string{"sys", natsconf.Operator, natsconf.Provision}
 	for _, service := range natsconf.Services() {
 		all = append(all, natsconf.Users(service)...)
 	}

@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/members"
+	"quire.dev/pkg/provision"
 )
 
 func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
@@ -55,20 +56,21 @@ func TestCommittedPartitionsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// owners makes the journals of partition 0, each as the service that owns it.
+// owners makes the journals as the provisioning job does, and connects each service.
 func owners(t *testing.T, w *world) map[string]*client {
 	t.Helper()
 	owner := map[string]*client{}
 	for _, service := range natsconf.Services() {
 		owner[service] = w.connect(t, service, service)
 	}
-	for _, domain := range append(event.Documents(), event.Billing) {
-		err := journal.Ensure(t.Context(), owner[string(domain)].Conn, []journal.Stream{{
-			Domain: string(domain), Name: domain.Stream(0), Subjects: domain.Subjects(0), KeepForever: domain == event.Billing,
-		}}, partitions)
-		if err != nil {
-			t.Fatalf("make the journal of %s: %v", domain, err)
+	job := w.connect(t, natsconf.Provision, natsconf.Provision)
+	for range 2 { // the second time everything is there
+		if err := provision.Run(t.Context(), job.Conn, provision.Config{Partitions: partitions, Replicas: 1, Members: true}); err != nil {
+			t.Fatalf("provision: %v", err)
 		}
+	}
+	if refused := job.settled(t); len(refused) > 0 {
+		t.Errorf("the provisioning job was refused: %s", refused)
 	}
 	return owner
 }
@@ -250,8 +252,9 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.0.outcome.paste", "edge.source1.0.outcome.lite",
 			"edge.source1.0.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
-			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS",
-			"$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0", event.SourcesSubject,
+			"$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.STREAM.CREATE.KV_QUIRE_MEMBERS", "$JS.API.STREAM.UPDATE.KV_QUIRE_MEMBERS",
+			"$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS", "$JS.API.CONSUMER.DURABLE.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0",
+			event.SourcesSubject,
 		}
 		subscribe := []string{
 			">", "billing.>", "billing.0.usage", "billing.*.usage", "paste.0.request", "lite.0.request",
@@ -266,12 +269,12 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 			subscribe = append(subscribe, event.SourcesSubject)
 		}
 		for of, stream := range streams {
-			publish = append(publish, "$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
+			publish = append(publish, "$JS.API.STREAM.CREATE."+stream, "$JS.API.STREAM.UPDATE."+stream, "$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
 				"$JS.API.DIRECT.GET."+stream, "$JS.API.STREAM.SNAPSHOT."+stream, "$JS.API.STREAM.RESTORE."+stream)
 			if of != service {
 				publish = append(publish, "$KV.QUIRE_MEMBERS."+of+".x",
 					"$JS.API.CONSUMER.CREATE.KV_QUIRE_MEMBERS.x.$KV.QUIRE_MEMBERS."+of+".*", "$JS.API.STREAM.INFO."+stream, "$JS.API.STREAM.MSG.GET."+stream,
-					"$JS.API.STREAM.UPDATE."+stream, "$JS.API.STREAM.PURGE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".x",
+					"$JS.API.STREAM.PURGE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".x",
 					"$JS.API.CONSUMER.CREATE."+stream+".x.billing.0.usage", "$JS.API.CONSUMER.MSG.NEXT."+stream+".x",
 					"$JS.FC."+stream+".x.y")
 			}
@@ -310,11 +313,11 @@ func allowed(service string) []string {
 		},
 		"billing": {
 			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
-			"$JS.API.INFO", "$JS.API.STREAM.INFO.PASTE_0", "$JS.API.STREAM.INFO.LITE_0", "$JS.API.STREAM.INFO.FILE_0", // where they end
+			"$JS.API.STREAM.INFO.PASTE_0", "$JS.API.STREAM.INFO.LITE_0", "$JS.API.STREAM.INFO.FILE_0", // where they end
 		},
-		"paste": {"paste.0.request", "edge.source1.0.outcome.paste", "$JS.API.INFO"},
-		"lite":  {"lite.0.request", "edge.source1.0.outcome.lite", "$JS.API.INFO"},
-		"file":  {"file.0.request", "edge.source1.0.outcome.file", "$JS.API.INFO"},
+		"paste": {"paste.0.request", "edge.source1.0.outcome.paste"},
+		"lite":  {"lite.0.request", "edge.source1.0.outcome.lite"},
+		"file":  {"file.0.request", "edge.source1.0.outcome.file"},
 	}[service]
 }
 
@@ -369,13 +372,30 @@ func TestOperatorBacksUpAndWritesNothing(t *testing.T) {
 		t.Errorf("the operator was refused: %s", refused)
 	}
 	for _, subject := range []string{
-		"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0",
-		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
+		"billing.0.usage", "billing.0.account", "paste.0.request", "$JS.API.STREAM.DELETE.BILLING_0", "$JS.API.STREAM.CREATE.OTHER",
+		"$JS.API.CONSUMER.CREATE.BILLING_0.x", "$JS.API.CONSUMER.DELETE.BILLING_0.x", "$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
 	} {
 		if err := c.Publish(subject, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 		mustRefuse(t, c, natsconf.Operator, "publish", subject)
+	}
+}
+
+// TestTheJobNeitherReadsNorWritesAMessage: what makes the journals can't look into them.
+func TestTheJobNeitherReadsNorWritesAMessage(t *testing.T) {
+	w := start(t)
+	owners(t, w)
+	c := w.connect(t, natsconf.Provision, natsconf.Provision)
+	for _, subject := range []string{
+		"billing.0.usage", "billing.0.account", "billing.0.prices", "paste.0.request", "edge.source1.0.verdict", "$JS.API.STREAM.DELETE.BILLING_0",
+		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.MSG.GET.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
+		"$JS.API.CONSUMER.CREATE.BILLING_0.x", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.STREAM.SNAPSHOT.BILLING_0", "$KV.QUIRE_MEMBERS.paste.x",
+	} {
+		if err := c.Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		mustRefuse(t, c, natsconf.Provision, "publish", subject)
 	}
 }
 

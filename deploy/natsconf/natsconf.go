@@ -15,8 +15,13 @@ func Services() []string { return []string{"edge", "billing", "paste", "lite", "
 // Users of a service have equal rights: while a password is rotated, the service moves from one to the other.
 func Users(service string) []string { return []string{service, service + "_b"} }
 
-// Operator is the user with which people back journals up and restore them. No service may do that.
+// Operator is the user with which people look at journals, move their leaders, back them up and restore them. No service may
+// do that.
 const Operator = "operator"
+
+// Provision is the user of the job that makes the streams and the bucket of the members. No service may do that: who may
+// change a stream could have it publish what it stores to any subject.
+const Provision = "provision"
 
 // InboxPrefix begins the subjects on which a service receives replies and its journal's messages. The connection must be
 // made with nats.CustomInboxPrefix of it. Each service has its own, so that none can read another's replies.
@@ -71,15 +76,13 @@ func document(domain string, partitions int) permissions {
 	}
 }
 
-// journal lists the requests with which pkg/journal makes, reads and follows the streams of a domain. Nobody may delete
-// a stream.
+// journal lists the requests with which pkg/journal reads and follows the streams of a domain.
 func journal(stream string, partitions int) []string {
 	var subjects []string
 	for p := range partitions {
 		name := fmt.Sprintf("%s_%d", stream, p)
 		subjects = append(subjects,
-			"$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.CREATE."+name, "$JS.API.STREAM.UPDATE."+name,
-			"$JS.API.STREAM.MSG.GET."+name,
+			"$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.MSG.GET."+name,
 			"$JS.API.CONSUMER.CREATE."+name+".>", "$JS.API.CONSUMER.DELETE."+name+".>",
 			"$JS.FC."+name+".>")
 	}
@@ -91,18 +94,34 @@ func journal(stream string, partitions int) []string {
 func members(service string) []string {
 	const stream, keys = "KV_QUIRE_MEMBERS", "$KV.QUIRE_MEMBERS."
 	return []string{
-		"$JS.API.INFO", // asked before a bucket is made
-		"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.CREATE." + stream, "$JS.API.STREAM.UPDATE." + stream,
+		"$JS.API.STREAM.INFO." + stream,
 		"$JS.API.CONSUMER.CREATE." + stream + ".*." + keys + service + ".*", "$JS.API.CONSUMER.DELETE." + stream + ".*",
 		keys + service + ".*", "$JS.FC." + stream + ".>",
 	}
 }
 
-// operator may see, back up and restore every stream, but neither write nor delete a message.
+// provision may make and change the streams and the bucket. It may neither read nor write a message, and nobody may delete a
+// stream.
+func provision(partitions int) permissions {
+	publish := []string{"$JS.API.INFO"} // asked before a bucket is made
+	names := []string{"KV_QUIRE_MEMBERS"}
+	for _, stream := range []string{"BILLING", "PASTE", "LITE", "FILE"} {
+		for p := range partitions {
+			names = append(names, fmt.Sprintf("%s_%d", stream, p))
+		}
+	}
+	for _, name := range names {
+		publish = append(publish, "$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.CREATE."+name, "$JS.API.STREAM.UPDATE."+name)
+	}
+	return permissions{publish: publish, subscribe: []string{InboxPrefix(Provision) + ".>"}}
+}
+
+// operator may see, back up and restore every stream and move its leader, but neither write nor delete a message.
 func operator() permissions {
 	return permissions{
 		publish: []string{
 			"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.*",
+			"$JS.API.STREAM.LEADER.STEPDOWN.*", "$JS.API.CONSUMER.NAMES.*", "$JS.API.CONSUMER.LIST.*", "$JS.API.CONSUMER.INFO.*.*",
 			"$JS.API.STREAM.SNAPSHOT.*", "$JS.API.STREAM.RESTORE.*", "$JS.SNAPSHOT.ACK.>", "$JS.SNAPSHOT.RESTORE.>",
 		},
 		subscribe: []string{InboxPrefix(Operator) + ".>"},
@@ -113,6 +132,8 @@ func of(service string, partitions int) permissions {
 	switch service {
 	case Operator:
 		return operator()
+	case Provision:
+		return provision(partitions)
 	case "edge":
 		return edge()
 	case "billing":
@@ -127,7 +148,7 @@ func Write(partitions int) string {
 	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d`; QUIRE_PARTITIONS must be the same. Do not edit.\n\n", partitions)
 	b.WriteString("# Defines <user>_password for every user below, and sys_password.\n")
 	b.WriteString("include \"../secrets/passwords.conf\"\n")
-	for _, service := range append(Services(), Operator) {
+	for _, service := range append(Services(), Provision, Operator) {
 		p := of(service, partitions)
 		fmt.Fprintf(&b, "\n%s_permissions: {\n", service)
 		list(&b, "publish", p.publish)
@@ -140,7 +161,9 @@ func Write(partitions int) string {
 			fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", user, user, service)
 		}
 	}
-	fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", Operator, Operator, Operator)
+	for _, user := range []string{Provision, Operator} {
+		fmt.Fprintf(&b, "      {user: %s, password: $%s_password, permissions: $%s_permissions}\n", user, user, user)
+	}
 	b.WriteString("    ]\n  }\n  SYS: {\n    users: [{user: sys, password: $sys_password}]\n  }\n}\nsystem_account: SYS\n")
 	return b.String()
 }

@@ -34,7 +34,7 @@ func generate() (map[string][]byte, error) {
 
 	nats := map[string]string{}
 	var hashes strings.Builder
-	users := []string{"sys", natsconf.Operator}
+	users := []string{"sys", natsconf.Operator, natsconf.Provision}
 	for _, service := range natsconf.Services() {
 		users = append(users, natsconf.Users(service)...)
 	}
@@ -74,6 +74,7 @@ func generate() (map[string][]byte, error) {
 		put(service+".env", "%s", env.String())
 	}
 	put("mongodb.env", "%s", mongo)
+	put("provision.env", "QUIRE_NATS_URL=%s\n", natsURL(natsconf.Provision, nats[natsconf.Provision]))
 	return files, nil
 }
 

@@ -72,9 +72,10 @@ func outside() map[string][]string {
 	return map[string][]string{
 		"quire-edge":    {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET", "QUIRE_ADMIN_TOKEN"},
 		"quire-billing": stores, "quire-paste": stores, "quire-lite": stores, "quire-file": stores,
-		"nats":      {"passwords.conf"},
-		"nats-tls":  {"tls.crt", "tls.key", "ca.crt"},
-		"quire-tls": {"tls.crt", "tls.key"},
+		"quire-provision": {"QUIRE_NATS_URL"},
+		"nats":            {"passwords.conf"},
+		"nats-tls":        {"tls.crt", "tls.key", "ca.crt"},
+		"quire-tls":       {"tls.crt", "tls.key"},
 	}
 }
 

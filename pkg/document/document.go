@@ -24,6 +24,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/provision"
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
@@ -71,8 +72,6 @@ type Bounds struct {
 	PurgeEvery       time.Duration // between two purges of the journal; 10 min
 	ContentRetention time.Duration // how long requests stay in the journal; 7 days
 	SweepPoll        time.Duration // how often the clock is read for the sweeps; 1 s
-	Replicas         int           // of the journal; 1
-	StreamMaxBytes   int64         // of the journal of one partition, which then refuses more; 0: no limit
 }
 
 // Pauses between two attempts at a call that failed, and between two runs of a partition. Two replicas that project one
@@ -99,7 +98,6 @@ func (b *Bounds) setDefaults() {
 		{&b.ReadQueue, 256},
 		{&b.ListWorkers, 4},
 		{&b.ListScan, 5000},
-		{&b.Replicas, 1},
 	} {
 		if *n.value <= 0 {
 			*n.value = n.otherwise
@@ -202,13 +200,16 @@ func (e *Engine) Unready() error { return e.replicas.Unready() }
 // fold folds and serves one partition until ctx ends. After an error that is not fatal it is called again, and begins at
 // the checkpoint.
 func (e *Engine) fold(ctx context.Context, partition int) error {
-	// The first stream holds the number of partitions. A process with a larger number learns it there, before it makes
-	// streams that should not exist.
-	streams := []journal.Stream{e.stream(0)}
+	// The first stream holds the number of partitions. A process with a larger number learns it there, and does not wait for
+	// streams that will never exist.
+	streams := []journal.Stream{provision.Stream(e.cfg.Policy.Domain, 0)}
 	if partition != 0 {
-		streams = append(streams, e.stream(partition))
+		streams = append(streams, provision.Stream(e.cfg.Policy.Domain, partition))
 	}
-	if err := journal.Ensure(ctx, e.deps.NC, streams, e.cfg.PartitionCount); err != nil {
+	waiting := func(err error) {
+		e.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
+	}
+	if err := journal.Await(ctx, e.deps.NC, streams, e.cfg.PartitionCount, waiting); err != nil {
 		return replica.Fatal(err)
 	}
 	err := e.newPartition(partition).run(ctx)
@@ -221,12 +222,4 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 		e.metrics.restarts.Inc()
 	}
 	return err
-}
-
-func (e *Engine) stream(partition int) journal.Stream {
-	domain := e.cfg.Policy.Domain
-	return journal.Stream{
-		Domain: string(domain), Partition: partition, Name: domain.Stream(partition),
-		Subjects: domain.Subjects(partition), Replicas: e.cfg.Bounds.Replicas, MaxBytes: e.cfg.Bounds.StreamMaxBytes,
-	}
 }

@@ -41,6 +41,9 @@ func (w *world) share(instance string) *sharing {
 		w: w, instance: instance, nc: w.server.Conn(w.t), views: &flakyViews{Store: w.views.Store},
 		ended: make(chan struct{}), served: map[int]bool{},
 	}
+	if err := members.Ensure(w.t.Context(), s.nc, members.Config{}); err != nil {
+		w.t.Fatal(err)
+	}
 	log := slog.New(slog.NewTextHandler(w.log, nil)).With("instance", instance)
 	member := members.New(s.nc, members.Config{
 		Service: string(w.policy.Domain), Instance: instance, Partitions: w.count,

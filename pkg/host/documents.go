@@ -23,7 +23,7 @@ func Documents(
 			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
 			Bounds: document.Bounds{
 				ContentRetention: p.ContentRetention, TrashRetention: p.TrashRetention, KeepOrphans: p.KeepOrphans,
-				CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes), Replicas: p.Replicas,
+				CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes),
 			},
 		}, document.Deps{NC: p.NC, Views: store, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})
 		if err != nil {

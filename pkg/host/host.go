@@ -149,10 +149,10 @@ func unanswered(err error) bool {
 	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Join makes the process a member of its service: the members share the partitions. Service, Partitions, BucketReplicas and
-// Logger of cfg come from the process. The membership begins when the service that AddShared is given runs.
+// Join makes the process a member of its service: the members share the partitions. Service, Partitions and Logger of cfg come
+// from the process. The membership begins when the service that AddShared is given runs.
 func (p *Process) Join(cfg members.Config) *members.Member {
-	cfg.Service, cfg.Partitions, cfg.BucketReplicas, cfg.Logger = p.Program.String(), p.Partitions, p.Replicas, p.Log
+	cfg.Service, cfg.Partitions, cfg.Logger = p.Program.String(), p.Partitions, p.Log
 	membership := members.New(p.NC, cfg)
 	p.Grace += membership.StopTime()
 	return membership

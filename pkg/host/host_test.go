@@ -266,8 +266,11 @@ func (f *follower) Run(ctx context.Context) error {
 }
 
 func TestASharedServiceIsAssignedPartitionsWhileItRuns(t *testing.T) {
-	p := New(Settings{Partitions: 3, Replicas: 1}, slog.New(slog.DiscardHandler))
+	p := New(Settings{Partitions: 3}, slog.New(slog.DiscardHandler))
 	p.Program, p.NC = Paste, journaltest.Start(t).Conn(t)
+	if err := members.Ensure(t.Context(), p.NC, members.Config{}); err != nil {
+		t.Fatal(err)
+	}
 	membership := p.Join(members.Config{})
 	if p.Grace <= lifecycle.DefaultGrace {
 		t.Errorf("a grace of %s leaves no time to hand over", p.Grace)

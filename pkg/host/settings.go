@@ -13,7 +13,7 @@ import (
 	"quire.dev/pkg/telemetry"
 )
 
-// Program is one of the project's binaries that serve, or a set of them.
+// Program is one of the project's programs, or a set of them.
 type Program uint8
 
 // The programs.
@@ -23,16 +23,17 @@ const (
 	Paste
 	Lite
 	File
-	Quire // all services in one process
+	Quire     // all services in one process
+	Provision // makes the journals, and ends
 
 	documents  = Paste | Lite | File
 	services   = Edge | Billing | documents
-	everything = services | Quire
+	everything = services | Quire // that serve
 )
 
 // String is the program's name in logs and documents, and that of its user in the journal server.
 func (p Program) String() string {
-	return map[Program]string{Edge: "edge", Billing: "billing", Paste: "paste", Lite: "lite", File: "file", Quire: "quire"}[p]
+	return map[Program]string{Edge: "edge", Billing: "billing", Paste: "paste", Lite: "lite", File: "file", Quire: "quire", Provision: "provision"}[p]
 }
 
 // Settings are the values of a program's settings: table says which program reads which. One that a program does not
@@ -160,13 +161,14 @@ func (s *Settings) table() []setting {
 			meaning: "Time that running work has to finish at a stop.",
 		},
 		{
-			name: "QUIRE_PARTITIONS", value: config.Int(&s.Partitions, 1, maxPartitions), readers: everything, fallback: "16",
+			name: "QUIRE_PARTITIONS", value: config.Int(&s.Partitions, 1, maxPartitions), readers: everything | Provision, fallback: "16",
 			except:  map[Program]string{Quire: "1"},
 			meaning: "Number of partitions of every journal. It is fixed once the journals exist, and must be the same for all processes. A process with another number stops with an error that names both. An edge asks billing for the number before it takes requests.",
 		},
 		{
-			name: "QUIRE_REPLICAS", value: config.Int(&s.Replicas, 1, 5), readers: Billing | documents, fallback: "3",
-			meaning: "Number of copies of each journal, each on another NATS server. A start adds copies to a journal that has fewer, and never removes any.",
+			name: "QUIRE_REPLICAS", value: config.Int(&s.Replicas, 1, 5), readers: Provision | Quire, fallback: "3",
+			except:  map[Program]string{Quire: "1"},
+			meaning: "Number of copies of each journal, each on another NATS server. Journals that have fewer get more, and none loses any. quire has one embedded server, so it needs more than 1 only with `QUIRE_NATS_URL`.",
 		},
 		{
 			name: "QUIRE_ANON_LIMIT", value: config.Int(&s.AnonymousLimit, 0, 1_000_000), readers: Billing | Quire, fallback: "10",
@@ -207,8 +209,8 @@ func (s *Settings) table() []setting {
 			meaning: "Memory for changes that wait for the read model, for each partition.",
 		},
 		{
-			name: "QUIRE_NATS_URL", value: config.URL(&s.NATSURL, "nats", "tls", "ws", "wss"), readers: everything,
-			needed: services, why: alone, secret: true,
+			name: "QUIRE_NATS_URL", value: config.URL(&s.NATSURL, "nats", "tls", "ws", "wss"), readers: everything | Provision,
+			needed: services | Provision, why: alone, secret: true,
 			meaning: "NATS servers of the journals, separated by commas, each with user and password. Without it quire uses an embedded server.",
 		},
 		{
@@ -227,12 +229,12 @@ func (s *Settings) table() []setting {
 			meaning: "Bucket of the blobs, as `https://key:secret@host/bucket?region=…`. Without it quire keeps the blobs in the data folder.",
 		},
 		{
-			name: "QUIRE_LOG_LEVEL", value: config.Level(&s.LogLevel), readers: everything, fallback: "info",
+			name: "QUIRE_LOG_LEVEL", value: config.Level(&s.LogLevel), readers: everything | Provision, fallback: "info",
 			except:  map[Program]string{Quire: "warn"},
 			meaning: "Lowest level that is logged.",
 		},
 		{
-			name: "QUIRE_LOG_FORMAT", value: config.Choice(&s.LogFormat, "json", "text"), readers: everything, fallback: "json",
+			name: "QUIRE_LOG_FORMAT", value: config.Choice(&s.LogFormat, "json", "text"), readers: everything | Provision, fallback: "json",
 			except:  map[Program]string{Quire: "text"},
 			meaning: "Format of the log lines.",
 		},

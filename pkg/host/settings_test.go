@@ -78,7 +78,10 @@ func TestEachProgramRefusesWrongSettingsAllAtOnce(t *testing.T) {
 		"several":                   {File, with("QUIRE_PARTITIONS=0", "QUIRE_CONTENT_RETENTION=x"), []string{"QUIRE_PARTITIONS", "QUIRE_CONTENT_RETENTION"}},
 		"those of the edge":         {Paste, with("QUIRE_SECRET=0123456789", "QUIRE_LISTEN=:80", "QUIRE_MAX_CONNS=x"), nil},
 		"those of billing":          {Edge, with(secret, "QUIRE_SNAPSHOT_MESSAGES=0", "QUIRE_BILLING_PARTITIONS=7"), nil},
-		"all for one process":       {Quire, []string{"QUIRE_MAX_CONNS=x", "QUIRE_CACHE_BYTES=x", "QUIRE_REPLICAS=x", "QUIRE_STOP_GRACE=x"}, nil},
+		"all for one process":       {Quire, []string{"QUIRE_MAX_CONNS=x", "QUIRE_CACHE_BYTES=x", "QUIRE_STOP_GRACE=x"}, nil},
+		"the job needs NATS alone":  {Provision, []string{"QUIRE_MONGO_URL=x", "QUIRE_CLOCK_OFFSET=x", "QUIRE_REPLICAS=6"}, []string{"QUIRE_NATS_URL", "QUIRE_REPLICAS"}},
+		"the job has what it needs": {Provision, []string{"QUIRE_NATS_URL=nats://n:4222", "QUIRE_PARTITIONS=4"}, nil},
+		"copies are for the job":    {Billing, with("QUIRE_REPLICAS=x"), nil},
 		"another partition":         {Billing, with("QUIRE_PARTITIONS=4", "QUIRE_BILLING_PARTITIONS=3-4"), []string{"QUIRE_BILLING_PARTITIONS"}},
 		"numbers out of range": {Edge, with(secret, "QUIRE_MAX_CONNS=15", "QUIRE_MAX_CONNS_PER_SOURCE=0", "QUIRE_STOP_GRACE=0s"), []string{
 			"QUIRE_MAX_CONNS", "QUIRE_MAX_CONNS_PER_SOURCE", "QUIRE_STOP_GRACE",
@@ -133,10 +136,13 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 		quire.LogLevel != slog.LevelWarn || quire.LogFormat != "text" || quire.CacheBytes != 0 {
 		t.Errorf("%+v", quire)
 	}
+	if job, err := ReadSettings(Provision, stores[:1]); err != nil || job.Replicas != 3 || job.Partitions != 16 || quire.Replicas != 1 {
+		t.Errorf("%+v, %v", job, err)
+	}
 	// Each service has a database of its own: its user may not touch another's.
 	for program, database := range map[Program]string{Billing: "quire_billing", Paste: "quire_paste", Lite: "quire_lite", File: "quire_file"} {
 		s, err := ReadSettings(program, with())
-		if err != nil || s.MongoDatabase != database || s.Partitions != 16 || s.Replicas != 3 || s.OpsListen != ":9090" || s.LogFormat != "json" {
+		if err != nil || s.MongoDatabase != database || s.Partitions != 16 || s.OpsListen != ":9090" || s.LogFormat != "json" {
 			t.Errorf("%s: %+v, %v", program, s, err)
 		}
 	}
@@ -213,6 +219,7 @@ func TestProgramsReadTheSettingsThatTheTableSays(t *testing.T) {
 	own := map[Program]string{
 		Edge: sources(t, "services/edge/cmd/edge/*.go"), Billing: sources(t, "services/billing/cmd/billing/*.go"),
 		Paste: documents, Lite: documents, File: documents, Quire: sources(t, "services/standalone/*.go", "services/standalone/cmd/quire/*.go"),
+		Provision: sources(t, "pkg/host/provision.go"),
 	}
 	for _, row := range s.table() {
 		field := fields[row.value.Into]
@@ -221,7 +228,7 @@ func TestProgramsReadTheSettingsThatTheTableSays(t *testing.T) {
 			t.Errorf("%s has a hole: %+v", row.name, row)
 		}
 		use := regexp.MustCompile(`\b(p|s|cfg)\.` + field + `\b( = )?`)
-		for _, program := range everything.programs() {
+		for _, program := range (everything | Provision).programs() {
 			// An assignment, which use ends with a blank, is no reading.
 			uses := func(text string) bool {
 				return slices.ContainsFunc(use.FindAllString(text, -1), func(found string) bool { return !strings.HasSuffix(found, " ") })

@@ -8,7 +8,7 @@ import (
 
 // programs returns the programs of a set, in the order of their constants.
 func (p Program) programs() (all []Program) {
-	for one := Edge; one <= Quire; one <<= 1 {
+	for one := Edge; one <= Provision; one <<= 1 {
 		if p&one != 0 {
 			all = append(all, one)
 		}
@@ -19,10 +19,14 @@ func (p Program) programs() (all []Program) {
 // names returns the set in words.
 func (p Program) names() string {
 	switch p {
-	case everything:
+	case everything | Provision:
 		return "all"
-	case services:
+	case everything:
+		return "all but provision"
+	case services | Provision:
 		return "all but quire"
+	case services:
+		return "all services"
 	}
 	var names []string
 	for _, one := range p.programs() {
@@ -82,7 +86,7 @@ func page() string {
 
 Environment variables, read at the start. One that is wrong or misspelled stops the start, with all faults in one message. Each
 program ignores the settings that only others read, so one environment may serve all. An empty one counts as unset. ` +
-		"`quire help settings` shows the same.\n\n" + `"quire" is the process with all services in it. A secret is shown in no message and no log.
+		"`quire help settings` shows the same.\n\n" + `"quire" is the process with all services in it, "provision" the job that makes the journals. A secret is shown in no message and no log.
 
 | Setting | Read by | Default | Value | Meaning |
 |---|---|---|---|---|

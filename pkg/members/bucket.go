@@ -21,7 +21,7 @@ const Bucket = "QUIRE_MEMBERS"
 type bucket struct {
 	cfg Config
 	js  jetstream.JetStream
-	kv  jetstream.KeyValue // nil until it was found or made
+	kv  jetstream.KeyValue // nil until it was found
 }
 
 func newBucket(nc *nats.Conn, cfg Config) (*bucket, error) {
@@ -41,7 +41,7 @@ func (b *bucket) key() string { return b.cfg.Service + "." + b.cfg.Instance }
 
 // call is a list of steps, done in this order up to the first that fails.
 type call struct {
-	ensure   bool // find the bucket or make it
+	find     bool // find the bucket once more
 	watch    bool // begin a new watch
 	announce *announcement
 }
@@ -56,13 +56,13 @@ type result struct {
 
 func (b *bucket) do(ctx context.Context, c call) result {
 	var result result
-	if c.ensure || b.kv == nil {
-		made, err := b.ensure(ctx)
+	if c.find || b.kv == nil {
+		found, err := b.find(ctx)
 		if err != nil {
-			result.err = fmt.Errorf("ensure bucket %s: %w", Bucket, err)
+			result.err = fmt.Errorf("find bucket %s: %w", Bucket, err)
 			return result
 		}
-		c.watch = c.watch || made
+		c.watch = c.watch || found
 	}
 	if c.watch {
 		watch, err := b.watch(ctx)
@@ -86,44 +86,68 @@ func (b *bucket) do(ctx context.Context, c call) result {
 	return result
 }
 
-// ensure finds the bucket or makes it. The bucket is kept in memory, because an announcement is worth nothing after a
-// TTL. With three replicas the loss of one server leaves it whole; if it is lost all the same, the members announce
-// themselves anew.
-func (b *bucket) ensure(ctx context.Context) (made bool, err error) {
+// errNoBucket: the bucket is not made by members, which have no right to.
+var errNoBucket = errors.New("the bucket is missing; the provisioning job makes it")
+
+// find opens the bucket. found is true where it was not open before.
+func (b *bucket) find(ctx context.Context) (found bool, err error) {
 	kv, err := b.js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = b.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: Bucket, Description: "live instances and what they fold",
-			TTL: b.cfg.TTL, Storage: jetstream.MemoryStorage, Replicas: b.cfg.BucketReplicas, History: 1,
-		})
-		made = err == nil
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			kv, err = b.js.KeyValue(ctx, Bucket) // another member made it first, with other settings
-		}
+		return false, errNoBucket
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := b.widen(ctx, kv); err != nil {
-		return false, err
-	}
+	found = b.kv == nil
 	b.kv = kv
-	return made, nil
+	return found, nil
 }
 
-// widen raises the replicas and the TTL of a bucket that has less than this member needs. It lowers neither, because
-// the services share the bucket. A longer TTL harms nobody: each member judges silence by its own.
-func (b *bucket) widen(ctx context.Context, kv jetstream.KeyValue) error {
+// Ensure makes the bucket if there is none, and raises its replicas and TTL if they are lower than a member needs. It lowers
+// neither, because the services share the bucket. A longer TTL harms nobody: each member judges silence by its own. The
+// bucket is kept in memory, because an announcement is worth nothing after a TTL. With three replicas the loss of one server
+// leaves it whole; if its content is lost all the same, the members announce themselves anew.
+//
+// Only the provisioning user may do this: whoever may change a stream could have it publish to any subject.
+func Ensure(ctx context.Context, nc *nats.Conn, cfg Config) error {
+	cfg = cfg.withDefaults()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout(cfg)))
+	if err == nil {
+		err = ensure(ctx, js, cfg)
+	}
+	if err != nil {
+		return fmt.Errorf("ensure bucket %s: %w", Bucket, err)
+	}
+	return nil
+}
+
+func ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	want := jetstream.KeyValueConfig{
+		Bucket: Bucket, Description: "Quire: live instances of the services and what they fold", Metadata: map[string]string{"quire-domain": "members"},
+		TTL: cfg.TTL, Storage: jetstream.MemoryStorage, Replicas: cfg.BucketReplicas, History: 1,
+	}
+	kv, err := js.KeyValue(ctx, Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		_, err = js.CreateKeyValue(ctx, want)
+		if !errors.Is(err, jetstream.ErrBucketExists) {
+			return err
+		}
+		kv, err = js.KeyValue(ctx, Bucket) // another process made it first, with other settings
+	}
+	if err != nil {
+		return err
+	}
 	status, err := kv.Status(ctx)
 	if err != nil {
 		return err
 	}
-	cfg := status.Config()
-	if cfg.Replicas >= b.cfg.BucketReplicas && cfg.TTL >= b.cfg.TTL {
+	have := status.Config()
+	if have.Replicas >= want.Replicas && have.TTL >= want.TTL && have.Description == want.Description {
 		return nil
 	}
-	cfg.Replicas, cfg.TTL = max(cfg.Replicas, b.cfg.BucketReplicas), max(cfg.TTL, b.cfg.TTL)
-	_, err = b.js.UpdateKeyValue(ctx, cfg)
+	have.Replicas, have.TTL = max(have.Replicas, want.Replicas), max(have.TTL, want.TTL)
+	have.Description = want.Description
+	_, err = js.UpdateKeyValue(ctx, have)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/wait"
 )
 
 // never is a heartbeat longer than any test: changes that a test sees need no heartbeat.
@@ -88,8 +89,21 @@ type instance struct {
 	cancel context.CancelFunc
 }
 
+// provisioning makes the bucket, as the provisioning job does, until stop is called. It waits for a server.
+func provisioning(ctx context.Context, nc *nats.Conn, cfg Config) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var made sync.WaitGroup
+	made.Go(func() {
+		retry := wait.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}
+		for Ensure(ctx, nc, cfg) != nil && retry.Wait(ctx) {
+		}
+	})
+	return func() { cancel(); made.Wait() }
+}
+
 // joined is a member that has joined.
 func joined(ctx context.Context, nc *nats.Conn, cfg Config) (*Member, error) {
+	defer provisioning(ctx, nc, cfg)()
 	m := New(nc, cfg)
 	return m, m.join(ctx)
 }

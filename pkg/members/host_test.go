@@ -15,6 +15,7 @@ import (
 // host hosts a member until the test ends. Its work serves the assigned partitions and passes the sets on.
 func host(t *testing.T, m *Member) (sets <-chan []int, stop context.CancelFunc, ended <-chan error) {
 	t.Helper()
+	t.Cleanup(provisioning(t.Context(), m.nc, m.cfg))
 	ctx, cancel := context.WithCancel(context.Background())
 	out, done, gone := make(chan []int, 100), make(chan error, 1), make(chan struct{})
 	go func() {

@@ -132,8 +132,8 @@ func (m *Member) StopTime() time.Duration {
 	return m.cfg.Handover + m.cfg.Heartbeat + 2*callTimeout(m.cfg)
 }
 
-// join announces this process in the bucket, which it makes if there is none, and reads the other members. It waits for
-// servers that are not ready until ctx ends. After nil, run has to be called.
+// join announces this process in the bucket and reads the other members. It waits for servers and a bucket that are not
+// there yet until ctx ends. After nil, run has to be called.
 func (m *Member) join(ctx context.Context) error {
 	if err := m.cfg.validate(); err != nil {
 		return fmt.Errorf("configure members: %w", err)
@@ -178,7 +178,7 @@ func (m *Member) keepJoining(ctx context.Context) error {
 // announced themselves earlier.
 func (m *Member) tryJoin(ctx context.Context) error {
 	initial := func(e jetstream.KeyValueEntry) bool { return e == nil } // ends the entries that a watch begins with
-	if err := m.callAndRead(ctx, call{ensure: true, watch: true}, initial); err != nil {
+	if err := m.callAndRead(ctx, call{find: true, watch: true}, initial); err != nil {
 		return err
 	}
 	own := func(jetstream.KeyValueEntry) bool { return m.table.own.Beat == m.beat }

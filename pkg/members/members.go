@@ -18,7 +18,8 @@
 // fold's decisions depend on the journal alone. A partition that no member folds gives no answers, so each rule
 // prefers folding twice.
 //
-// Nothing is lost with the bucket: the members make another one and announce themselves in it.
+// Nothing is lost with the bucket's content: the members announce themselves anew. The bucket itself is made by Ensure, which
+// members have no right to.
 package members
 
 import (
@@ -45,8 +46,8 @@ type Config struct {
 	TTL       time.Duration // silence after which a member is dead; 3 s
 	Heartbeat time.Duration // between two announcements, at most half the TTL; 1 s
 	Handover  time.Duration // bounds how long a partition is folded for owners that don't serve it yet; 10 s
-	// BucketReplicas is how many servers hold the bucket; 1. In a cluster it is 3, so that the bucket outlives
-	// the loss of a server. A bucket that has fewer gets more.
+	// BucketReplicas is for Ensure: how many servers hold the bucket; 1. In a cluster it is 3, so that the bucket outlives
+	// the loss of a server.
 	BucketReplicas int
 
 	Logger *slog.Logger // silent if it is nil

@@ -146,6 +146,7 @@ func TestARestartedServerChangesNothing(t *testing.T) {
 	cover.guard(1)
 	server.Restart(t)
 	nc := server.Conn(t)
+	eventually.True(t, "a new bucket", func() bool { return Ensure(t.Context(), nc, cfg) == nil })
 	eventually.True(t, "all three in the new bucket", func() bool {
 		kv, err := keyValue(t, nc)
 		if err != nil {
@@ -177,6 +178,19 @@ func TestALostServerOfAClusterIsNoLostMember(t *testing.T) {
 	cover.guard(0)
 	c.kill(t)
 	waitShared(t, cfg, a, b)
+}
+
+// TestMembersMakeNoBucket: they wait for it, since they have no right to make one.
+func TestMembersMakeNoBucket(t *testing.T) {
+	server, cfg := journaltest.Start(t), quick(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := New(server.Conn(t), cfg).join(ctx); !errors.Is(err, errNoBucket) {
+		t.Errorf("joined without a bucket: %v", err)
+	}
+	if _, err := keyValue(t, server.Conn(t)); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("the bucket is there: %v", err)
+	}
 }
 
 // TestAMemberWhoseServerIsCutOffMoves: no packet tells it or the others. Its partitions are taken over, and it has its
@@ -235,11 +249,16 @@ func TestADeletedKeyIsAnnouncedAgain(t *testing.T) {
 	waitShared(t, cfg, a, b)
 }
 
-// TestServicesDoNotMix in the bucket that they share, and its TTL is the longest that one of them needs.
+// TestServicesDoNotMix in the bucket that they share, and its TTL is the longest that was asked for.
 func TestServicesDoNotMix(t *testing.T) {
 	server, cover := journaltest.Start(t), newCoverage()
 	billing, paste := slow(1), slow(1)
 	paste.Service, paste.Partitions, paste.TTL = "paste", 4, 2*billing.TTL
+	for _, cfg := range []Config{paste, billing} {
+		if err := Ensure(t.Context(), server.Conn(t), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
 	a, b := join(t, server.Conn(t), billing, cover), join(t, server.Conn(t), paste, newCoverage())
 	waitShared(t, billing, a)
 	waitShared(t, paste, b)
@@ -410,6 +429,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Restart(t) // watches are made anew
+	eventually.True(t, "a new bucket", func() bool { return Ensure(t.Context(), server.Conn(t), cfg) == nil })
 	waitShared(t, cfg, a, b, c)
 	way.close()
 	c.stop()

@@ -36,7 +36,7 @@ type loop struct {
 
 	announce bool // an announcement is due
 	rewatch  bool // the watch is lost
-	ensure   bool // the last call failed: the bucket may be gone
+	find     bool // the last call failed: the bucket may be gone
 
 	current   []int // assignment
 	delivered []int
@@ -139,8 +139,8 @@ func (l *loop) call(ctx context.Context) {
 	if !l.nc.IsConnected() {
 		return // the client would keep the announcements, and send all of them later
 	}
-	c := call{ensure: l.ensure, watch: l.rewatch, announce: new(l.nextAnnouncement())}
-	l.calling, l.rewatch, l.ensure = true, false, false
+	c := call{find: l.find, watch: l.rewatch, announce: new(l.nextAnnouncement())}
+	l.calling, l.rewatch, l.find = true, false, false
 	go func() { l.results <- l.bucket.do(ctx, c) }()
 }
 
@@ -153,7 +153,7 @@ func (l *loop) finish(r result, now time.Time) {
 	l.keep(r, now)
 	switch {
 	case r.err != nil:
-		l.ensure = true
+		l.find = true
 		if !l.failing {
 			l.cfg.Logger.Warn("member can't announce itself, assignment stays", "cause", r.err)
 		}

@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/provision"
 	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
@@ -51,10 +52,8 @@ type Config struct {
 	// that this code knows. An older one makes it the instance of an older program, for tests.
 	Rules uint32
 
-	Replicas        int   // of the streams; 1
-	StreamMaxBytes  int64 // of each stream, which then refuses more; 0: no limit
-	ProjectionBound int   // documents that may wait for the read model; 100,000
-	AuditPrincipals int   // accounts and networks that an audit holds in memory at a time, at about 1 KB each; 200,000
+	ProjectionBound int // documents that may wait for the read model; 100,000
+	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, at about 1 KB each; 200,000
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
@@ -87,8 +86,6 @@ func (c Config) Validate() error {
 		what  string
 		value int64
 	}{
-		{"replicas", int64(c.Replicas)},
-		{"stream bytes", c.StreamMaxBytes},
 		{"projection bound", int64(c.ProjectionBound)},
 		{"audit principals", int64(c.AuditPrincipals)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
@@ -199,12 +196,17 @@ func (s *Service) Serving() bool { return s.replicas.Serving() }
 // Unready tells operators why the assigned partitions are not served; nil where they are.
 func (s *Service) Unready() error { return s.replicas.Unready() }
 
-// Run makes the streams that are missing, and serves the assigned partitions until ctx ends. Then it writes snapshots and
+// Run waits for the streams, and serves the assigned partitions until ctx ends. Then it writes snapshots and
 // the rest of the read model, and returns nil. It returns an error if going on would be wrong: a journal does not fit its
 // snapshots or read model, a stream could lose messages or was made for another number of partitions, or the connection
 // is closed.
 func (s *Service) Run(ctx context.Context) error {
-	if err := journal.Ensure(ctx, s.deps.NC, s.streams(), s.cfg.PartitionCount); err != nil {
+	// All of them, also those that are folded elsewhere: the first one to append must find them.
+	streams := provision.Streams(event.Billing, s.cfg.PartitionCount)
+	waiting := func(err error) {
+		s.deps.Logger.Warn("waiting for the journals, which provisioning makes", "cause", err)
+	}
+	if err := journal.Await(ctx, s.deps.NC, streams, s.cfg.PartitionCount, waiting); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -224,19 +226,6 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.replicas.Run(work) })
 	group.Go(func() error { return runUsers(work) })
 	return group.Wait()
-}
-
-// streams returns the streams of all partitions, also of those that are folded elsewhere: the first one to append must
-// find them.
-func (s *Service) streams() []journal.Stream {
-	var streams []journal.Stream
-	for p := range s.cfg.PartitionCount {
-		streams = append(streams, journal.Stream{
-			Domain: string(event.Billing), Partition: p, Name: event.Billing.Stream(p), Subjects: event.Billing.Subjects(p),
-			KeepForever: true, Replicas: s.cfg.Replicas, MaxBytes: s.cfg.StreamMaxBytes,
-		})
-	}
-	return streams
 }
 
 // fold works on one partition until ctx ends.

@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/provision"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
@@ -48,6 +49,20 @@ type stack struct {
 	number   uint64
 	commands uint64
 	answers  *nats.Subscription
+
+	provisioned *journaltest.Server // the journals are there
+}
+
+// provision makes the journals and the bucket of the members, as the provisioning job does.
+func (s *stack) provision(partitions int) {
+	s.t.Helper()
+	if s.provisioned == s.server {
+		return
+	}
+	if err := provision.Run(s.t.Context(), s.nc, provision.Config{Partitions: max(partitions, 1), Members: true}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.provisioned = s.server
 }
 
 // switched is the read model with a switch that makes it fail.
@@ -135,6 +150,7 @@ type running struct {
 
 func (s *stack) launch(cfg billing.Config, offset time.Duration) (*billing.Service, *running) {
 	s.t.Helper()
+	s.provision(cfg.PartitionCount)
 	metrics := telemetry.NewMetrics()
 	service, err := billing.New(cfg, billing.Deps{
 		NC: s.nc, Views: s.views, Blobs: s.blobs, Offset: offset, Metrics: metrics, Clock: s.clock,

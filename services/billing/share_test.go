@@ -53,6 +53,7 @@ func (s *stack) shareAs(instance string, replicas int, cfg billing.Config) *shar
 		s: s, instance: instance, replicas: replicas, nc: s.server.Conn(s.t), views: &switched{Store: s.views.Store},
 		blobs: &switchedBlobs{Store: s.blobs.Store}, ended: make(chan struct{}), served: map[int]bool{},
 	}
+	s.provision(s.count)
 	log := slog.New(slog.NewTextHandler(testWriter{s.t}, nil)).With("instance", instance)
 	member := members.New(h.nc, members.Config{
 		Service: "billing", Instance: instance, Partitions: s.count, PerPartition: replicas,

@@ -56,7 +56,7 @@ func TestTheCommandLine(t *testing.T) {
 		{"account without email", nil, []string{"account", "create"}, 2, "", "--email"},
 		{"account of no tier", nil, []string{"account", "create", "--email", "a@example.org", "--tier", "gold"}, 2, "", "--tier"},
 		{"all wrong settings at once", []string{"QUIRE_LISTEN=x", "QUIRE_PARTITIONS=0", "QUIRE_LISTN=y"}, nil, 2, "", "3 settings are wrong"},
-		{"settings of other programs", []string{"QUIRE_MAX_CONNS=x", "QUIRE_REPLICAS=x"}, []string{"audit"}, 1, "", "holds no data"},
+		{"settings of other programs", []string{"QUIRE_MAX_CONNS=x", "QUIRE_STOP_GRACE=x"}, []string{"audit"}, 1, "", "holds no data"},
 		{"clock", []string{"QUIRE_CLOCK_OFFSET=1h"}, nil, 2, "", "QUIRE_DEV=1"},
 		{"nothing to audit", nil, []string{"audit"}, 1, "", "holds no data"},
 		{"nobody to ask", nil, []string{"account", "create", "--email", "a@example.org"}, 1, "", "no quire is running"},

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/provision"
 	"quire.dev/services/standalone/internal/natsserver"
 	"quire.dev/services/standalone/internal/streamcheck"
 )
@@ -117,6 +118,35 @@ func (p *process) connect(name string) (*nats.Conn, error) {
 	}
 	p.host.OnClose(func() error { nc.Close(); return nil })
 	return nc, nil
+}
+
+// addProvisioning makes the journals. In one process the services wait for it; they have the rights to do it too, but one place
+// decides what a journal is.
+func (p *process) addProvisioning() error {
+	nc, err := p.connect("provision")
+	if err != nil {
+		return err
+	}
+	p.host.Add("provisioning", lifecycle.Func(func(ctx context.Context) error {
+		if name := nc.ConnectedClusterName(); p.journal == nil && name != "" && p.cfg.Replicas <= 1 {
+			p.deps.Logger.Warn("each journal is on one server of the NATS cluster only, and is lost with it: set QUIRE_REPLICAS", "cluster", name)
+		}
+		err := provision.Run(ctx, nc, provision.Config{Partitions: p.cfg.Partitions, Replicas: p.replicas()})
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}))
+	return nil
+}
+
+// replicas of each journal. The embedded server is alone.
+func (p *process) replicas() int {
+	if p.journal != nil {
+		return 1
+	}
+	return p.cfg.Replicas
 }
 
 // rememberJournals checks, once all services are up, that the billing journals are complete, and

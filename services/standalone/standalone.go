@@ -104,11 +104,14 @@ type process struct {
 	edge *edge.Service
 }
 
-// wire adds the parts in the order of their start: the journal server, billing, since all services settle with it, the
-// documents, and the edge.
+// wire adds the parts in the order of their start: the journal server, the journals, billing, since all services settle
+// with it, the documents, and the edge.
 func (p *process) wire(ctx context.Context) error {
 	started := p.host.Health.Register("start") // or operators would be told of only those services that have begun
 	if err := p.startJournal(ctx); err != nil {
+		return err
+	}
+	if err := p.addProvisioning(); err != nil {
 		return err
 	}
 	blobs, err := p.openBlobs(ctx)

@@ -1,4 +1,4 @@
-// Command billing runs one billing instance of a cluster.
+// Command billing runs one billing instance of a cluster. billing provision makes the journals of all services and ends.
 package main
 
 import (
@@ -12,7 +12,13 @@ import (
 	"quire.dev/services/billing"
 )
 
-func main() { os.Exit(host.Main(host.Billing, wire)) }
+func main() {
+	// The job that makes the journals needs no image of its own.
+	if len(os.Args) == 2 && os.Args[1] == "provision" {
+		os.Exit(host.MainProvision())
+	}
+	os.Exit(host.Main(host.Billing, wire))
+}
 
 const (
 	// replicas fold each partition: while one is lost the other answers.
@@ -51,7 +57,7 @@ func wire(ctx context.Context, p *host.Process) error {
 
 func configure(s host.Settings) billing.Config {
 	return billing.Config{
-		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit), Replicas: s.Replicas,
+		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit),
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
 	}
 }

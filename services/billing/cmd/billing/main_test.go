@@ -17,7 +17,7 @@ func TestSettingsAreReadOrAllRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := configure(settings)
-	if !slices.Equal(cfg.Partitions, []int{0, 1, 2, 7}) || cfg.Book.AnonymousLimit != 3 || cfg.Replicas != 3 {
+	if !slices.Equal(cfg.Partitions, []int{0, 1, 2, 7}) || cfg.Book.AnonymousLimit != 3 {
 		t.Fatalf("%+v", cfg)
 	}
 	if err := cfg.Validate(); err != nil {

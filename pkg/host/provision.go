@@ -1,0 +1,33 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/provision"
+	"quire.dev/pkg/rpc"
+)
+
+// MainProvision is the main function of the job that makes the journals of all services and the bucket of their members, and
+// brings those of earlier versions up to date. It waits for the NATS servers, and ends. Its result is the exit status.
+func MainProvision() int {
+	return lifecycle.Main(func(ctx context.Context) error {
+		p, err := ReadSettings(Provision, os.Environ())
+		if err != nil {
+			return err
+		}
+		log := p.Logger(Provision, os.Stderr)
+		nc, err := rpc.Connect(p.NATSURL, Provision.String(), log)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		if err := provision.Run(ctx, nc, provision.Config{Partitions: p.Partitions, Replicas: p.Replicas, Members: true}); err != nil {
+			return fmt.Errorf("provision: %w", err)
+		}
+		log.Info("the journals are there and up to date", "partitions", p.Partitions, "replicas", p.Replicas)
+		return nil
+	})
+}

@@ -1,0 +1,119 @@
+package provision_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/journal/journaltest"
+	"quire.dev/pkg/members"
+	"quire.dev/pkg/provision"
+)
+
+func domains() []event.Domain { return append([]event.Domain{event.Billing}, event.Documents()...) }
+
+// TestTwoRunsAtATimeMakeOneInstallation: all streams have one id, whoever comes first, and it stays.
+func TestTwoRunsAtATimeMakeOneInstallation(t *testing.T) {
+	server := journaltest.Start(t)
+	cfg := provision.Config{Partitions: 2, Members: true}
+	var group sync.WaitGroup
+	for range 2 {
+		nc := server.Conn(t)
+		group.Go(func() {
+			if err := provision.Run(t.Context(), nc, cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	nc := server.Conn(t)
+	ids := map[string]bool{}
+	look := func() {
+		for _, domain := range domains() {
+			for p := range cfg.Partitions {
+				metadata, err := journal.Open(nc, domain.Stream(p)).Metadata(t.Context())
+				if err != nil || metadata[journal.InstallationKey] == "" {
+					t.Fatalf("%s: %v, %v", domain.Stream(p), metadata, err)
+				}
+				ids[metadata[journal.InstallationKey]] = true
+			}
+		}
+	}
+	look()
+	if err := provision.Run(t.Context(), nc, cfg); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if len(ids) != 1 {
+		t.Errorf("ids %v", ids)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.KeyValue(t.Context(), members.Bucket); err != nil {
+		t.Errorf("the bucket of the members: %v", err)
+	}
+	for _, domain := range domains() {
+		if err := journal.Await(t.Context(), nc, provision.Streams(domain, cfg.Partitions), cfg.Partitions, nil); err != nil {
+			t.Errorf("what services of %s find: %v", domain, err)
+		}
+	}
+	if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 3}); !errors.Is(err, journal.ErrPartitions) {
+		t.Errorf("another number of partitions: %v", err)
+	}
+}
+
+// TestJournalsOfEarlierVersionsGetAnID, and keep the one that some of them have.
+func TestJournalsOfEarlierVersionsGetAnID(t *testing.T) {
+	for name, given := range map[string]string{"none has one": "", "one has one": "mine"} {
+		t.Run(name, func(t *testing.T) {
+			nc := journaltest.Start(t).Conn(t)
+			for _, domain := range domains() {
+				stream := provision.Stream(domain, 0)
+				if domain == event.File {
+					stream.Installation = given
+				}
+				if err := journal.Ensure(t.Context(), nc, []journal.Stream{stream}, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 1}); err != nil {
+				t.Fatal(err)
+			}
+			ids := map[string]bool{}
+			for _, domain := range domains() {
+				metadata, err := journal.Open(nc, domain.Stream(0)).Metadata(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids[metadata[journal.InstallationKey]] = true
+			}
+			if len(ids) != 1 || ids[""] || given != "" && !ids[given] {
+				t.Errorf("ids %v", ids)
+			}
+		})
+	}
+}
+
+func TestRunWaitsForTheServer(t *testing.T) {
+	server := journaltest.Start(t)
+	nc := server.Conn(t)
+	server.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := provision.Run(ctx, nc, provision.Config{Partitions: 1, Members: true}); err == nil {
+		t.Error("made without a server")
+	}
+	done := make(chan error, 1)
+	go func() { done <- provision.Run(t.Context(), nc, provision.Config{Partitions: 1, Members: true}) }()
+	server.Restart(t)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
