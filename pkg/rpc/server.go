@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,8 +131,8 @@ func newServer(nc *nats.Conn, options []Option) *Server {
 
 func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	receive := func(m *nats.Msg) {
-		if m.Reply == "" {
-			return // no answer is wanted
+		if m.Reply == "" || Redirected(m) {
+			return // no answer is wanted, or nobody asks
 		}
 		take(&Request{Payload: m.Data, Deadline: time.Now().Add(timeoutOf(m)), nc: s.nc, reply: m.Reply})
 	}
@@ -147,6 +148,11 @@ func (s *Server) subscribe(subject, queue string, take func(*Request)) error {
 	}
 	return nil
 }
+
+// Redirected tells whether a consumer of a stream has delivered the message, and no client has published it. Who may make a
+// consumer can have it deliver to any subject, also to those that its user may not publish to. NATS refuses messages of clients
+// with such a reply subject, so the mark can't be left out.
+func Redirected(m *nats.Msg) bool { return strings.HasPrefix(m.Reply, "$JS.ACK.") }
 
 func timeoutOf(m *nats.Msg) time.Duration {
 	if m.Header == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
 )
 
 // subscribe leads answers and announcements into one channel. The connection delivers them one after
@@ -39,7 +40,7 @@ func (b *Bus) receive(ctx context.Context) {
 			return
 		case m := <-b.answers:
 			err := errAnswer
-			if handle := b.handlers[m.Subject]; handle != nil {
+			if handle := b.handlers[m.Subject]; handle != nil && !rpc.Redirected(m) {
 				err = handle(m.Data)
 			}
 			if err != nil {
