@@ -4152,6 +4152,7 @@ type Query struct {
 	//	*Query_Prices
 	//	*Query_AdminLog
 	//	*Query_Accounts
+	//	*Query_Hold
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4289,6 +4290,15 @@ func (x *Query) GetAccounts() *AccountsQuery {
 	return nil
 }
 
+func (x *Query) GetHold() *HoldQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -4329,6 +4339,10 @@ type Query_Accounts struct {
 	Accounts *AccountsQuery `protobuf:"bytes,31,opt,name=accounts,proto3,oneof"`
 }
 
+type Query_Hold struct {
+	Hold *HoldQuery `protobuf:"bytes,40,opt,name=hold,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -4346,6 +4360,8 @@ func (*Query_Prices) isQuery_Query() {}
 func (*Query_AdminLog) isQuery_Query() {}
 
 func (*Query_Accounts) isQuery_Query() {}
+
+func (*Query_Hold) isQuery_Query() {}
 
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -4810,6 +4826,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Progress
 	//	*QueryAnswer_AdminLog
 	//	*QueryAnswer_Accounts
+	//	*QueryAnswer_Hold
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4949,6 +4966,15 @@ func (x *QueryAnswer) GetAccounts() *AccountsAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetHold() *HoldAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -4993,6 +5019,10 @@ type QueryAnswer_Accounts struct {
 	Accounts *AccountsAnswer `protobuf:"bytes,31,opt,name=accounts,proto3,oneof"`
 }
 
+type QueryAnswer_Hold struct {
+	Hold *HoldAnswer `protobuf:"bytes,40,opt,name=hold,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -5013,6 +5043,121 @@ func (*QueryAnswer_AdminLog) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Accounts) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_Hold) isQueryAnswer_Answer() {}
+
+// HoldQuery asks for the open hold under an idempotency id of Query.account, an account or a keyless network.
+type HoldQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	IdempotencyId []byte                 `protobuf:"bytes,1,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldQuery) Reset() {
+	*x = HoldQuery{}
+	mi := &file_event_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldQuery) ProtoMessage() {}
+
+func (x *HoldQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
+func (*HoldQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *HoldQuery) GetIdempotencyId() []byte {
+	if x != nil {
+		return x.IdempotencyId
+	}
+	return nil
+}
+
+type HoldAnswer struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	RequestId       []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	AgeSeconds      uint32                 `protobuf:"varint,2,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`                  // of the hold
+	ClosesInSeconds uint32                 `protobuf:"varint,3,opt,name=closes_in_seconds,json=closesInSeconds,proto3" json:"closes_in_seconds,omitempty"` // if nobody settles it
+	Abandoned       bool                   `protobuf:"varint,4,opt,name=abandoned,proto3" json:"abandoned,omitempty"`                                      // the edge that asked for it has ended, or can't be reached
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *HoldAnswer) Reset() {
+	*x = HoldAnswer{}
+	mi := &file_event_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldAnswer) ProtoMessage() {}
+
+func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
+func (*HoldAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *HoldAnswer) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *HoldAnswer) GetAgeSeconds() uint32 {
+	if x != nil {
+		return x.AgeSeconds
+	}
+	return 0
+}
+
+func (x *HoldAnswer) GetClosesInSeconds() uint32 {
+	if x != nil {
+		return x.ClosesInSeconds
+	}
+	return 0
+}
+
+func (x *HoldAnswer) GetAbandoned() bool {
+	if x != nil {
+		return x.Abandoned
+	}
+	return false
+}
+
 // Progress of an explanation or audit that is under way, in messages of the journal.
 type Progress struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -5027,7 +5172,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5039,7 +5184,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5052,7 +5197,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Progress) GetInstance() string {
@@ -5115,7 +5260,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5127,7 +5272,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5140,7 +5285,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -5283,7 +5428,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5295,7 +5440,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5308,7 +5453,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -5405,7 +5550,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5562,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5575,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -5457,7 +5602,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5469,7 +5614,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5482,7 +5627,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -5504,7 +5649,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5516,7 +5661,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5529,7 +5674,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -5575,7 +5720,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +5732,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +5745,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -5669,7 +5814,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5681,7 +5826,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5694,7 +5839,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -5770,7 +5915,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5782,7 +5927,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5795,7 +5940,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -5829,7 +5974,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5841,7 +5986,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5854,7 +5999,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -5946,7 +6091,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5958,7 +6103,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5971,7 +6116,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -6104,7 +6249,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6116,7 +6261,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6129,7 +6274,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -6170,7 +6315,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6182,7 +6327,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6195,7 +6340,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -6273,7 +6418,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6285,7 +6430,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6298,7 +6443,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -6350,7 +6495,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6362,7 +6507,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6375,7 +6520,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -6530,7 +6675,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6542,7 +6687,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6555,7 +6700,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -6603,7 +6748,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6615,7 +6760,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6628,7 +6773,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -6649,7 +6794,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6661,7 +6806,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6674,7 +6819,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -6702,7 +6847,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6714,7 +6859,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6727,7 +6872,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -6761,7 +6906,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6773,7 +6918,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6786,7 +6931,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -6815,7 +6960,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6827,7 +6972,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6840,7 +6985,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -6880,7 +7025,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6892,7 +7037,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6905,7 +7050,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -6924,7 +7069,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6936,7 +7081,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6949,7 +7094,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -6971,7 +7116,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6983,7 +7128,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6996,7 +7141,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -7042,7 +7187,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7054,7 +7199,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7067,7 +7212,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -7144,7 +7289,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7156,7 +7301,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7169,7 +7314,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -7294,7 +7439,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7306,7 +7451,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7319,7 +7464,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -7353,7 +7498,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7365,7 +7510,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7378,7 +7523,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SourceState) GetSource() string {
@@ -7472,7 +7617,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7484,7 +7629,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7497,7 +7642,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -7656,7 +7801,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7668,7 +7813,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7681,7 +7826,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -7748,7 +7893,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7760,7 +7905,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7773,7 +7918,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -7840,7 +7985,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7852,7 +7997,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7865,7 +8010,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -7941,7 +8086,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7953,7 +8098,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7966,7 +8111,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -8094,7 +8239,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8106,7 +8251,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8119,7 +8264,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -8169,7 +8314,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8181,7 +8326,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8194,7 +8339,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -8559,7 +8704,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xcc\x04\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xfd\x04\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -8572,7 +8717,8 @@ const file_event_proto_rawDesc = "" +
 	"\tallowance\x18\x0f \x01(\v2\x1e.quire.event.v1.AllowanceQueryH\x00R\tallowance\x125\n" +
 	"\x06prices\x18\x10 \x01(\v2\x1b.quire.event.v1.PricesQueryH\x00R\x06prices\x12<\n" +
 	"\tadmin_log\x18\x1e \x01(\v2\x1d.quire.event.v1.AdminLogQueryH\x00R\badminLog\x12;\n" +
-	"\baccounts\x18\x1f \x01(\v2\x1d.quire.event.v1.AccountsQueryH\x00R\baccountsB\a\n" +
+	"\baccounts\x18\x1f \x01(\v2\x1d.quire.event.v1.AccountsQueryH\x00R\baccounts\x12/\n" +
+	"\x04hold\x18( \x01(\v2\x19.quire.event.v1.HoldQueryH\x00R\x04holdB\a\n" +
 	"\x05query\"s\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -8602,7 +8748,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"+\n" +
 	"\rAccountsQuery\x12\x1a\n" +
 	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\r\n" +
-	"\vPricesQuery\"\x95\x05\n" +
+	"\vPricesQuery\"\xc7\x05\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -8615,8 +8761,19 @@ const file_event_proto_rawDesc = "" +
 	"\x06prices\x18\x10 \x01(\v2\x19.quire.event.v1.PriceBookH\x00R\x06prices\x126\n" +
 	"\bprogress\x18\x14 \x01(\v2\x18.quire.event.v1.ProgressH\x00R\bprogress\x12=\n" +
 	"\tadmin_log\x18\x1e \x01(\v2\x1e.quire.event.v1.AdminLogAnswerH\x00R\badminLog\x12<\n" +
-	"\baccounts\x18\x1f \x01(\v2\x1e.quire.event.v1.AccountsAnswerH\x00R\baccountsB\b\n" +
-	"\x06answer\"\x96\x01\n" +
+	"\baccounts\x18\x1f \x01(\v2\x1e.quire.event.v1.AccountsAnswerH\x00R\baccounts\x120\n" +
+	"\x04hold\x18( \x01(\v2\x1a.quire.event.v1.HoldAnswerH\x00R\x04holdB\b\n" +
+	"\x06answer\"2\n" +
+	"\tHoldQuery\x12%\n" +
+	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\"\x96\x01\n" +
+	"\n" +
+	"HoldAnswer\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1f\n" +
+	"\vage_seconds\x18\x02 \x01(\rR\n" +
+	"ageSeconds\x12*\n" +
+	"\x11closes_in_seconds\x18\x03 \x01(\rR\x0fclosesInSeconds\x12\x1c\n" +
+	"\tabandoned\x18\x04 \x01(\bR\tabandoned\"\x96\x01\n" +
 	"\bProgress\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
@@ -9011,7 +9168,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -9078,41 +9235,43 @@ var file_event_proto_goTypes = []any{
 	(*AccountsQuery)(nil),       // 62: quire.event.v1.AccountsQuery
 	(*PricesQuery)(nil),         // 63: quire.event.v1.PricesQuery
 	(*QueryAnswer)(nil),         // 64: quire.event.v1.QueryAnswer
-	(*Progress)(nil),            // 65: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 66: quire.event.v1.UsageAnswer
-	(*AdminEntry)(nil),          // 67: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 68: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 69: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 70: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 71: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 72: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 73: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 74: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 75: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 76: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 77: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 78: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 79: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 80: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 81: quire.event.v1.EndSessions
-	(*ListUsers)(nil),           // 82: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 83: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 84: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 85: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 86: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 87: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 88: quire.event.v1.UserAnswer
-	(*User)(nil),                // 89: quire.event.v1.User
-	(*BillingState)(nil),        // 90: quire.event.v1.BillingState
-	(*BookState)(nil),           // 91: quire.event.v1.BookState
-	(*SourceState)(nil),         // 92: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 93: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 94: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 95: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 96: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 97: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 98: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 99: quire.event.v1.CommandKept
+	(*HoldQuery)(nil),           // 65: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 66: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 67: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 68: quire.event.v1.UsageAnswer
+	(*AdminEntry)(nil),          // 69: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 70: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 71: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 72: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 73: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 74: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 75: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 76: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 77: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 78: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 79: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 80: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 81: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 82: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 83: quire.event.v1.EndSessions
+	(*ListUsers)(nil),           // 84: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 85: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 86: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 87: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 88: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 89: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 90: quire.event.v1.UserAnswer
+	(*User)(nil),                // 91: quire.event.v1.User
+	(*BillingState)(nil),        // 92: quire.event.v1.BillingState
+	(*BookState)(nil),           // 93: quire.event.v1.BookState
+	(*SourceState)(nil),         // 94: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 95: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 96: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 97: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 98: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 99: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 100: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 101: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,   // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -9169,64 +9328,66 @@ var file_event_proto_depIdxs = []int32{
 	63,  // 51: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
 	61,  // 52: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
 	62,  // 53: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	5,   // 54: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	66,  // 55: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	73,  // 56: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	74,  // 57: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	75,  // 58: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	77,  // 59: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	78,  // 60: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	25,  // 61: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	65,  // 62: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	68,  // 63: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	69,  // 64: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	71,  // 65: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 66: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	67,  // 67: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	70,  // 68: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	6,   // 69: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	72,  // 70: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	71,  // 71: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12,  // 72: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	76,  // 73: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 74: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	83,  // 75: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	84,  // 76: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	85,  // 77: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	86,  // 78: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	87,  // 79: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	80,  // 80: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	81,  // 81: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	82,  // 82: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	7,   // 83: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	89,  // 84: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	89,  // 85: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	25,  // 86: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	92,  // 87: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	93,  // 88: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	98,  // 89: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	99,  // 90: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	91,  // 91: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	25,  // 92: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	95,  // 93: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	96,  // 94: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	97,  // 95: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	97,  // 96: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	94,  // 97: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	76,  // 98: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	71,  // 99: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	71,  // 100: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 101: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	76,  // 102: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 103: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	97,  // 104: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	97,  // 105: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	24,  // 106: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	107, // [107:107] is the sub-list for method output_type
-	107, // [107:107] is the sub-list for method input_type
-	107, // [107:107] is the sub-list for extension type_name
-	107, // [107:107] is the sub-list for extension extendee
-	0,   // [0:107] is the sub-list for field type_name
+	65,  // 54: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	5,   // 55: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	68,  // 56: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	75,  // 57: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	76,  // 58: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	77,  // 59: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	79,  // 60: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	80,  // 61: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	25,  // 62: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	67,  // 63: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	70,  // 64: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	71,  // 65: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	66,  // 66: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	73,  // 67: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 68: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	69,  // 69: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	72,  // 70: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	6,   // 71: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	74,  // 72: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	73,  // 73: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12,  // 74: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	78,  // 75: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 76: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	85,  // 77: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	86,  // 78: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	87,  // 79: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	88,  // 80: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	89,  // 81: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	82,  // 82: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	83,  // 83: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	84,  // 84: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	7,   // 85: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	91,  // 86: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	91,  // 87: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	25,  // 88: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	94,  // 89: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	95,  // 90: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	100, // 91: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	101, // 92: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	93,  // 93: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	25,  // 94: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	97,  // 95: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	98,  // 96: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	99,  // 97: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	99,  // 98: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	96,  // 99: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	78,  // 100: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	73,  // 101: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	73,  // 102: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 103: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	78,  // 104: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 105: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	99,  // 106: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	99,  // 107: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	24,  // 108: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	109, // [109:109] is the sub-list for method output_type
+	109, // [109:109] is the sub-list for method input_type
+	109, // [109:109] is the sub-list for extension type_name
+	109, // [109:109] is the sub-list for extension extendee
+	0,   // [0:109] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -9262,6 +9423,7 @@ func file_event_proto_init() {
 		(*Query_Prices)(nil),
 		(*Query_AdminLog)(nil),
 		(*Query_Accounts)(nil),
+		(*Query_Hold)(nil),
 	}
 	file_event_proto_msgTypes[56].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
@@ -9274,8 +9436,9 @@ func file_event_proto_init() {
 		(*QueryAnswer_Progress)(nil),
 		(*QueryAnswer_AdminLog)(nil),
 		(*QueryAnswer_Accounts)(nil),
+		(*QueryAnswer_Hold)(nil),
 	}
-	file_event_proto_msgTypes[71].OneofWrappers = []any{
+	file_event_proto_msgTypes[73].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -9291,7 +9454,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   92,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -484,3 +484,44 @@ func TestAMarkBeyondItsStreamIsToldAndStopsNothing(t *testing.T) {
 		t.Errorf("audit %v", a)
 	}
 }
+
+func TestAHoldOfAnEdgeThatHasEndedIsAbandoned(t *testing.T) {
+	s := newStack(t)
+	s.start(billing.Config{}, 0)
+	s.account(alice, plan.Pro)
+	admit := func(key string) (*event.Admission, []byte) {
+		t.Helper()
+		id := event.NewIdempotencyID(event.AccountID(alice).Bytes(), "POST", "/", key)
+		a := admission(alice, plan.PastesCreate)
+		a.Write, a.IdempotencyId = true, id[:]
+		if v := s.usage([]*event.Admission{a}, nil).Verdicts[0]; v.Decision != event.Decision_ADMITTED {
+			t.Fatalf("admission: %v", v)
+		}
+		return a, id[:]
+	}
+	hold := func(account uint64, id []byte) *event.QueryAnswer {
+		t.Helper()
+		return s.query(&event.Query{Account: account, NowMs: time.Now().UnixMilli(), Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id}}})
+	}
+	open, id := admit("open")
+	alive := hold(alice, id).GetHold()
+	if alive == nil || alive.Abandoned || !bytes.Equal(alive.RequestId, open.RequestId) || alive.AgeSeconds+alive.ClosesInSeconds < 119 || alive.ClosesInSeconds > 120 {
+		t.Errorf("while its edge is there: %v", alive)
+	}
+	settled, closed := admit("closed")
+	s.usage(nil, []*event.Settlement{{RequestId: settled.RequestId, Account: alice, QuotaKey: settled.QuotaKey, Result: event.Result_SERVED}})
+	other := event.NewIdempotencyID(event.AccountID(alice).Bytes(), "POST", "/", "never used")
+	for name, a := range map[string]*event.QueryAnswer{
+		"that is closed": hold(alice, closed), "never used": hold(alice, other[:]), "of another account": hold(bob, id), "that is no id": hold(alice, id[:3]),
+	} {
+		if a.Status != event.QueryStatus_QUERY_NOT_FOUND {
+			t.Errorf("one %s: %v", name, a)
+		}
+	}
+	if err := s.answers.Unsubscribe(); err != nil { // the edge ends
+		t.Fatal(err)
+	}
+	if gone := hold(alice, id).GetHold(); gone == nil || !gone.Abandoned || !bytes.Equal(gone.RequestId, open.RequestId) {
+		t.Errorf("once its edge has ended: %v", gone)
+	}
+}

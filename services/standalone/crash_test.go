@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"time"
 
 	"quire.dev/cluster/load"
+	"quire.dev/pkg/eventually"
 )
 
 var (
@@ -168,6 +171,93 @@ func settles(t *testing.T, folder string, l *load.Load) {
 
 // openHolds is how many holds billing says are open.
 func (c *child) openHolds(ctx context.Context) (int64, error) { return load.OpenHolds(ctx, c.base) }
+
+// A call that was admitted and then killed with its process holds its Idempotency-Key until billing closes the hold, two minutes
+// later. Its client must not have to wait for that.
+func TestAWriteThatAKillCutOffIsDecidedAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	key := accountKey(t, c.base)
+	upload := func(body io.Reader) *http.Response {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/api/dev/files/upload?name=a.txt", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.ContentLength = 8
+		request.Header.Set("Content-Type", "text/plain")
+		request.Header.Set("x-api-key", key)
+		request.Header.Set("Idempotency-Key", "once")
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+		if err != nil {
+			return nil
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	half, rest := io.Pipe()
+	first := make(chan *http.Response, 1)
+	go func() { first <- upload(half) }()
+	if _, err := rest.Write([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "it is admitted", func() bool {
+		n, err := c.openHolds(t.Context())
+		return err == nil && n == 1
+	})
+	second := upload(strings.NewReader("halfrest"))
+	if second == nil || second.StatusCode != http.StatusConflict {
+		t.Fatalf("while the first one runs: %v", second)
+	}
+	if wait, err := strconv.Atoi(second.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 60 {
+		t.Errorf("Retry-After: %q", second.Header.Get("Retry-After"))
+	}
+	_ = c.end(t, syscall.SIGKILL)
+	rest.Close()
+	if r := <-first; r != nil {
+		t.Fatalf("the first one is answered %s", r.Status)
+	}
+	c = launch(t, folder)
+	again := upload(strings.NewReader("halfrest"))
+	if again == nil || again.StatusCode != http.StatusCreated {
+		t.Fatalf("after the start: %v", again)
+	}
+	replayed := upload(strings.NewReader("halfrest"))
+	if replayed == nil || replayed.StatusCode != http.StatusCreated || replayed.Header.Get("Idempotency-Replayed") != "true" {
+		t.Fatalf("and once more: %v", replayed)
+	}
+	eventually.NoError(t, "no hold is open", func() error {
+		n, err := c.openHolds(t.Context())
+		if err == nil && n != 0 {
+			err = fmt.Errorf("%d are", n)
+		}
+		return err
+	})
+}
+
+// accountKey makes an account of the Pro tier and returns its API key.
+func accountKey(t *testing.T, base string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/admin/accounts", strings.NewReader(`{"email":"a@example.org","tier":"pro"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+testAdminToken)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var made struct {
+		APIKey string `json:"apiKey"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&made); err != nil || made.APIKey == "" {
+		t.Fatalf("make an account: %s, %v", response.Status, err)
+	}
+	return made.APIKey
+}
 
 // TestStopsInOrderUnderLoad ends quire by SIGTERM in the middle of work: running requests are finished.
 func TestStopsInOrderUnderLoad(t *testing.T) {

@@ -132,3 +132,19 @@ func ValidLedgerID(s string) bool {
 	_, ok2 := event.ParseBase62(s[ledgerDigits:], ordinalDigits)
 	return ok1 && ok2
 }
+
+// OpenHold is an admission that is not settled yet.
+type OpenHold struct {
+	Request     event.RequestID
+	Sequence    uint64 // of its message in the journal
+	SinceMillis int64
+}
+
+// HoldUnder is the open hold of an account or a keyless network under an idempotency id, and false where there is none.
+func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (OpenHold, bool) {
+	h := f.byIdempotency[id]
+	if h == nil || h.result != event.Result_RESULT_UNSPECIFIED || h.principal.id != uint64(payer) {
+		return OpenHold{}, false
+	}
+	return OpenHold{Request: h.request, Sequence: h.sequence, SinceMillis: h.time}, true
+}

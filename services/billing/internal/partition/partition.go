@@ -83,6 +83,7 @@ type Partition struct {
 	projection *projection.Projection
 
 	position     wait.Position // of the messages that are folded, answered and pushed
+	asking       sync.Mutex    // held while an edge is asked whether it is there
 	audits       *audits
 	explanations *explanations
 	patient      chan struct{} // bounds the questions that wait for a result which takes long

@@ -49,7 +49,7 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 // network are asked for by everybody, and decide nothing. No stranger may fill the journal by asking.
 func (p *Partition) lastSequence(ctx context.Context, q *event.Query) (uint64, error) {
 	switch q.Query.(type) {
-	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit:
+	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold:
 		return p.journal.LastSequence(ctx)
 	}
 	return p.end.LastSequence(ctx)
@@ -80,6 +80,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.adminLog(ctx, query.AdminLog, last)
 	case *event.Query_Accounts:
 		return p.accounts(query.Accounts), nil
+	case *event.Query_Hold:
+		return p.hold(ctx, id, query.Hold, now)
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }

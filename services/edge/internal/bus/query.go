@@ -33,6 +33,20 @@ func (b *Bus) Prices(ctx context.Context) (*event.PriceBook, error) {
 	return answer.GetPrices(), nil
 }
 
+// Hold asks for the open hold under an idempotency id. It is nil where there is none.
+func (b *Bus) Hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
+	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id}}})
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Status == event.QueryStatus_QUERY_NOT_FOUND:
+		return nil, nil
+	case answer.Status != event.QueryStatus_QUERY_OK || len(answer.GetHold().GetRequestId()) != len(event.RequestID{}):
+		return nil, unavailable(errAnswer)
+	}
+	return answer.GetHold(), nil
+}
+
 // Explain asks every billing partition how a request of any account was decided. fault.NotFound says that
 // all have answered and none knows the request.
 func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAnswer, error) {

@@ -83,7 +83,7 @@ func (m *metered) renew(r *event.Request) error {
 	r.RequestId = id[:]
 	if err := m.start().wait(); err != nil {
 		if errors.Is(err, errServedBefore) {
-			return idempotencyInFlight()
+			return idempotencyInFlight(1)
 		}
 		return err
 	}
@@ -211,7 +211,7 @@ func (m *metered) refused(v *bus.Verdict) error {
 		return accountSuspended()
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
 		m.setRefused(v)
-		return idempotencyInFlight()
+		return idempotencyInFlight(1)
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return errServedBefore
 	case event.Decision_QUOTA_EXHAUSTED:

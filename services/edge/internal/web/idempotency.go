@@ -3,8 +3,10 @@ package web
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"mime"
 	"net/url"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -88,8 +90,33 @@ func idempotencyMismatch() error {
 		"The Idempotency-Key was used with another request in the last 24 hours. Use a new key for a new request.")
 }
 
-func idempotencyInFlight() error {
+func idempotencyInFlight(retryAfter int) error {
 	e := failedAt(headerIdempotencyKey, fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still running. Try again.")
-	e.RetryAfter = 1
+	e.RetryAfter = retryAfter
 	return e
+}
+
+// holdWait bounds the question why a request is in flight. Its answer is 409 either way.
+const holdWait = 2 * time.Second
+
+// inFlight is the answer to a call whose Idempotency-Key another one holds: 409, with the time in which that one has run, or
+// its hold closes, as a guess of how long it will run. errHoldClosed says that the other call has ended, and this one may
+// be tried again. If it ended because its edge was killed, nobody settled its hold: that is given back here.
+func (s *Server) inFlight(m *metered) error {
+	ctx, cancel := context.WithTimeout(s.ctx, holdWait)
+	defer cancel()
+	hold, err := s.bus.Hold(ctx, m.admission.Account, m.admission.IdempotencyID)
+	switch {
+	case err != nil:
+		return idempotencyInFlight(1)
+	case hold == nil:
+		return errHoldClosed
+	case hold.Abandoned:
+		other := m.admission // under one idempotency id the payer and the quota key are the same
+		other.RequestID = event.RequestID(hold.RequestId)
+		if s.bus.Void(ctx, other, false) == nil {
+			return errHoldClosed
+		}
+	}
+	return idempotencyInFlight(int(max(1, min(hold.AgeSeconds, hold.ClosesInSeconds))))
 }

@@ -17,6 +17,8 @@ var (
 	errUnknownOutcome  = errors.New("unknown status in an outcome")
 	// errServedBefore says that a request with this Idempotency-Key was served a moment ago.
 	errServedBefore = errors.New("served before")
+	// errHoldClosed says that the call that held this Idempotency-Key does not any more.
+	errHoldClosed = errors.New("the hold is closed")
 )
 
 const (
@@ -59,7 +61,7 @@ func (s *Server) write(w *writing) (*written, error) {
 			}
 		}
 		done, err := s.writeOnce(w)
-		if !errors.Is(err, errServedBefore) {
+		if !errors.Is(err, errServedBefore) && !errors.Is(err, errHoldClosed) {
 			return done, err
 		}
 		timer := time.NewTimer(time.Duration(try+1) * servedWait)
@@ -70,7 +72,7 @@ func (s *Server) write(w *writing) (*written, error) {
 			return nil, unavailable(s.ctx.Err())
 		}
 	}
-	return nil, idempotencyInFlight()
+	return nil, idempotencyInFlight(1)
 }
 
 // kept asks for the outcome that the Idempotency-Key already has; nil where there is none. Nothing is admitted again, so
@@ -167,7 +169,11 @@ func (s *Server) writeOnce(w *writing) (*written, error) {
 	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
 	if !c.who.free() {
 		m.admission.Write, m.admission.IdempotencyID = true, c.idem
-		if err := m.start().wait(); err != nil {
+		err := m.start().wait()
+		if fault.KindOf(err) == fault.IdempotencyInFlight {
+			err = s.inFlight(m)
+		}
+		if err != nil {
 			return nil, err
 		}
 		r.Charge = &event.Charge{

@@ -1,0 +1,64 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/account"
+)
+
+// edgeWait is how long an edge that has ended may take to show: the server says at once that nobody listens. An edge that is
+// there does not answer.
+const edgeWait = 250 * time.Millisecond
+
+// hold answers for the open hold under an idempotency id, and whether its edge has ended. The second call under an
+// Idempotency-Key asks, to whom the first one is in flight: an edge that was killed leaves a hold that nobody settles.
+func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.HoldQuery, now int64) (*event.QueryAnswer, error) {
+	if len(q.GetIdempotencyId()) != len(event.IdempotencyID{}) {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	p.mu.Lock()
+	found, ok := p.fold.HoldUnder(payer, event.IdempotencyID(q.GetIdempotencyId()))
+	p.mu.Unlock()
+	if !ok {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	m, err := p.journal.Get(ctx, found.Sequence)
+	if err != nil {
+		return nil, fmt.Errorf("read message %d of %s: %w", found.Sequence, p.stream, err)
+	}
+	batch := &event.UsageBatch{}
+	if err := event.Decode(m.Data, batch); err != nil {
+		return nil, fmt.Errorf("read message %d of %s: %w", found.Sequence, p.stream, err)
+	}
+	age := max(0, now-found.SinceMillis)
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{
+		RequestId: found.Request[:], AgeSeconds: uint32(age / 1000),
+		ClosesInSeconds: uint32((max(0, account.HoldMillis-age) + 999) / 1000), Abandoned: p.ended(ctx, batch.Source),
+	}}
+	return answer, nil
+}
+
+// ended tells whether an edge has ended: nobody listens for its verdicts. It may be wrong about an edge that is cut off. That
+// does no harm: of two calls under one Idempotency-Key, the document's service carries out the one that comes first.
+// One edge is asked at a time, so that callers who repeat themselves take no worker from others.
+func (p *Partition) ended(ctx context.Context, source string) bool {
+	if !p.asking.TryLock() {
+		return false
+	}
+	defer p.asking.Unlock()
+	empty, err := event.Encode(&event.VerdictBatch{Source: source})
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, edgeWait)
+	defer cancel()
+	_, err = p.deps.NC.RequestWithContext(ctx, event.VerdictSubject(source), empty)
+	return errors.Is(err, nats.ErrNoResponders)
+}
