@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/views"
 )
 
@@ -49,6 +50,7 @@ func Collections(d event.Domain) []views.Collection {
 		{Name: n.outcomes, Indexes: []views.Index{{Name: indexDecided, Keys: []string{keyPartition, keyDecided}}}},
 		{Name: n.states},
 		{Name: n.redo},
+		installation.Collection(),
 	}
 }
 

@@ -18,6 +18,8 @@ type Instance struct {
 	Partitions int      `json:"partitions"`     // partition count; its streams were made with the same
 	Serves     []int    `json:"serves"`         // partitions that it folds and answers for, sorted
 	Live       []string `json:"live,omitempty"` // the live instances that it knows, with itself; empty without members
+	// Installation is the id of the installation; empty of an instance that tells none.
+	Installation string `json:"installation,omitempty"`
 	// Rules is the newest version of billing's rules that it can fold; 0: the first.
 	Rules uint32 `json:"rules,omitempty"`
 	// Book is a hash of the price book that it was configured with, as text; empty of an instance that tells none.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"quire.dev/pkg/document"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/views"
 )
@@ -18,6 +19,7 @@ func Documents(
 		if err != nil {
 			return err
 		}
+		p.Belong(installation.ReadModel(name, store), installation.Blobs(p.Blobs, false))
 		membership := p.Join(members.Config{})
 		service, err := newService(document.Config{
 			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,

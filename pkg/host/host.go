@@ -18,6 +18,8 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/s3"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/rpc"
@@ -147,6 +149,14 @@ func (p *Process) await(ctx context.Context, name string, open func(context.Cont
 
 func unanswered(err error) bool {
 	return errors.Is(err, views.ErrUnavailable) || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Belong has the parts that are added later start only once these stores belong to the installation of the service's journals.
+func (p *Process) Belong(stores ...installation.Place) *installation.Gate {
+	journals := installation.Journals(p.NC, event.Domain(p.Program.String()).Stream(0))
+	gate := installation.NewGate(p.Log, journals, func() []installation.Place { return stores })
+	p.Add("stores of one installation", gate)
+	return gate
 }
 
 // Join makes the process a member of its service: the members share the partitions. Service, Partitions and Logger of cfg come

@@ -19,6 +19,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/provision"
@@ -43,6 +44,9 @@ type Config struct {
 	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
 	// by several goroutines, in order for each partition, and must not block.
 	Served func(partition int, serving bool)
+
+	// Installation returns the id of the installation, which edges ask for. It is called while Run works.
+	Installation func() string
 
 	Instance string          // differs between processes: letters, digits, - and _; drawn at random
 	Live     func() []string // names the instances that are alive, and must not block; none
@@ -122,6 +126,9 @@ func (c Config) withDefaults() Config {
 	if c.Instance == "" {
 		c.Instance = strings.ToLower(rand.Text()[:12])
 	}
+	if c.Installation == nil {
+		c.Installation = func() string { return "" }
+	}
 	if c.Live == nil {
 		c.Live = func() []string { return nil }
 	}
@@ -144,7 +151,9 @@ type Deps struct {
 
 // Collections returns the collections of the read model that this service owns.
 func Collections() []views.Collection {
-	return slices.Concat(projection.Collections(), users.Collections(), snapshots.Collections())
+	return slices.Concat(
+		projection.Collections(), users.Collections(), snapshots.Collections(), []views.Collection{installation.Collection()},
+	)
 }
 
 const (
@@ -270,7 +279,7 @@ func (s *Service) serveInstance() (stop func(), err error) {
 	answer := func(context.Context, []byte) ([]byte, error) {
 		return json.Marshal(event.Instance{
 			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Live: s.cfg.Live(),
-			Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book),
+			Installation: s.cfg.Installation(), Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book),
 		})
 	}
 	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, 1, answer, rpc.WithLogger(s.deps.Logger))

@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/httpin"
@@ -184,7 +185,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return <-busDone
 	}
 	if s.cfg.AskPartitions {
-		if err := s.bus.CheckPartitions(ctx); err != nil {
+		if err := s.checkBilling(ctx); err != nil {
 			stopBus()
 			if ctx.Err() != nil {
 				return <-busDone
@@ -193,6 +194,17 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	return s.serve(ctx, ln, health, stopBus, busDone)
+}
+
+// checkBilling asks billing whether this edge fits its journals: the number of partitions, and the blob store.
+func (s *Service) checkBilling(ctx context.Context) error {
+	id, err := s.bus.CheckPartitions(ctx)
+	if err != nil || id == "" {
+		return err
+	}
+	billing := installation.Place{Name: "billing", Owner: func(context.Context) (string, error) { return id, nil }}
+	_, err = installation.Await(ctx, s.deps.Logger, billing, installation.Blobs(s.deps.Blobs, false))
+	return err
 }
 
 // serve answers until ctx or the bus ends, and then stops the bus.

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
@@ -115,5 +116,45 @@ func TestAnEdgeThatWaitsForBillingCanBeStopped(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestAnEdgeWithTheBlobsOfAnotherInstallationTakesNoRequest: its uploads would be orphans there.
+func TestAnEdgeWithTheBlobsOfAnotherInstallationTakesNoRequest(t *testing.T) {
+	server := journaltest.Start(t)
+	serve(t, server.Conn(t), event.InstancesSubject, func([]byte) ([]byte, error) {
+		return json.Marshal(event.Instance{Name: "i-1", Partitions: 1, Installation: "mine"})
+	})
+	for owner, fits := range map[string]bool{"mine": true, "theirs": false} {
+		blobs, err := disk.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { blobs.Close() })
+		if err := blobs.Create(t.Context(), installation.BlobKey, []byte(owner)); err != nil {
+			t.Fatal(err)
+		}
+		service, err := edge.New(edge.Config{
+			Listen: "127.0.0.1:0", Secret: []byte(testSecret), Partitions: 1, AskPartitions: true,
+		}, edge.Deps{NC: server.Conn(t), Blobs: blobs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- service.Run(ctx) }()
+		select {
+		case <-service.Ready():
+			if !fits {
+				t.Error("it takes requests")
+			}
+			cancel()
+			<-done
+		case err := <-done:
+			if fits || !errors.Is(err, installation.ErrMixed) || !strings.Contains(err.Error(), "billing to mine, the blob store to theirs") {
+				t.Errorf("ended with %v", err)
+			}
+			cancel()
+		}
 	}
 }

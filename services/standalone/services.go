@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/document"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
@@ -29,7 +30,22 @@ func (p *process) openView(ctx context.Context, domain event.Domain, collections
 	if err == nil && p.deps.View != nil {
 		store = p.deps.View(string(domain), store)
 	}
+	if err == nil {
+		p.stores = append(p.stores, installation.ReadModel(string(domain), store))
+	}
 	return store, err
+}
+
+// addGate lets the services start once the blobs and all read models belong to the installation of the journals.
+func (p *process) addGate(blobs blob.Store) error {
+	nc, err := p.connect("installation")
+	if err != nil {
+		return err
+	}
+	p.stores = append(p.stores, installation.Blobs(blobs, true))
+	journals := installation.Journals(nc, event.Billing.Stream(0))
+	p.host.Add("stores of one installation", installation.NewGate(p.deps.Logger, journals, func() []installation.Place { return p.stores }))
+	return nil
 }
 
 func (p *process) openSQLite(ctx context.Context, domain event.Domain, collections []views.Collection) (views.Store, error) {

@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
@@ -102,6 +103,8 @@ type process struct {
 	*Quire
 	host *host.Process
 	edge *edge.Service
+
+	stores []installation.Place // that must belong to the journals' installation
 }
 
 // wire adds the parts in the order of their start: the journal server, the journals, billing, since all services settle
@@ -116,6 +119,9 @@ func (p *process) wire(ctx context.Context) error {
 	}
 	blobs, err := p.openBlobs(ctx)
 	if err != nil {
+		return err
+	}
+	if err := p.addGate(blobs); err != nil {
 		return err
 	}
 	if err := p.addBilling(ctx, blobs); err != nil {

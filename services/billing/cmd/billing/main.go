@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/members"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/billing"
@@ -35,6 +36,7 @@ func wire(ctx context.Context, p *host.Process) error {
 	}
 	p.Grace = 2 * p.StopGrace // billing writes what is left in two steps
 	cfg := configure(p.Settings)
+	cfg.Installation = p.Belong(installation.ReadModel("billing", store), installation.Blobs(p.Blobs, true)).ID
 	var membership *members.Member
 	if cfg.Partitions == nil { // else the settings name them
 		membership = p.Join(members.Config{PerPartition: replicas, Handover: handover})

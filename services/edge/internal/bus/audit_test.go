@@ -219,18 +219,19 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 func TestTheNumberOfPartitionsIsThatOfBilling(t *testing.T) {
 	w := newBareWorld(t, 2)
 	right, wrong := w.bus(t, nil), w.bus(t, func(c *Config) { c.Partitions = 3 })
+	ask := func(ctx context.Context, b *running) error { _, err := b.CheckPartitions(ctx); return err }
 	checked := make(chan error, 1)
-	go func() { checked <- right.CheckPartitions(t.Context()) }()
+	go func() { checked <- ask(t.Context(), right) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := wrong.CheckPartitions(ctx); !errors.Is(err, context.Canceled) {
+	if err := ask(ctx, wrong); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody there: %v", err)
 	}
 	w.auditor(t, "i-1", 0, 1)
 	if err := <-checked; err != nil {
 		t.Errorf("the same number: %v", err)
 	}
-	err := wrong.CheckPartitions(t.Context())
+	err := ask(t.Context(), wrong)
 	if !errors.Is(err, errPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
 		t.Errorf("another number: %v", err)
 	}

@@ -21,21 +21,22 @@ var errPartitions = errors.New("another number of partitions than the journals h
 
 // CheckPartitions asks billing how many partitions there are: an edge has no right to look at the streams
 // itself. It waits until an instance answers, or ctx ends. If the number differs from Config.Partitions the
-// error is errPartitions.
-func (b *Bus) CheckPartitions(ctx context.Context) error {
-	err := b.repeat(ctx, wait.Backoff{First: partitionsAsk, Most: partitionsAsk}, func(ctx context.Context) (bool, error) {
+// error is errPartitions. It returns the id of the installation, which billing of an earlier version does not tell.
+func (b *Bus) CheckPartitions(ctx context.Context) (installation string, err error) {
+	err = b.repeat(ctx, wait.Backoff{First: partitionsAsk, Most: partitionsAsk}, func(ctx context.Context) (bool, error) {
 		data, err := rpc.Call(ctx, b.nc, event.InstancesSubject, nil)
 		if err != nil {
 			b.cfg.Logger.Warn("no billing instance has told the number of partitions yet", "cause", err)
 			return false, err
 		}
-		_, err = b.instance(data)
+		answer, err := b.instance(data)
+		installation = answer.Installation
 		return true, err
 	})
 	if err != nil {
-		return fmt.Errorf("ask for the number of partitions: %w", err)
+		return "", fmt.Errorf("ask for the number of partitions: %w", err)
 	}
-	return nil
+	return installation, nil
 }
 
 // instance decodes the answer of a billing instance, and checks its number of partitions.

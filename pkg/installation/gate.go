@@ -1,0 +1,41 @@
+package installation
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Gate is a part of a process. The parts after it start once all stores belong to one installation.
+type Gate struct {
+	log      *slog.Logger
+	journals Place
+	others   func() []Place
+	ready    chan struct{}
+	id       string // set before ready is closed
+}
+
+// NewGate makes a gate. Run asks for the other places once.
+func NewGate(log *slog.Logger, journals Place, others func() []Place) *Gate {
+	return &Gate{log: log, journals: journals, others: others, ready: make(chan struct{})}
+}
+
+// Run ends with ErrMixed, or works until ctx ends.
+func (g *Gate) Run(ctx context.Context) error {
+	id, err := Await(ctx, g.log, g.journals, g.others()...)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	g.id = id
+	close(g.ready)
+	<-ctx.Done()
+	return nil
+}
+
+// Ready is closed once all stores belong to one installation.
+func (g *Gate) Ready() <-chan struct{} { return g.ready }
+
+// ID is the installation's id. It is for use after Ready.
+func (g *Gate) ID() string { return g.id }
