@@ -3,6 +3,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 // Client calls the admin API at Base with Token. It may be used by several goroutines.
 type Client struct {
 	Base, Token string
+	Site        string // where the rest of the API is; empty: Base
 }
 
 // NewAccount is an account to make. The tier is "free", "pro", "max" or "admin".
@@ -111,6 +113,6 @@ Try it:
 
 curl -sS '%s/api/dev/pastes/create' -H 'x-api-key: %s' -H 'content-type: application/json' -d '{"title":"Hello","content":"Hello, Quire!","visibility":"public"}'
 
-`, c.Token, tokenPlace, account.APIKey, account.Account.Email, c.Base, account.APIKey)
+`, c.Token, tokenPlace, account.APIKey, account.Account.Email, cmp.Or(c.Site, c.Base), account.APIKey)
 	return err
 }

@@ -48,6 +48,7 @@ type Settings struct {
 	Secret         config.Secret
 	SecretPrevious config.Secrets
 	AdminToken     config.Secret
+	AdminListen    string // empty: admins are served on Listen
 	TrustedProxies []netip.Prefix
 
 	MaxConns          int
@@ -142,6 +143,10 @@ func (s *Settings) table() []setting {
 			}),
 			readers: Edge | Quire, secret: true,
 			meaning: "Token for `/api/admin`, or a list like `ann:<token>,bob:<token>`. The log of admin actions shows the name of the token; that of one without a name is `admin`. Without a token an edge does not serve these paths; quire makes one at its first start and keeps it in the data folder.",
+		},
+		{
+			name: "QUIRE_ADMIN_LISTEN", value: config.Address(&s.AdminListen), readers: Edge | Quire,
+			meaning: "Address of `/api/admin`, such as one that only your own network reaches. The paths are then nowhere else, and nothing else is there. Without it they are served on `QUIRE_LISTEN`.",
 		},
 		{
 			name: "QUIRE_TRUSTED_PROXIES", value: config.Networks(&s.TrustedProxies), readers: Edge | Quire,

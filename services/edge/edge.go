@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
+	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
@@ -37,6 +38,7 @@ type Config struct {
 	AlsoSecrets    [][]byte       // other master secrets whose keys, tokens, sessions and links are accepted
 	ContentURL     string         // origin on another host that has raw content and downloads alone; empty: PublicURL
 	AdminToken     string         // as admin.ParseTokens reads it; empty: the admin paths do not exist
+	AdminListen    string         // host:port where the admin paths are then, and nothing else; empty: Listen
 	TrustedProxies []netip.Prefix // the peers whose X-Forwarded-For counts
 	Partitions     int            // of every journal
 	AskPartitions  bool           // Run asks billing for its partition count before it serves; a different count is an error
@@ -60,6 +62,9 @@ func (c *Config) Validate() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("listen: %w", err))
+	}
+	if _, _, err := net.SplitHostPort(c.AdminListen); c.AdminListen != "" && err != nil {
+		errs = append(errs, fmt.Errorf("listen for admins: %w", err))
 	}
 	if _, err := apikey.NewSecret(c.Secret, c.AlsoSecrets...); err != nil {
 		errs = append(errs, err)
@@ -110,8 +115,11 @@ type Service struct {
 	deps  Deps
 	bus   *bus.Bus
 	web   *web.Server
+	admin *web.Server // nil: the admin paths are web's, or do not exist
 	ready chan struct{}
 	addr  string // set before ready is closed
+
+	adminURL string // likewise
 }
 
 // New prepares an edge. Nothing is contacted before Run.
@@ -141,13 +149,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Ops != nil {
 		ops = fasthttpadaptor.NewFastHTTPHandler(deps.Ops)
 	}
-	s.web = web.New(web.Config{
+	serving := web.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
 		AdmissionAge: cfg.AdmissionAge,
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
 		},
-	}, web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Health: deps.Health, Ops: ops})
+	}
+	parts := web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Health: deps.Health, Ops: ops}
+	if cfg.AdminListen != "" && len(admins) > 0 {
+		apart := serving
+		apart.AdminOnly = true
+		s.admin = web.New(apart, parts)
+		serving.AdminTokens = nil
+	}
+	s.web = web.New(serving, parts)
 	return s, nil
 }
 
@@ -160,16 +176,19 @@ func (s *Service) Addr() string { return s.addr }
 // URL is the public URL. It is for use after Ready.
 func (s *Service) URL() string { return s.web.PublicURL() }
 
+// AdminURL is where the admin paths are on this machine. It is for use after Ready.
+func (s *Service) AdminURL() string { return s.adminURL }
+
 // Run answers requests until ctx ends. Then it takes no more, finishes the running ones, has the bus store the
 // settlements that still wait, and returns. It is called once.
 func (s *Service) Run(ctx context.Context) error {
 	health := s.deps.Health.Register("edge")
 	defer health.Remove()
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Listen)
+	l, err := s.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("edge: %w", err)
 	}
-	defer ln.Close()
+	defer l.close()
 
 	// The bus outlives ctx: requests that still run need it.
 	busCtx, stopBus := context.WithCancel(context.WithoutCancel(ctx))
@@ -193,7 +212,41 @@ func (s *Service) Run(ctx context.Context) error {
 			return fmt.Errorf("edge: %w", errors.Join(err, <-busDone))
 		}
 	}
-	return s.serve(ctx, ln, health, stopBus, busDone)
+	return s.serve(ctx, l, health, stopBus, busDone)
+}
+
+// listeners are those of the API and of the admin paths, where these have one of their own.
+type listeners struct{ api, admin net.Listener }
+
+func (s *Service) listen(ctx context.Context) (l listeners, err error) {
+	if l.api, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
+		return l, err
+	}
+	if s.admin != nil {
+		if l.admin, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.AdminListen); err != nil {
+			l.close()
+			return l, fmt.Errorf("listen for admins: %w", err)
+		}
+	}
+	return l, nil
+}
+
+func (l listeners) close() {
+	_ = l.api.Close()
+	if l.admin != nil {
+		_ = l.admin.Close()
+	}
+}
+
+// answer serves until ctx ends or a listener fails.
+func (s *Service) answer(ctx context.Context, l listeners) error {
+	if s.admin == nil {
+		return s.web.Serve(ctx, l.api)
+	}
+	group, work := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.web.Serve(work, l.api) })
+	group.Go(func() error { return s.admin.Serve(work, l.admin) })
+	return group.Wait()
 }
 
 // checkBilling asks billing whether this edge fits its journals: the number of partitions, and the blob store.
@@ -208,14 +261,21 @@ func (s *Service) checkBilling(ctx context.Context) error {
 }
 
 // serve answers until ctx or the bus ends, and then stops the bus.
-func (s *Service) serve(ctx context.Context, ln net.Listener, health *telemetry.Check, stopBus func(), busDone <-chan error) error {
+func (s *Service) serve(ctx context.Context, l listeners, health *telemetry.Check, stopBus func(), busDone <-chan error) error {
 	webCtx, stopWeb := context.WithCancel(ctx)
 	defer stopWeb()
 	webDone := make(chan error, 1)
-	go func() { webDone <- s.web.Serve(webCtx, ln) }()
-	s.addr = ln.Addr().String()
-	health.Ready()
+	s.addr, s.adminURL = l.api.Addr().String(), web.URLOf(l.api.Addr())
 	s.deps.Logger.Info("edge listens", "address", s.addr)
+	if s.admin != nil {
+		if s.cfg.PublicURL == "" {
+			s.admin.SetPublicURL(s.adminURL) // links in errors lead to the documentation there
+		}
+		s.adminURL = web.URLOf(l.admin.Addr())
+		s.deps.Logger.Info("edge listens for admins", "address", l.admin.Addr().String())
+	}
+	go func() { webDone <- s.answer(webCtx, l) }()
+	health.Ready()
 	close(s.ready)
 
 	var webErr, busErr error

@@ -9,7 +9,7 @@ import (
 	"quire.dev/services/standalone/internal/datafolder"
 )
 
-// FindRunning returns the URL of the process that runs on the settings' data folder, empty where none runs,
+// FindRunning returns the URL of the admin API of the process that runs on the settings' data folder, empty where none runs,
 // and the first admin token, empty where there is none.
 func FindRunning(cfg host.Settings) (url, adminToken string, err error) {
 	text := cfg.AdminToken.Reveal()
@@ -22,7 +22,7 @@ func FindRunning(cfg host.Settings) (url, adminToken string, err error) {
 	if err != nil || !running {
 		return "", adminToken, err
 	}
-	return holder.URL, adminToken, nil
+	return holder.AdminURL, adminToken, nil
 }
 
 // firstToken is the first admin token of text in which there may be several.

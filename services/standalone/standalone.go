@@ -42,9 +42,10 @@ type Quire struct {
 	ready chan struct{}
 
 	// Set before ready is closed.
-	folder  *datafolder.Folder
-	journal *natsserver.Server // nil where it is not embedded
-	url     string
+	folder   *datafolder.Folder
+	journal  *natsserver.Server // nil where it is not embedded
+	url      string
+	adminURL string
 }
 
 // stopTimeout bounds the stop of each part.
@@ -67,6 +68,9 @@ func (q *Quire) Ready() <-chan struct{} { return q.ready }
 
 // URL is the address of the API. It is for use after Ready.
 func (q *Quire) URL() string { return q.url }
+
+// AdminURL is the address of the admin API. It is for use after Ready.
+func (q *Quire) AdminURL() string { return q.adminURL }
 
 // Folder is the data folder. It is for use after Ready, by one goroutine.
 func (q *Quire) Folder() *datafolder.Folder { return q.folder }
@@ -149,7 +153,8 @@ func (p *process) announce(ctx context.Context, started *telemetry.Check) error 
 		return err
 	}
 	p.url = "http://" + p.edge.Addr()
-	if err := p.folder.Announce(p.url); err != nil {
+	p.adminURL = p.edge.AdminURL()
+	if err := p.folder.Announce(p.url, p.adminURL); err != nil {
 		return err
 	}
 	started.Ready()

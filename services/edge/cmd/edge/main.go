@@ -34,7 +34,7 @@ const storing = 30 * time.Second
 func configure(s host.Settings) edge.Config {
 	return edge.Config{
 		Listen: s.Listen, PublicURL: s.PublicURL, UpgradeURL: s.UpgradeURL, ContentURL: s.ContentURL,
-		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(),
+		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
 		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, StopGrace: s.StopGrace,
 	}

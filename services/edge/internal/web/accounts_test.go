@@ -123,6 +123,7 @@ func TestPeriods(t *testing.T) {
 
 func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	// Behind TLS its name has the prefix with which browsers keep other hosts of the site from setting it.
 	for _, tc := range []struct {
 		name   string
 		cfg    Config
@@ -143,7 +144,11 @@ func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 				t.Fatalf("%d %s %v", a.status, a.body, a.header)
 			}
 			c := cookies[0]
-			if c.Secure != tc.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Value != "" || !c.Expires.Before(time.Now()) {
+			name := "quire_session"
+			if tc.secure {
+				name = "__Host-quire_session"
+			}
+			if c.Name != name || c.Domain != "" || c.Secure != tc.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Value != "" || !c.Expires.Before(time.Now()) {
 				t.Errorf("%v", a.header["Set-Cookie"])
 			}
 		})
@@ -164,6 +169,47 @@ func TestACookieThatThisServerDidNotMakeIsNoSession(t *testing.T) {
 	a := exchange(t, addr, "GET /api/users/user HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0]
 	if a.status != 401 || !strings.Contains(a.body, `"api_key_required"`) {
 		t.Errorf("without a cookie: %d %s", a.status, a.body)
+	}
+}
+
+// TestASessionIsReadByTheNameOfItsCookie: behind TLS only the one that no other host can have set, and that one nowhere else.
+func TestASessionIsReadByTheNameOfItsCookie(t *testing.T) {
+	for _, tc := range []struct{ url, read, ignored string }{
+		{"https://paste.example", "__Host-quire_session", "quire_session"},
+		{"http://paste.example", "quire_session", "__Host-quire_session"},
+	} {
+		_, addr := startServer(t, Config{PublicURL: tc.url}, func(*Server) {})
+		for name, code := range map[string]string{tc.read: "session_required", tc.ignored: "api_key_required"} {
+			a := exchange(t, addr, "GET /api/users/user HTTP/1.1\r\nHost: a\r\nCookie: "+name+"=x\r\n\r\n", 1)[0]
+			if a.status != 401 || !strings.Contains(a.body, `"`+code+`"`) {
+				t.Errorf("%s with %s: %d %s, want %s", tc.url, name, a.status, a.body, code)
+			}
+		}
+	}
+}
+
+// TestTheAdminListenerHasTheAdminPathsAlone, and with it the other one has none of them in any method.
+func TestTheAdminListenerHasTheAdminPathsAlone(t *testing.T) {
+	s, admins := startServer(t, Config{AdminTokens: theToken(), AdminOnly: true}, func(*Server) {})
+	_, public := startServer(t, Config{}, func(*Server) {})
+	for _, r := range s.routes() {
+		path := strings.NewReplacer(":", "").Replace(r.path)
+		for addr, exists := range map[string]bool{admins: r.who == admin, public: r.who != admin} {
+			if !exists && !(addr == public && r.who == operators) {
+				a := exchange(t, addr, r.method+" "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\nAccept: text/html\r\nContent-Length: 0\r\n\r\n", 1)[0]
+				if a.status != 404 {
+					t.Errorf("%s %s: %d %.200s", r.method, path, a.status, a.body)
+				}
+			}
+		}
+	}
+	a := exchange(t, admins, "GET /api/admin/accounts/nobody HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
+	if a.status != 404 || !strings.Contains(a.body, "belongs to another account") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	a = exchange(t, admins, "OPTIONS /api/dev/pastes/create HTTP/1.1\r\nHost: a\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n\r\n", 1)[0]
+	if a.status != 404 {
+		t.Errorf("a preflight: %d %s", a.status, a.body)
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Server) authenticateWithoutKey(c *call) error {
 		}
 		return nil
 	case keyOrSession:
-		if len(c.Request().Header.Cookie(sessionCookie)) > 0 {
+		if len(c.Request().Header.Cookie(s.cookieName(c.Ctx))) > 0 {
 			return s.readSession(c)
 		}
 	}

@@ -191,7 +191,7 @@ func (s *Server) register() {
 	routes := s.routes()
 	var last []route
 	for _, r := range routes {
-		if r.who == admin && len(s.cfg.AdminTokens) == 0 || r.who == operators && s.ops == nil {
+		if r.who == admin && len(s.cfg.AdminTokens) == 0 || r.who != admin && s.cfg.AdminOnly || r.who == operators && s.ops == nil {
 			continue
 		}
 		if r.rules.has(otherwise) {
@@ -199,6 +199,9 @@ func (s *Server) register() {
 			continue
 		}
 		s.http.Handle(r.method, r.path, s.serve(&r))
+	}
+	if s.cfg.AdminOnly {
+		return
 	}
 	s.handlePreflights(routes)
 	for _, r := range last {

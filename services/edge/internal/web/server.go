@@ -34,6 +34,7 @@ type Config struct {
 	UpgradeURL     string        // where a client gets a plan with more; <PublicURL>/console where empty
 	ContentURL     string        // origin that raw content and downloads are linked at; empty: this one
 	AdminTokens    admins.Tokens // none: the admin paths do not exist
+	AdminOnly      bool          // no other paths exist
 	Partitions     int           // of every journal
 	PasswordHashes int           // that may run at a time, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
@@ -117,9 +118,8 @@ func New(cfg Config, deps Deps) *Server {
 
 // Serve answers requests on ln until ctx ends: see httpin.Server.Serve.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if s.cfg.PublicURL == "" {
-		url := "http://" + hostFor(ln.Addr())
-		s.publicURL.Store(&url)
+	if s.PublicURL() == "" {
+		s.SetPublicURL(URLOf(ln.Addr()))
 	}
 	s.bus.HearSources(func(counts *event.SourceCounts) { s.views.heard(counts, s.now()) })
 	telling, stop := context.WithCancel(ctx)
@@ -129,6 +129,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	background.Go(func() { s.tellViews(telling) })
 	return s.http.Serve(ctx, ln)
 }
+
+// SetPublicURL is for use before Serve, where Config.PublicURL is empty.
+func (s *Server) SetPublicURL(url string) { s.publicURL.Store(&url) }
+
+// URLOf is how a client on this machine reaches a listener.
+func URLOf(a net.Addr) string { return "http://" + hostFor(a) }
 
 // hostFor is how a client on this machine reaches a listener.
 func hostFor(a net.Addr) string {

@@ -16,6 +16,7 @@ import (
 
 const (
 	sessionCookie   = "quire_session"
+	secureCookie    = "__Host-" + sessionCookie // behind TLS; browsers take it from this very host alone
 	sessionIDBytes  = 32
 	sessionLifetime = 30 * day
 )
@@ -53,13 +54,22 @@ func (s *Server) openSession(c *fiber.Ctx, user *event.User) error {
 // since the client's clock may differ.
 func (s *Server) setSessionCookie(c *fiber.Ctx, token string, lifetime time.Duration) {
 	cookie := &fiber.Cookie{
-		Name: sessionCookie, Value: token, Path: "/", MaxAge: int(lifetime.Seconds()),
+		Name: s.cookieName(c), Value: token, Path: "/", MaxAge: int(lifetime.Seconds()),
 		HTTPOnly: true, SameSite: fiber.CookieSameSiteLaxMode, Secure: s.behindTLS(c),
 	}
 	if token == "" {
 		cookie.Expires = time.Unix(1, 0)
 	}
 	c.Cookie(cookie)
+}
+
+// cookieName is the name of the session's cookie. Behind TLS the other name is not read: another host of the site, or one who
+// changes what travels to it without TLS, could have set it.
+func (s *Server) cookieName(c *fiber.Ctx) string {
+	if s.behindTLS(c) {
+		return secureCookie
+	}
+	return sessionCookie
 }
 
 // behindTLS tells whether the client's side of the connection is encrypted, as the public URL or a trusted proxy says.
@@ -72,7 +82,7 @@ func (s *Server) behindTLS(c *fiber.Ctx) bool {
 
 // sessionToken is the cookie's value; "" for a cookie that no edge made.
 func (s *Server) sessionToken(c *fiber.Ctx) string {
-	token := strings.Clone(c.Cookies(sessionCookie))
+	token := strings.Clone(c.Cookies(s.cookieName(c)))
 	if token == "" {
 		return ""
 	}

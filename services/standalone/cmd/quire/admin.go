@@ -128,6 +128,8 @@ func (c *command) running(cfg host.Settings) (admin.Client, error) {
 	}
 	if base == "" {
 		switch {
+		case cfg.AdminListen != "":
+			base = listenURL(cfg.AdminListen)
 		case cfg.PublicURL != "":
 			base = cfg.PublicURL
 		case c.isSet("QUIRE_LISTEN"):
@@ -178,13 +180,13 @@ func (c *command) withServer(ctx context.Context, use func(context.Context, admi
 	if !standalone.HasData(cfg.Data) {
 		return fmt.Errorf("%w, and %s holds no data", errNotRunning, cfg.Data)
 	}
-	cfg.Listen, cfg.PublicURL = "127.0.0.1:0", ""
+	cfg.Listen, cfg.PublicURL, cfg.AdminListen = "127.0.0.1:0", "", ""
 	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress()})
 	if err != nil {
 		return err
 	}
 	return c.whileRunning(ctx, q, func(ctx context.Context) error {
-		return use(ctx, admin.Client{Base: q.URL(), Token: q.AdminToken()})
+		return use(ctx, admin.Client{Base: q.AdminURL(), Token: q.AdminToken()})
 	})
 }
 

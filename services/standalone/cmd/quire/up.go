@@ -97,7 +97,7 @@ func (c *command) greet(ctx context.Context, q *standalone.Quire) error {
 		fmt.Fprintf(c.stdout, "admin token: in %s\nmore accounts: quire account create --email <address> --tier pro\n", q.AdminTokenPlace())
 		return nil
 	}
-	api := admin.Client{Base: q.URL(), Token: q.AdminToken()}
+	api := admin.Client{Base: q.AdminURL(), Site: q.URL(), Token: q.AdminToken()}
 	if err := api.Welcome(ctx, c.stdout, q.AdminTokenPlace()); err != nil {
 		return err
 	}

@@ -194,9 +194,9 @@ func (f *Folder) save(next version) error {
 	return nil
 }
 
-// Announce writes the URL of this process to the lock file, where other commands of quire read it.
-func (f *Folder) Announce(url string) error {
-	text := fmt.Sprintf("%d\n%s\n", os.Getpid(), url)
+// Announce writes the URLs of this process and of its admin API to the lock file, where other commands of quire read them.
+func (f *Folder) Announce(url, adminURL string) error {
+	text := fmt.Sprintf("%d\n%s\n%s\n", os.Getpid(), url, adminURL)
 	if err := f.lock.Truncate(0); err != nil {
 		return fmt.Errorf("announce in %s: %w", f.lock.Name(), err)
 	}
@@ -225,13 +225,15 @@ func (f *Folder) acquire() error {
 		return fmt.Errorf("lock %s: %w", file.Name(), err)
 	}
 	f.lock = file
-	return f.Announce("")
+	return f.Announce("", "")
 }
 
 // Holder is the process that has a folder open.
 type Holder struct {
 	PID int
 	URL string // empty while it starts
+
+	AdminURL string // likewise
 }
 
 func (h Holder) describe() string {
@@ -275,7 +277,10 @@ func readHolder(file *os.File) (Holder, error) {
 	}
 	h := Holder{PID: pid}
 	if len(lines) > 1 {
-		h.URL = lines[1]
+		h.URL, h.AdminURL = lines[1], lines[1] // an earlier version has one address for both
+	}
+	if len(lines) > 2 && lines[2] != "" {
+		h.AdminURL = lines[2]
 	}
 	return h, nil
 }

@@ -126,7 +126,7 @@ func TestOrderlyStopIsRemembered(t *testing.T) {
 func TestSecondProcessIsRefusedByName(t *testing.T) {
 	path := t.TempDir()
 	f := open(t, path, Options{})
-	if err := f.Announce("http://127.0.0.1:9"); err != nil {
+	if err := f.Announce("http://127.0.0.1:9", "http://127.0.0.1:10"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(path, Options{})
@@ -139,7 +139,7 @@ func TestSecondProcessIsRefusedByName(t *testing.T) {
 		}
 	}
 	h, running, err := Running(path)
-	if err != nil || !running || h.PID != os.Getpid() || h.URL != "http://127.0.0.1:9" {
+	if err != nil || !running || h.PID != os.Getpid() || h.URL != "http://127.0.0.1:9" || h.AdminURL != "http://127.0.0.1:10" {
 		t.Fatalf("running: %+v %v %v", h, running, err)
 	}
 	close(t, f)
