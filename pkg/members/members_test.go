@@ -193,6 +193,30 @@ func TestMembersMakeNoBucket(t *testing.T) {
 	}
 }
 
+// TestABucketOutlivesARestartOfAllServers of a cluster, empty: members can't make it, and announce themselves in it anew.
+func TestABucketOutlivesARestartOfAllServers(t *testing.T) {
+	cluster, cfg, cover := journaltest.StartCluster(t, 3), quick(1), newCoverage()
+	cfg.BucketReplicas = 3
+	a, b := join(t, cluster.Conn(t), cfg, cover), join(t, cluster.Conn(t), cfg, cover)
+	waitShared(t, cfg, a, b)
+	for n := range 3 {
+		cluster.Node(n).Stop()
+	}
+	for n := range 3 {
+		cluster.Node(n).Restart(t)
+	}
+	nc := cluster.Conn(t)
+	eventually.True(t, "both in the bucket", func() bool {
+		kv, err := keyValue(t, nc)
+		if err != nil {
+			return false
+		}
+		keys, err := kv.Keys(t.Context())
+		return err == nil && len(keys) == 2
+	})
+	waitShared(t, cfg, a, b)
+}
+
 // TestAMemberWhoseServerIsCutOffMoves: no packet tells it or the others. Its partitions are taken over, and it has its
 // share again once it is connected to another server.
 func TestAMemberWhoseServerIsCutOffMoves(t *testing.T) {
