@@ -1,6 +1,11 @@
 package document
 
 import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 )
@@ -8,20 +13,91 @@ import (
 const (
 	recentBytes   = 8 << 20 // answers of a larger batch are not kept to be sent again
 	recentSources = 1024    // sources to remember before those that the fold has forgotten are dropped
+
+	// Bounds of the answers that wait for the end of another reader's lease, which usually has sent the same ones.
+	heldBytes   = 16 << 20
+	heldAnswers = 4096
+	heldFor     = 15 * time.Second // no edge waits for an outcome so long
 )
 
-// answerer sends outcomes to the edges that wait for them.
+// answerer sends outcomes to the edges that wait for them: once no other replica can answer a read from a state before
+// them.
 type answerer struct {
 	*scope
+	lease  *lease
 	recent map[string]*message // last message of each source, to be answered again; of the goroutine that folds
+
+	mu    sync.Mutex
+	held  []heldAnswer // oldest first
+	bytes int          // of held
+	wake  chan struct{}
 }
 
-// answer sends outcomes of a message in messages of bounded size. A lost one costs the edge a repetition of its batch,
-// or its client a 504, but never the effect.
+// heldAnswer is an answer that waits for the end of another reader's lease.
+type heldAnswer struct {
+	message  *message
+	outcomes []*event.Outcome
+	bytes    int
+	since    time.Duration // by the lease's clock
+}
+
+func newAnswerer(s *scope, lease *lease) *answerer {
+	return &answerer{scope: s, lease: lease, recent: map[string]*message{}, wake: make(chan struct{}, 1)}
+}
+
+// answer sends outcomes of a message, now or when they may be shown.
 func (a *answerer) answer(m *message, outcomes []*event.Outcome) {
-	if m.source == "" || len(outcomes) == 0 {
-		return
+	switch {
+	case m.source == "" || len(outcomes) == 0:
+	case a.lease.isBarred():
+		a.hold(m, outcomes)
+	default:
+		a.send(m, outcomes)
 	}
+}
+
+// hold keeps outcomes until run sends them. The oldest ones are dropped at the bounds.
+func (a *answerer) hold(m *message, outcomes []*event.Outcome) {
+	h := heldAnswer{message: m, outcomes: outcomes, since: a.lease.elapsed()}
+	for _, o := range outcomes {
+		h.bytes += o.SizeVT()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held, a.bytes = append(a.held, h), a.bytes+h.bytes
+	drop := 0
+	for drop < len(a.held) && (len(a.held)-drop > heldAnswers || a.bytes > heldBytes || h.since-a.held[drop].since > heldFor) {
+		a.bytes -= a.held[drop].bytes
+		drop++
+	}
+	a.held = slices.Delete(a.held, 0, drop)
+	signal(a.wake)
+}
+
+// run sends the outcomes that are held as soon as they may be shown, until ctx ends. Then it returns nil.
+func (a *answerer) run(ctx context.Context) error {
+	for {
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			return nil
+		}
+		if !a.lease.untilFree(ctx) {
+			return nil
+		}
+		a.mu.Lock()
+		held := a.held
+		a.held, a.bytes = nil, 0
+		a.mu.Unlock()
+		for _, h := range held {
+			a.answer(h.message, h.outcomes) // held again, if another reader has come in between
+		}
+	}
+}
+
+// send sends outcomes of a message in messages of bounded size. A lost one costs the edge a repetition of its batch,
+// or its client a 504, but never the effect.
+func (a *answerer) send(m *message, outcomes []*event.Outcome) {
 	subject := a.cfg.Policy.Domain.OutcomeSubject(m.source)
 	for len(outcomes) > 0 {
 		n, bytes := 0, 0

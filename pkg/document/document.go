@@ -5,11 +5,12 @@
 // A decision depends on the journal alone. The checkpoint moves in one commit with all decisions up to it, and never past
 // a message whose settlements are not in billing's journal yet. A replica that begins at the checkpoint comes to the same
 // decisions, and answers and settles them once more; billing and the edges skip the repetitions. So two replicas of one
-// partition are never wrong, and one of them is only late.
+// partition are never wrong, and one of them is only late. Of these two, at most one shows what it has decided: see lease.
 package document
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,7 +35,7 @@ import (
 type Config struct {
 	Policy fold.Policy
 	// Assigned tells Run which partitions to fold: each set it gives replaces the one before, and Run folds none until
-	// the first. nil: all.
+	// the first. nil: all, and no other process folds any.
 	Assigned <-chan []int
 	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
 	// by several goroutines, in order for each partition, and must not block.
@@ -144,6 +145,7 @@ type Engine struct {
 	metrics *metrics
 	cache   *otter.Cache[cacheKey, *entry]
 
+	instance string // drawn at the start; the readers of this process are named by it
 	replicas *replica.Set
 	runs     atomic.Uint64 // of partitions, begun so far; see cacheKey
 }
@@ -175,7 +177,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new document engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache}
+	e := &Engine{cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache, instance: rand.Text()}
 	e.replicas = replica.NewSet(replica.Config{
 		Count: cfg.PartitionCount, Assigned: cfg.Assigned, Served: cfg.Served,
 		Start: e.fold, FirstPause: firstPause, MostPause: mostPause, NC: deps.NC, Logger: deps.Logger,
@@ -212,7 +214,10 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 	if err := journal.Await(ctx, e.deps.NC, streams, e.cfg.PartitionCount, waiting); err != nil {
 		return replica.Fatal(err)
 	}
-	err := e.newPartition(partition).run(ctx)
+	p, err := e.newPartition(partition)
+	if err == nil {
+		err = p.run(ctx)
+	}
 	for _, lost := range []error{journal.ErrGap, journal.ErrTruncated, journal.ErrNoStream, journal.ErrClosed} {
 		if errors.Is(err, lost) {
 			return replica.Fatal(fmt.Errorf("fold %s: %w", e.cfg.Policy.Domain.Stream(partition), err))

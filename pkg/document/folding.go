@@ -16,15 +16,16 @@ type folding struct {
 	model      *readModel
 	memory     *memory
 	projection *projection
+	lease      *lease
 	answerer   *answerer
 	settler    *settler
 	position   wait.Position // of the messages that readers see
 	state      *fold.State
 }
 
-func newFolding(s *scope, model *readModel, memory *memory, projection *projection) *folding {
-	f := &folding{scope: s, model: model, memory: memory, projection: projection}
-	f.answerer = &answerer{scope: s, recent: map[string]*message{}}
+func newFolding(s *scope, model *readModel, memory *memory, projection *projection, lease *lease) *folding {
+	f := &folding{scope: s, model: model, memory: memory, projection: projection, lease: lease}
+	f.answerer = newAnswerer(s, lease)
 	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, appenders: map[int]*journal.Appender[*settlements]{}}
 	return f
 }
@@ -42,7 +43,11 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 		batch = &event.RequestBatch{}
 	}
 	now, repeat := f.state.Enter(fold.Message{Sequence: m.Sequence, StoredMS: m.Time.UnixMilli(), Batch: batch})
-	folded := &message{sequence: m.Sequence, source: batch.Source, number: batch.Number}
+	folded := &message{sequence: m.Sequence, source: batch.Source, number: batch.Number, quiet: batch.Source == "" && len(batch.Requests) == 0}
+	if batch.Lease != nil {
+		granted := f.state.Grant(batch.Lease)
+		f.lease.entered(batch.Lease, granted, f.state.Lease())
+	}
 	if repeat {
 		f.answerer.repeat(batch)
 		return f.finish(ctx, folded, nil)

@@ -47,6 +47,7 @@ type world struct {
 	assigned <-chan []int
 	served   func(partition int, serving bool)
 	log      *logBuffer
+	patience time.Duration // of one read
 }
 
 func newWorld(t *testing.T, policy fold.Policy) *world {
@@ -82,7 +83,7 @@ func (w *world) ensure(domain event.Domain) {
 
 func newWorldWithoutBilling(t *testing.T, policy fold.Policy, count int) *world {
 	t.Helper()
-	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, count: count, log: &logBuffer{}}
+	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, count: count, log: &logBuffer{}, patience: 20 * time.Second}
 	w.nc = w.server.Conn(t)
 	w.bounds = document.Bounds{
 		SweepPoll: 5 * time.Millisecond, ExpiryEvery: 10 * time.Millisecond, OutcomesEvery: 10 * time.Millisecond,
@@ -359,7 +360,7 @@ func (w *world) tryRead(request *event.ReadBatch) ([]*event.ReadAnswer, error) {
 	}
 	answers := make([]*event.ReadAnswer, len(reads))
 	for left := len(reads); left > 0; {
-		m, err := sub.NextMsg(20 * time.Second)
+		m, err := sub.NextMsg(w.patience)
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ type lister struct {
 	model      *readModel
 	position   *wait.Position
 	projection *projection
-	pauses     *pauseDetector
+	lease      *lease
 }
 
 // list answers one ListRequest. It shows every decision that was made before the request came.
@@ -39,13 +39,7 @@ func (l *lister) list(ctx context.Context, payload []byte) ([]byte, error) {
 	if request.NowMs == 0 {
 		request.NowMs = l.now()
 	}
-	if err := l.projection.wait(ctx, l.position.Get()); err != nil {
-		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: fmt.Sprintf("wait for the projection: %v", err)}
-	}
-	if l.pauses.paused() {
-		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: errPaused.Error()}
-	}
-	answer, err := l.scan(ctx, request)
+	answer, err := l.answer(ctx, request)
 	if err != nil {
 		l.model.failBehind(err)
 		l.metrics.failures.WithLabelValues("list").Inc()
@@ -54,14 +48,40 @@ func (l *lister) list(ctx context.Context, payload []byte) ([]byte, error) {
 	return event.Encode(answer)
 }
 
+func (l *lister) answer(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error) {
+	sequence, err := l.lease.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.position.Until(ctx, sequence); err != nil {
+		return nil, fmt.Errorf("wait for message %d: %w", sequence, err)
+	}
+	if err := l.projection.wait(ctx, l.projection.decided()); err != nil {
+		return nil, fmt.Errorf("wait for the projection: %w", err)
+	}
+	answer, newest, err := l.scan(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	// Another replica may project ahead of this one. What a list shows, later reads show too.
+	if err := l.position.Until(ctx, newest); err != nil {
+		return nil, fmt.Errorf("wait for message %d: %w", newest, err)
+	}
+	if l.lease.isBarred() {
+		return nil, errBarred
+	}
+	return answer, nil
+}
+
 // scan looks through an account's documents for a page of those that match, and for one more, which tells whether there
-// are more pages. It stops after ListScan documents and answers how far it came.
-func (l *lister) scan(ctx context.Context, request *event.ListRequest) (*event.ListAnswer, error) {
+// are more pages. It stops after ListScan documents and answers how far it came. newest is the sequence of the last change
+// that it has seen.
+func (l *lister) scan(ctx context.Context, request *event.ListRequest) (answer *event.ListAnswer, newest uint64, err error) {
 	limit := min(max(int(request.Limit), 1), maxListLimit)
 	wanted := newFilter(request)
-	answer := &event.ListAnswer{ScannedPosition: request.AfterPosition, ScannedId: request.AfterId}
+	answer = &event.ListAnswer{ScannedPosition: request.AfterPosition, ScannedId: request.AfterId}
 	if request.Account == 0 {
-		return answer, nil
+		return answer, 0, nil
 	}
 	q := views.Query{
 		Index: indexAccount,
@@ -73,23 +93,24 @@ func (l *lister) scan(ctx context.Context, request *event.ListRequest) (*event.L
 		q.After, q.AfterID = []views.Value{views.Int(request.AfterPosition)}, request.AfterId
 	}
 	if err := l.model.waitCurrent(ctx); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for scanned := 0; ; {
 		docs, err := l.deps.Views.List(ctx, l.names.documents, q)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", l.names.documents, err)
+			return nil, 0, fmt.Errorf("list %s: %w", l.names.documents, err)
 		}
 		for _, d := range docs {
 			doc, err := readDocument(d)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			scanned++
+			newest = max(newest, d.Seq)
 			matches := wanted.matches(doc)
 			if matches && len(answer.Documents) == limit {
 				answer.More = true
-				return answer, nil
+				return answer, newest, nil
 			}
 			if matches {
 				answer.Documents = append(answer.Documents, doc)
@@ -100,11 +121,11 @@ func (l *lister) scan(ctx context.Context, request *event.ListRequest) (*event.L
 			q.After, q.AfterID = []views.Value{views.Int(doc.ListPosition())}, doc.Id
 		}
 		if len(docs) < q.Limit {
-			return answer, nil
+			return answer, newest, nil
 		}
 		if scanned >= l.cfg.Bounds.ListScan {
 			answer.More = true
-			return answer, nil
+			return answer, newest, nil
 		}
 	}
 }

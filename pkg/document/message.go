@@ -15,6 +15,7 @@ type message struct {
 	outcomes []keptOutcome
 	state    *event.DomainState // after it
 	bytes    int                // roughly, of writes and outcomes
+	quiet    bool               // it decides nothing
 
 	answers     []*event.Outcome // safe to send as soon as the message is folded
 	lateAnswers []*event.Outcome // safe to send once it is settled

@@ -21,6 +21,7 @@ type metrics struct {
 	swept       *prometheus.CounterVec
 	damaged     prometheus.Counter
 	restarts    prometheus.Counter
+	leases      prometheus.Counter
 	overlay     prometheus.Gauge
 	unprojected prometheus.Gauge
 }
@@ -50,6 +51,7 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		swept:       swept,
 		damaged:     m.Counter(desc("damaged_contents_total", "Contents loaded from the read model that differ from their SHA-256.")),
 		restarts:    m.Counter(desc("fold_restarts_total", "Folds begun again from the checkpoint.")),
+		leases:      m.Counter(desc("read_leases_total", "Journal messages that confirm or renew what reads may be answered from.")),
 		overlay:     m.Gauge(desc("unprojected_bytes", "Decided and not yet in the read model, of the partition that moved last.")),
 		unprojected: m.Gauge(desc("unprojected_messages", "Journal messages decided and not yet in the read model, of the partition that moved last.")),
 	}

@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
 )
@@ -48,7 +49,7 @@ func newRetry() wait.Backoff { return wait.Backoff{First: firstPause, Most: most
 // sweeper, which use both.
 type partition struct {
 	*scope
-	announce   func(ctx context.Context, partition int) (withdraw func())
+	replicas   *replica.Set
 	journal    *journal.Journal
 	model      *readModel
 	folding    *folding
@@ -58,30 +59,35 @@ type partition struct {
 	sweeper    *sweeper
 	orphans    *orphanSweeper
 	blobs      *blobDeleter
-	pauses     *pauseDetector
+	lease      *lease
 }
 
-func (e *Engine) newPartition(number int) *partition {
+func (e *Engine) newPartition(number int) (*partition, error) {
 	stream := e.cfg.Policy.Domain.Stream(number)
 	s := &scope{
 		cfg: &e.cfg, deps: &e.deps, metrics: e.metrics, number: number, stream: stream, names: namesOf(e.cfg.Policy.Domain),
 		log: e.deps.Logger.With("partition", number), failed: make(chan error, 1),
 		trouble: func(cause error) { e.replicas.Trouble(number, cause) },
 	}
-	p := &partition{
-		scope: s, announce: e.replicas.Announce, journal: journal.Open(e.deps.NC, stream),
-		model: &readModel{scope: s}, blobs: newBlobDeleter(s), pauses: newPauseDetector(),
+	run := e.runs.Add(1)
+	lease, err := newLease(s, reading{e.instance, run}, e.cfg.Assigned == nil)
+	if err != nil {
+		return nil, err
 	}
-	memory := newMemory(e.runs.Add(1), e.cache)
+	p := &partition{
+		scope: s, replicas: e.replicas, journal: journal.Open(e.deps.NC, stream),
+		model: &readModel{scope: s}, blobs: newBlobDeleter(s), lease: lease,
+	}
+	memory := newMemory(run, e.cache)
 	p.projection = newProjection(s, p.model, memory, p.blobs)
-	p.folding = newFolding(s, p.model, memory, p.projection)
-	p.reader = newReader(s, p.model, memory, &p.folding.position, p.pauses)
-	p.lister = &lister{scope: s, model: p.model, position: &p.folding.position, projection: p.projection, pauses: p.pauses}
+	p.folding = newFolding(s, p.model, memory, p.projection, lease)
+	p.reader = newReader(s, p.model, memory, &p.folding.position, lease)
+	p.lister = &lister{scope: s, model: p.model, position: &p.folding.position, projection: p.projection, lease: lease}
 	p.sweeper = &sweeper{
 		scope: s, journal: p.journal, model: p.model, projection: p.projection,
 	}
 	p.orphans = &orphanSweeper{scope: s, journal: p.journal, model: p.model, memory: memory, position: &p.folding.position, blobs: p.blobs}
-	return p
+	return p, nil
 }
 
 // run folds and serves until ctx ends, then returns nil. An error means that the partition has to begin again.
@@ -90,7 +96,13 @@ func (p *partition) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.pauses.begin()
+	// The lease outlives the group, so that it can be given back after the last answer.
+	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
+	var leases sync.WaitGroup
+	leases.Go(func() { p.lease.run(leasing) })
+	defer leases.Wait()
+	defer stopLeasing()
+	defer p.lease.release()
 	// When ctx ends, the reads that were taken are answered first. They wait for the folding and the projection, which
 	// therefore end after them. After an error all end at once.
 	stopping := ctx
@@ -115,7 +127,7 @@ func (p *partition) run(ctx context.Context) error {
 			return nil
 		}
 	})
-	for _, part := range []func(context.Context) error{expiries.Run, p.pauses.watch, p.projection.run, p.blobs.run} {
+	for _, part := range []func(context.Context) error{expiries.Run, p.folding.answerer.run, p.projection.run, p.blobs.run} {
 		group.Go(func() error { return part(ctx) })
 	}
 	caughtUp := make(chan struct{})
@@ -158,6 +170,7 @@ func (p *partition) open(ctx context.Context) (checkpoint uint64, err error) {
 		return 0, err
 	}
 	p.folding.state = fold.NewState(state)
+	p.lease.opened(p.folding.state.Lease())
 	p.folding.position.Set(checkpoint)
 	p.model.projected.Store(checkpoint)
 	p.model.committing.Store(checkpoint)
@@ -174,9 +187,40 @@ const (
 	drainWait = time.Second
 )
 
-// serve answers reads and lists, and sweeps, until ctx ends. It begins once the folding has caught up, so that reads see
-// every write that was acknowledged before. The reads that were taken when ctx ends are answered within answering.
+// serve answers reads and lists, and sweeps, until ctx ends, except while another replica may do so. It begins once the
+// folding has caught up. The reads that were taken when ctx ends are answered within answering.
 func (p *partition) serve(ctx, answering context.Context) error {
+	for ctx.Err() == nil {
+		if p.lease.isBarred() && !p.await(ctx) {
+			return nil
+		}
+		if err := p.serveFree(ctx, answering); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until no other replica can hold the lease, which it does not give back before it hears that this one has
+// caught up. It returns false if ctx ends first.
+func (p *partition) await(ctx context.Context) bool {
+	defer p.replicas.Offer(ctx, p.number)()
+	p.trouble(errBarred)
+	p.log.Info("caught up, another replica still answers the reads", "sequence", p.folding.position.Get())
+	return p.lease.untilFree(ctx)
+}
+
+// serveFree serves until another replica has a lease or ctx ends.
+func (p *partition) serveFree(ctx, answering context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		p.lease.untilBarred(ctx)
+		stop()
+	})
+	defer watching.Wait()
+	defer stop()
 	domain := p.cfg.Policy.Domain
 	defer p.reader.start(answering)()
 	reads, err := rpc.ServeBatch(p.deps.NC, domain.ReadSubject(p.number), replicaQueue, p.reader.receive, rpc.WithLogger(p.log))
@@ -189,7 +233,7 @@ func (p *partition) serve(ctx, answering context.Context) error {
 		return err
 	}
 	defer rpc.Stop(drainWait, lists)
-	defer p.announce(ctx, p.number)()
+	defer p.replicas.Announce(ctx, p.number)()
 	p.log.Info("serving", "sequence", p.folding.position.Get())
 	var orphans sync.WaitGroup
 	orphans.Go(func() { p.orphans.run(ctx) })

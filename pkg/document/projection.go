@@ -22,6 +22,7 @@ type projection struct {
 	queue  []*message // folded and not projected
 	bytes  int        // of the queue
 	timeMS int64      // the fold's time at the last message projected
+	last   uint64     // sequence of the last message that decides something
 
 	moved wait.Changes  // of the head of the queue
 	ready chan struct{} // receives when the head of the queue may be ready
@@ -53,11 +54,26 @@ func (p *projection) push(m *message) {
 	p.mu.Lock()
 	p.queue = append(p.queue, m)
 	p.bytes += m.bytes
+	if !m.quiet {
+		p.last = m.sequence
+	}
+	many := len(p.queue) >= quietMessages
 	p.show()
 	p.mu.Unlock()
-	if m.settled() {
+	if m.settled() && (!m.quiet || many) {
 		p.wake()
 	}
+}
+
+// quietMessages is how many messages that decide nothing make a commit of their own. Until then they wait for one that
+// decides something, so that a partition that is only read writes nothing into the read model.
+const quietMessages = 256
+
+// decided is the sequence of the last message folded that decides something.
+func (p *projection) decided() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
 }
 
 // wake tells that a queued message has become settled.

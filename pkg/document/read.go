@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/document/fold"
@@ -22,10 +23,11 @@ type reader struct {
 	model    *readModel
 	memory   *memory
 	position *wait.Position
-	pauses   *pauseDetector
+	lease    *lease
 	queue    chan *readJob
-	closing  chan struct{} // closed when no more jobs come
-	buffers  sync.Pool     // of *[]byte
+	asking   atomic.Int64 // jobs that wait for a confirmation of the lease
+	asked    wait.Changes // of asking
+	buffers  sync.Pool    // of *[]byte
 }
 
 // readJob is the rest of a batch.
@@ -33,10 +35,13 @@ type readJob struct {
 	request *rpc.Request
 	batch   *event.ReadBatch
 	indexes []int // not answered yet
+
+	newest uint64 // sequence of the last change that was read from the read model
+	missed bool   // a document was not found there
 }
 
-func newReader(s *scope, model *readModel, memory *memory, position *wait.Position, pauses *pauseDetector) *reader {
-	r := &reader{scope: s, model: model, memory: memory, position: position, pauses: pauses, queue: make(chan *readJob, s.cfg.Bounds.ReadQueue), closing: make(chan struct{})}
+func newReader(s *scope, model *readModel, memory *memory, position *wait.Position, lease *lease) *reader {
+	r := &reader{scope: s, model: model, memory: memory, position: position, lease: lease, queue: make(chan *readJob, s.cfg.Bounds.ReadQueue)}
 	r.buffers.New = func() any { return new([]byte) }
 	return r
 }
@@ -45,12 +50,16 @@ func newReader(s *scope, model *readModel, memory *memory, position *wait.Positi
 // taken; those that drainWait does not suffice for are refused.
 func (r *reader) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	closing := make(chan struct{}) // closed when no more jobs come
 	var workers sync.WaitGroup
 	for range r.cfg.Bounds.ReadWorkers {
-		workers.Go(func() { r.work(ctx) })
+		workers.Go(func() { r.work(ctx, closing) })
 	}
 	return func() {
-		close(r.closing)
+		confirming, stop := context.WithTimeout(ctx, drainWait)
+		_ = r.asked.Until(confirming, func() bool { return r.asking.Load() == 0 }) // the only error is confirming's
+		stop()
+		close(closing)
 		defer time.AfterFunc(drainWait, cancel).Stop()
 		workers.Wait()
 		cancel()
@@ -68,8 +77,8 @@ func (r *reader) receive(request *rpc.Request) {
 		batch.NowMs = r.now()
 	}
 	job := &readJob{request: request, batch: batch}
-	paused := r.pauses.paused()
-	if paused || batch.AfterSequence > r.position.Get() {
+	held := r.lease.held() // before the state is read
+	if !held || batch.AfterSequence > r.position.Get() {
 		for i := range batch.Reads {
 			job.indexes = append(job.indexes, i)
 		}
@@ -85,11 +94,37 @@ func (r *reader) receive(request *rpc.Request) {
 	}
 	switch {
 	case len(job.indexes) == 0:
-		return
-	case paused:
-		r.refuse(job)
-		return
+	case held:
+		r.enqueue(job)
+	default:
+		r.confirm(job)
 	}
+}
+
+// confirm queues a job once the journal has told how far the state has to be for it. Where the journal does not tell, it
+// leaves the job unanswered, as an instance does that has lost its connection: the edge asks for longer than it would
+// after a refusal.
+func (r *reader) confirm(job *readJob) {
+	r.asking.Add(1)
+	done := func() {
+		r.asking.Add(-1)
+		r.asked.Notify()
+	}
+	r.lease.confirm(
+		func(sequence uint64) {
+			defer done()
+			job.batch.AfterSequence = max(job.batch.AfterSequence, sequence)
+			r.enqueue(job)
+		},
+		func(err error) {
+			defer done()
+			r.log.Debug("reads are not answered", "reads", len(job.indexes), "error", err)
+		},
+	)
+}
+
+// enqueue gives a job to the workers.
+func (r *reader) enqueue(job *readJob) {
 	select {
 	case r.queue <- job:
 	default:
@@ -160,12 +195,12 @@ func idempotencyID(b []byte) (id event.IdempotencyID, ok bool) {
 
 // work answers jobs until closing is closed and the queue is empty. The queue itself is never closed: a receive that the
 // drain of the server did not wait for may still send to it.
-func (r *reader) work(ctx context.Context) {
+func (r *reader) work(ctx context.Context, closing <-chan struct{}) {
 	for {
 		select {
 		case job := <-r.queue:
 			r.do(ctx, job)
-		case <-r.closing:
+		case <-closing:
 			select {
 			case job := <-r.queue:
 				r.do(ctx, job)
@@ -179,7 +214,10 @@ func (r *reader) work(ctx context.Context) {
 func (r *reader) do(ctx context.Context, job *readJob) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.Bounds.ReadWait, time.Until(job.request.Deadline)))
 	defer cancel()
-	if err := r.load(ctx, job); err != nil {
+	switch err := r.load(ctx, job); {
+	case errors.Is(err, errLate) && !r.lease.alone: // as in confirm
+		r.log.Debug("reads are not answered", "reads", len(job.indexes), "error", err)
+	case err != nil:
 		r.model.failBehind(err)
 		if !errors.Is(err, context.Canceled) {
 			r.metrics.failures.WithLabelValues("read").Inc()
@@ -192,48 +230,101 @@ func (r *reader) do(ctx context.Context, job *readJob) {
 // load answers a job with one query each for documents, earlier versions, lists of versions and outcomes, as far as they
 // are asked for. It answers all reads, or none and returns an error.
 func (r *reader) load(ctx context.Context, job *readJob) error {
-	if err := r.position.Until(ctx, job.batch.AfterSequence); err != nil {
-		return fmt.Errorf("wait for message %d: %w", job.batch.AfterSequence, err)
+	for {
+		if err := r.position.Until(ctx, job.batch.AfterSequence); err != nil {
+			return fmt.Errorf("%w: wait for message %d: %w", errLate, job.batch.AfterSequence, err)
+		}
+		found, err := r.find(ctx, job)
+		if err != nil {
+			return err
+		}
+		ahead, err := r.ahead(ctx, job)
+		if err != nil {
+			return err
+		}
+		if !ahead {
+			r.answer(job, found)
+			return nil
+		}
 	}
-	documents, err := r.loadDocuments(ctx, job)
-	if err != nil {
-		return err
+}
+
+// ahead tells whether the job has read the work of a replica that projects ahead of this one. Later reads would then show
+// an older state from memory. So the job waits until this one has come as far, and reads again.
+func (r *reader) ahead(ctx context.Context, job *readJob) (bool, error) {
+	newest := job.newest
+	if job.missed && !r.lease.alone {
+		checkpoint, err := r.model.checkpoint(ctx) // what is missing may be deleted, which no sequence shows
+		if err != nil {
+			return false, err
+		}
+		newest = max(newest, checkpoint)
 	}
-	versions, err := r.loadVersions(ctx, job, documents)
-	if err != nil {
-		return err
+	job.newest, job.missed = 0, false
+	if newest <= r.position.Get() {
+		return false, nil
 	}
-	heads, err := r.loadListed(ctx, job, documents)
-	if err != nil {
-		return err
+	job.batch.AfterSequence = max(job.batch.AfterSequence, newest)
+	return true, nil
+}
+
+// found is what a job asks for, as far as it exists.
+type found struct {
+	documents map[string]*entry
+	versions  map[string]*entry
+	heads     map[string]*event.Document // of earlier versions that are listed
+	outcomes  map[event.IdempotencyID]*event.Outcome
+}
+
+func (r *reader) find(ctx context.Context, job *readJob) (f found, err error) {
+	if f.documents, err = r.loadDocuments(ctx, job); err != nil {
+		return f, err
 	}
-	outcomes, err := r.loadOutcomes(ctx, job)
-	if err != nil {
-		return err
+	if f.versions, err = r.loadVersions(ctx, job, f.documents); err != nil {
+		return f, err
 	}
+	if f.heads, err = r.loadListed(ctx, job, f.documents); err != nil {
+		return f, err
+	}
+	f.outcomes, err = r.loadOutcomes(ctx, job)
+	return f, err
+}
+
+// loadCurrent is readModel.loadCurrent, and notes in the job what it has met.
+func (r *reader) loadCurrent(ctx context.Context, job *readJob, collection string, ids []string, parts views.Parts, take func(views.Doc) error) error {
+	missing := len(ids)
+	err := r.model.loadCurrent(ctx, collection, ids, parts, func(d views.Doc) error {
+		missing--
+		job.newest = max(job.newest, d.Seq)
+		return take(d)
+	})
+	job.missed = job.missed || missing > 0 && collection == r.names.documents
+	return err
+}
+
+func (r *reader) answer(job *readJob, f found) {
 	answers := r.newAnswers(job.request, len(job.indexes))
 	for _, i := range job.indexes {
 		read := job.batch.Reads[i]
 		if id, ok := idempotencyID(read.IdempotencyId); ok {
-			answers.outcome(uint32(i), outcomes[id], job.batch.NowMs)
+			answers.outcome(uint32(i), f.outcomes[id], job.batch.NowMs)
 			continue
 		}
-		current := documents[read.Item]
+		current := f.documents[read.Item]
 		if current == nil {
 			current = &entry{}
 		}
 		switch {
 		case read.ListVersions > 0:
-			answers.versions(uint32(i), current.doc, heads, read, job.batch.NowMs)
+			answers.versions(uint32(i), current.doc, f.heads, read, job.batch.NowMs)
 		case earlier(current.doc, read, job.batch.NowMs):
-			answers.version(uint32(i), current.doc, versions[versionID(read.Item, read.Version)], read)
+			answers.version(uint32(i), current.doc, f.versions[versionID(read.Item, read.Version)], read)
 		default:
 			answers.document(uint32(i), current, read, job.batch.NowMs)
 		}
 	}
 	r.metrics.fromView.Add(float64(len(job.indexes)))
 	answers.flush()
-	return nil
 }
 
 func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*entry, error) {
@@ -256,14 +347,16 @@ func (r *reader) loadDocuments(ctx context.Context, job *readJob) (map[string]*e
 		marks[read.Item] = mark
 		ids = append(ids, read.Item)
 	}
-	err := r.model.loadCurrent(ctx, r.names.documents, ids, views.Full, func(d views.Doc) error {
+	err := r.loadCurrent(ctx, job, r.names.documents, ids, views.Full, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		if err != nil {
 			return err
 		}
 		e := r.stored(d.ID, doc)
 		documents[d.ID] = e
-		r.memory.fill(d.ID, e, marks[d.ID])
+		if d.Seq <= r.position.Get() {
+			r.memory.fill(d.ID, e, marks[d.ID])
+		}
 		return nil
 	})
 	return documents, err
@@ -286,7 +379,7 @@ func (r *reader) loadVersions(ctx context.Context, job *readJob, documents map[s
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	err := r.model.loadCurrent(ctx, r.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) error {
+	err := r.loadCurrent(ctx, job, r.names.versions, slices.Compact(ids), views.Full, func(d views.Doc) error {
 		doc, err := readDocument(d)
 		if err == nil {
 			versions[d.ID] = r.stored(d.ID, doc)
@@ -311,7 +404,7 @@ func (r *reader) loadOutcomes(ctx context.Context, job *readJob) (map[event.Idem
 		ids = append(ids, outcomeID(id))
 	}
 	slices.Sort(ids)
-	err := r.model.loadCurrent(ctx, r.names.outcomes, slices.Compact(ids), views.Heads, func(d views.Doc) error {
+	err := r.loadCurrent(ctx, job, r.names.outcomes, slices.Compact(ids), views.Heads, func(d views.Doc) error {
 		id, o, err := readOutcome(d)
 		outcomes[id] = o
 		return err
@@ -399,10 +492,18 @@ func (a *answers) outcome(index uint32, o *event.Outcome, nowMS int64) {
 	answer.Status, answer.Outcome = event.OutcomeStatus_OK, o
 }
 
-// flush sends the collected answers.
+// flush sends the collected answers, or refusals if another replica has begun to answer: the state that they come from may
+// hold decisions that the other one does not know yet.
 func (a *answers) flush() {
 	if len(a.batch.Answers) == 0 {
 		return
+	}
+	if a.r.lease.isBarred() {
+		for _, answer := range a.batch.Answers {
+			index := answer.Index
+			answer.Reset()
+			answer.Index, answer.Unavailable = index, true
+		}
 	}
 	buffer := a.r.buffers.Get().(*[]byte)
 	size := a.batch.SizeVT()

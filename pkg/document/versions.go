@@ -53,7 +53,7 @@ func (r *reader) loadListed(ctx context.Context, job *readJob, documents map[str
 			ids = append(ids, id)
 		}
 	}
-	err := r.model.loadCurrent(ctx, r.names.versions, ids, views.Heads, func(d views.Doc) (err error) {
+	err := r.loadCurrent(ctx, job, r.names.versions, ids, views.Heads, func(d views.Doc) (err error) {
 		heads[d.ID], err = readDocument(d)
 		return err
 	})

@@ -2096,6 +2096,7 @@ type RequestBatch struct {
 	StampMs       int64                  `protobuf:"varint,3,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`
 	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`
 	Requests      []*Request             `protobuf:"bytes,5,rep,name=requests,proto3" json:"requests,omitempty"`
+	Lease         *ReadLease             `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"` // no decision depends on it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2165,6 +2166,92 @@ func (x *RequestBatch) GetRequests() []*Request {
 	return nil
 }
 
+func (x *RequestBatch) GetLease() *ReadLease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// ReadLease is written by a replica that answers reads of the partition. Once it is folded, every write before it is known
+// to the reader. For the lease's length the reader then answers from memory, and no other replica shows a later write. A
+// batch without requests and without a lease only tells the reader how far the journal is.
+type ReadLease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"` // drawn by the process at its start
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`          // of the partition in that process; a later run means that the earlier ones have ended
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`    // counted by the reader
+	After         uint64                 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`      // sequence of the last lease that the reader knows: another one in between takes precedence
+	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`          // the reader has answered its last read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLease) Reset() {
+	*x = ReadLease{}
+	mi := &file_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLease) ProtoMessage() {}
+
+func (x *ReadLease) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
+func (*ReadLease) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ReadLease) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *ReadLease) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ReadLease) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ReadLease) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ReadLease) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
 type Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -2188,7 +2275,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2287,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2300,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -2364,7 +2451,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2463,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2476,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -2430,7 +2517,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2529,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2542,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -2494,7 +2581,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2593,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2606,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Update) GetContent() *Content {
@@ -2615,7 +2702,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2714,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2727,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Tags) GetValues() []string {
@@ -2660,7 +2747,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2759,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2772,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -2712,7 +2799,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2811,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2824,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -2756,7 +2843,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2855,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2868,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -2797,7 +2884,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2896,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2909,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Content) GetInline() []byte {
@@ -2879,7 +2966,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2891,7 +2978,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2904,7 +2991,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Document) GetId() string {
@@ -3038,7 +3125,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3137,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3150,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -3116,7 +3203,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3215,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3228,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -3248,13 +3335,14 @@ type DomainState struct {
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time
 	Sources       []*DomainSource        `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`              // by name
+	Lease         *DomainLease           `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`                  // the last one that was not ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3266,7 +3354,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3279,7 +3367,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -3303,6 +3391,74 @@ func (x *DomainState) GetSources() []*DomainSource {
 	return nil
 }
 
+func (x *DomainState) GetLease() *DomainLease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// DomainLease is the reader to whom the last lease was granted.
+type DomainLease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"` // of the message that granted it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainLease) Reset() {
+	*x = DomainLease{}
+	mi := &file_event_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainLease) ProtoMessage() {}
+
+func (x *DomainLease) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
+func (*DomainLease) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DomainLease) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *DomainLease) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *DomainLease) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
 // DomainRedo is a part of the changes of one message, from a time when a commit could be too small for
 // them. No code writes it any more. It is read where an earlier version left the changes half written.
 type DomainRedo struct {
@@ -3314,7 +3470,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3482,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3495,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -3364,7 +3520,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3532,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3545,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -3446,7 +3602,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3614,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3627,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -3507,7 +3663,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +3675,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +3688,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -3566,7 +3722,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3578,7 +3734,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3591,7 +3747,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -3620,7 +3776,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3788,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3801,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -3685,7 +3841,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3853,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3866,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Read) GetItem() string {
@@ -3778,7 +3934,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3790,7 +3946,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3803,7 +3959,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -3828,7 +3984,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3996,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +4009,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -3924,7 +4080,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4092,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4105,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -4034,7 +4190,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4202,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4215,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -4100,7 +4256,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4112,7 +4268,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4125,7 +4281,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -4160,7 +4316,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4328,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4341,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -4374,7 +4530,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4386,7 +4542,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4399,7 +4555,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -4433,7 +4589,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4445,7 +4601,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4458,7 +4614,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -4484,7 +4640,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4496,7 +4652,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4509,7 +4665,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -4530,7 +4686,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4542,7 +4698,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4555,7 +4711,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -4590,7 +4746,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4758,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4771,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -4648,7 +4804,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4660,7 +4816,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4673,7 +4829,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -4687,7 +4843,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4855,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +4868,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -4739,7 +4895,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4751,7 +4907,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4764,7 +4920,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -4783,7 +4939,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4951,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4964,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 type QueryAnswer struct {
@@ -4834,7 +4990,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4846,7 +5002,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4859,7 +5015,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -5055,7 +5211,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +5223,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +5236,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -5102,7 +5258,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5114,7 +5270,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5127,7 +5283,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -5172,7 +5328,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5184,7 +5340,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5197,7 +5353,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Progress) GetInstance() string {
@@ -5260,7 +5416,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5272,7 +5428,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5285,7 +5441,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -5428,7 +5584,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5440,7 +5596,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5453,7 +5609,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -5550,7 +5706,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5562,7 +5718,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5575,7 +5731,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -5602,7 +5758,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5614,7 +5770,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5627,7 +5783,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -5649,7 +5805,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5661,7 +5817,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5674,7 +5830,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -5720,7 +5876,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5732,7 +5888,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5745,7 +5901,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -5814,7 +5970,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +5982,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +5995,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -5915,7 +6071,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5927,7 +6083,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5940,7 +6096,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -5974,7 +6130,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5986,7 +6142,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5999,7 +6155,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -6091,7 +6247,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6103,7 +6259,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6116,7 +6272,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -6249,7 +6405,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6261,7 +6417,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6274,7 +6430,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -6315,7 +6471,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6327,7 +6483,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6340,7 +6496,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -6418,7 +6574,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6430,7 +6586,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6443,7 +6599,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -6495,7 +6651,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6507,7 +6663,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6520,7 +6676,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -6675,7 +6831,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6687,7 +6843,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6700,7 +6856,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -6748,7 +6904,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6760,7 +6916,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6773,7 +6929,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -6794,7 +6950,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6806,7 +6962,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6819,7 +6975,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -6847,7 +7003,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6859,7 +7015,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6872,7 +7028,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -6906,7 +7062,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6918,7 +7074,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6931,7 +7087,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -6960,7 +7116,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6972,7 +7128,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6985,7 +7141,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -7025,7 +7181,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7037,7 +7193,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7050,7 +7206,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -7069,7 +7225,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7081,7 +7237,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7094,7 +7250,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -7116,7 +7272,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7128,7 +7284,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7141,7 +7297,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -7187,7 +7343,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7199,7 +7355,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7212,7 +7368,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -7289,7 +7445,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7301,7 +7457,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7314,7 +7470,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -7439,7 +7595,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7451,7 +7607,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7464,7 +7620,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -7498,7 +7654,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7510,7 +7666,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7523,7 +7679,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SourceState) GetSource() string {
@@ -7617,7 +7773,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7629,7 +7785,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7642,7 +7798,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -7801,7 +7957,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7813,7 +7969,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7826,7 +7982,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -7893,7 +8049,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7905,7 +8061,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7918,7 +8074,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -7985,7 +8141,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7997,7 +8153,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8010,7 +8166,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -8086,7 +8242,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8098,7 +8254,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8111,7 +8267,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -8239,7 +8395,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8251,7 +8407,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8264,7 +8420,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -8314,7 +8470,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8326,7 +8482,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8339,7 +8495,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -8508,13 +8664,20 @@ const file_event_proto_rawDesc = "" +
 	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x12R\x05limit\x12!\n" +
 	"\fprice_micros\x18\x03 \x01(\x04R\vpriceMicros\x12\x18\n" +
-	"\aoverage\x18\x04 \x01(\bR\aoverage\"\xab\x01\n" +
+	"\aoverage\x18\x04 \x01(\bR\aoverage\"\xdc\x01\n" +
 	"\fRequestBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
 	"\bstamp_ms\x18\x03 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x04 \x01(\x03R\boffsetMs\x123\n" +
-	"\brequests\x18\x05 \x03(\v2\x17.quire.event.v1.RequestR\brequests\"\xe9\x03\n" +
+	"\brequests\x18\x05 \x03(\v2\x17.quire.event.v1.RequestR\brequests\x12/\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.quire.event.v1.ReadLeaseR\x05lease\"y\n" +
+	"\tReadLease\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\x04R\x05after\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\bR\x03end\"\xe9\x03\n" +
 	"\aRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x12\n" +
@@ -8629,11 +8792,16 @@ const file_event_proto_rawDesc = "" +
 	"request_id\x18\f \x01(\fR\trequestId\x12\x14\n" +
 	"\x05owner\x18\r \x01(\x06R\x05owner\x12\x1d\n" +
 	"\n" +
-	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"\x8d\x01\n" +
+	"decided_ms\x18\x0e \x01(\x03R\tdecidedMs\"\xc0\x01\n" +
 	"\vDomainState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x126\n" +
-	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asourcesJ\x04\b\x04\x10\x05R\vredo_chunks\"A\n" +
+	"\asources\x18\x03 \x03(\v2\x1c.quire.event.v1.DomainSourceR\asources\x121\n" +
+	"\x05lease\x18\x05 \x01(\v2\x1b.quire.event.v1.DomainLeaseR\x05leaseJ\x04\b\x04\x10\x05R\vredo_chunks\"W\n" +
+	"\vDomainLease\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\"A\n" +
 	"\n" +
 	"DomainRedo\x123\n" +
 	"\x06writes\x18\x01 \x03(\v2\x1b.quire.event.v1.DomainWriteR\x06writes\"\x99\x01\n" +
@@ -9168,7 +9336,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -9199,79 +9367,81 @@ var file_event_proto_goTypes = []any{
 	(*TierPlan)(nil),            // 26: quire.event.v1.TierPlan
 	(*Term)(nil),                // 27: quire.event.v1.Term
 	(*RequestBatch)(nil),        // 28: quire.event.v1.RequestBatch
-	(*Request)(nil),             // 29: quire.event.v1.Request
-	(*Charge)(nil),              // 30: quire.event.v1.Charge
-	(*Create)(nil),              // 31: quire.event.v1.Create
-	(*Update)(nil),              // 32: quire.event.v1.Update
-	(*Tags)(nil),                // 33: quire.event.v1.Tags
-	(*Delete)(nil),              // 34: quire.event.v1.Delete
-	(*Burn)(nil),                // 35: quire.event.v1.Burn
-	(*Expire)(nil),              // 36: quire.event.v1.Expire
-	(*Content)(nil),             // 37: quire.event.v1.Content
-	(*Document)(nil),            // 38: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 39: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 40: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 41: quire.event.v1.DomainState
-	(*DomainRedo)(nil),          // 42: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 43: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 44: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 45: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 46: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 47: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 48: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 49: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 50: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 51: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 52: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 53: quire.event.v1.Announcement
-	(*Query)(nil),               // 54: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 55: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 56: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 57: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 58: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 59: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 60: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 61: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 62: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 63: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 64: quire.event.v1.QueryAnswer
-	(*HoldQuery)(nil),           // 65: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 66: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 67: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 68: quire.event.v1.UsageAnswer
-	(*AdminEntry)(nil),          // 69: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 70: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 71: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 72: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 73: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 74: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 75: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 76: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 77: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 78: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 79: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 80: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 81: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 82: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 83: quire.event.v1.EndSessions
-	(*ListUsers)(nil),           // 84: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 85: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 86: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 87: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 88: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 89: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 90: quire.event.v1.UserAnswer
-	(*User)(nil),                // 91: quire.event.v1.User
-	(*BillingState)(nil),        // 92: quire.event.v1.BillingState
-	(*BookState)(nil),           // 93: quire.event.v1.BookState
-	(*SourceState)(nil),         // 94: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 95: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 96: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 97: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 98: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 99: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 100: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 101: quire.event.v1.CommandKept
+	(*ReadLease)(nil),           // 29: quire.event.v1.ReadLease
+	(*Request)(nil),             // 30: quire.event.v1.Request
+	(*Charge)(nil),              // 31: quire.event.v1.Charge
+	(*Create)(nil),              // 32: quire.event.v1.Create
+	(*Update)(nil),              // 33: quire.event.v1.Update
+	(*Tags)(nil),                // 34: quire.event.v1.Tags
+	(*Delete)(nil),              // 35: quire.event.v1.Delete
+	(*Burn)(nil),                // 36: quire.event.v1.Burn
+	(*Expire)(nil),              // 37: quire.event.v1.Expire
+	(*Content)(nil),             // 38: quire.event.v1.Content
+	(*Document)(nil),            // 39: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 40: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 41: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 42: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 43: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 44: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 45: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 46: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 47: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 48: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 49: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 50: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 51: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 52: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 53: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 54: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 55: quire.event.v1.Announcement
+	(*Query)(nil),               // 56: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 57: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 58: quire.event.v1.LedgerQuery
+	(*StatementQuery)(nil),      // 59: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 60: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 61: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 62: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 63: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 64: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 65: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 66: quire.event.v1.QueryAnswer
+	(*HoldQuery)(nil),           // 67: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 68: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 69: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 70: quire.event.v1.UsageAnswer
+	(*AdminEntry)(nil),          // 71: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 72: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 73: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 74: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 75: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 76: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 77: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 78: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 79: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 80: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 81: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 82: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 83: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 84: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 85: quire.event.v1.EndSessions
+	(*ListUsers)(nil),           // 86: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 87: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 88: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 89: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 90: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 91: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 92: quire.event.v1.UserAnswer
+	(*User)(nil),                // 93: quire.event.v1.User
+	(*BillingState)(nil),        // 94: quire.event.v1.BillingState
+	(*BookState)(nil),           // 95: quire.event.v1.BookState
+	(*SourceState)(nil),         // 96: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 97: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 98: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 99: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 100: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 101: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 102: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 103: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	9,   // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -9294,100 +9464,102 @@ var file_event_proto_depIdxs = []int32{
 	3,   // 17: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
 	26,  // 18: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
 	27,  // 19: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	29,  // 20: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	30,  // 21: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	31,  // 22: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	32,  // 23: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	34,  // 24: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	35,  // 25: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	36,  // 26: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	38,  // 27: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	37,  // 28: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	33,  // 29: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	37,  // 30: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	40,  // 31: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	4,   // 32: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	38,  // 33: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	44,  // 34: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	43,  // 35: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	46,  // 36: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	46,  // 37: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	48,  // 38: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	50,  // 39: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,   // 40: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	38,  // 41: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	40,  // 42: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	38,  // 43: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	38,  // 44: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	55,  // 45: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	56,  // 46: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	57,  // 47: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	58,  // 48: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	59,  // 49: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	60,  // 50: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	63,  // 51: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	61,  // 52: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	62,  // 53: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	65,  // 54: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	5,   // 55: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	68,  // 56: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	75,  // 57: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	76,  // 58: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	77,  // 59: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	79,  // 60: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	80,  // 61: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	25,  // 62: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	67,  // 63: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	70,  // 64: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	71,  // 65: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	66,  // 66: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	73,  // 67: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 68: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	69,  // 69: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	72,  // 70: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	6,   // 71: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	74,  // 72: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	73,  // 73: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12,  // 74: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	78,  // 75: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 76: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	85,  // 77: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	86,  // 78: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	87,  // 79: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	88,  // 80: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	89,  // 81: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	82,  // 82: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	83,  // 83: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	84,  // 84: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	7,   // 85: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	91,  // 86: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	91,  // 87: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	25,  // 88: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	94,  // 89: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	95,  // 90: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	100, // 91: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	101, // 92: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	93,  // 93: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	25,  // 94: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	97,  // 95: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	98,  // 96: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	99,  // 97: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	99,  // 98: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	96,  // 99: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	78,  // 100: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	73,  // 101: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	73,  // 102: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 103: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	78,  // 104: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 105: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	99,  // 106: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	99,  // 107: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	24,  // 108: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	109, // [109:109] is the sub-list for method output_type
-	109, // [109:109] is the sub-list for method input_type
-	109, // [109:109] is the sub-list for extension type_name
-	109, // [109:109] is the sub-list for extension extendee
-	0,   // [0:109] is the sub-list for field type_name
+	30,  // 20: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	29,  // 21: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	31,  // 22: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	32,  // 23: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	33,  // 24: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	35,  // 25: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	36,  // 26: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	37,  // 27: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	39,  // 28: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	38,  // 29: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	34,  // 30: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	38,  // 31: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	41,  // 32: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	4,   // 33: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	39,  // 34: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	46,  // 35: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	43,  // 36: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	45,  // 37: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	48,  // 38: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	48,  // 39: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	50,  // 40: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	52,  // 41: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	4,   // 42: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	39,  // 43: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	41,  // 44: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	39,  // 45: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	39,  // 46: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	57,  // 47: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	58,  // 48: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	59,  // 49: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	60,  // 50: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	61,  // 51: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	62,  // 52: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	65,  // 53: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	63,  // 54: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	64,  // 55: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	67,  // 56: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	5,   // 57: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	70,  // 58: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	77,  // 59: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	78,  // 60: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	79,  // 61: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	81,  // 62: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	82,  // 63: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	25,  // 64: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	69,  // 65: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	72,  // 66: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	73,  // 67: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	68,  // 68: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	75,  // 69: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 70: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	71,  // 71: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	74,  // 72: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	6,   // 73: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	76,  // 74: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	75,  // 75: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12,  // 76: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	80,  // 77: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 78: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	87,  // 79: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	88,  // 80: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	89,  // 81: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	90,  // 82: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	91,  // 83: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	84,  // 84: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	85,  // 85: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	86,  // 86: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	7,   // 87: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	93,  // 88: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	93,  // 89: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	25,  // 90: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	96,  // 91: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	97,  // 92: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	102, // 93: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	103, // 94: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	95,  // 95: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	25,  // 96: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	99,  // 97: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	100, // 98: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	101, // 99: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	101, // 100: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	98,  // 101: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	80,  // 102: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	75,  // 103: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	75,  // 104: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 105: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	80,  // 106: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 107: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	101, // 108: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	101, // 109: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	24,  // 110: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	111, // [111:111] is the sub-list for method output_type
+	111, // [111:111] is the sub-list for method input_type
+	111, // [111:111] is the sub-list for extension type_name
+	111, // [111:111] is the sub-list for extension extendee
+	0,   // [0:111] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -9404,16 +9576,16 @@ func file_event_proto_init() {
 		(*Command_Resume)(nil),
 		(*Command_Note)(nil),
 	}
-	file_event_proto_msgTypes[21].OneofWrappers = []any{
+	file_event_proto_msgTypes[22].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[24].OneofWrappers = []any{}
-	file_event_proto_msgTypes[43].OneofWrappers = []any{}
-	file_event_proto_msgTypes[46].OneofWrappers = []any{
+	file_event_proto_msgTypes[25].OneofWrappers = []any{}
+	file_event_proto_msgTypes[45].OneofWrappers = []any{}
+	file_event_proto_msgTypes[48].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -9425,7 +9597,7 @@ func file_event_proto_init() {
 		(*Query_Accounts)(nil),
 		(*Query_Hold)(nil),
 	}
-	file_event_proto_msgTypes[56].OneofWrappers = []any{
+	file_event_proto_msgTypes[58].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -9438,7 +9610,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Accounts)(nil),
 		(*QueryAnswer_Hold)(nil),
 	}
-	file_event_proto_msgTypes[73].OneofWrappers = []any{
+	file_event_proto_msgTypes[75].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -9454,7 +9626,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   94,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -191,6 +191,18 @@ func (s *Set) Announce(ctx context.Context, partition int) (withdraw func()) {
 	}
 }
 
+// Offer tells the members that a partition could be served, so that the replica that serves it lets it go. It does not
+// count as served. Like Announce it holds until ctx ends or withdraw is called.
+func (s *Set) Offer(ctx context.Context, partition int) (withdraw func()) {
+	s.cfg.Served(partition, true)
+	once := sync.OnceFunc(func() { s.cfg.Served(partition, false) })
+	stop := context.AfterFunc(ctx, once)
+	return func() {
+		stop()
+		once()
+	}
+}
+
 func (s *Set) flush(ctx context.Context, partition int) bool {
 	ctx, cancel := context.WithTimeout(ctx, flushWait)
 	defer cancel()

@@ -344,3 +344,27 @@ func TestUnreadyTellsWhichPartitionsWaitAndForWhat(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAnOfferIsToldAndDoesNotServe: the members learn that a partition could be served, and operators that it is not.
+func TestAnOfferIsToldAndDoesNotServe(t *testing.T) {
+	var log told
+	var s *replica.Set
+	s, assigned, stop := run(t, replica.Config{
+		NC: journaltest.Start(t).Conn(t), Served: log.served,
+		Start: func(ctx context.Context, partition int) error {
+			s.Offer(ctx, partition)()
+			defer s.Offer(ctx, partition)()
+			<-ctx.Done()
+			return nil
+		},
+	})
+	assigned <- []int{2}
+	log.wait(t, "2 true", "2 false", "2 true")
+	if s.Serving() || len(s.Served()) != 0 {
+		t.Errorf("serving %v, served %v", s.Serving(), s.Served())
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	log.wait(t, "2 true", "2 false", "2 true", "2 false")
+}

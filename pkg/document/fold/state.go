@@ -21,6 +21,7 @@ type State struct {
 	sequence uint64
 	timeMS   int64
 	sources  map[string]source
+	lease    *event.DomainLease // never changed in place; nil where there is none
 }
 
 type source struct {
@@ -30,7 +31,7 @@ type source struct {
 
 // NewState makes the state of a Snapshot. Nil is the state before the first message.
 func NewState(kept *event.DomainState) *State {
-	s := &State{sequence: kept.GetSequence(), timeMS: kept.GetTimeMs(), sources: map[string]source{}}
+	s := &State{sequence: kept.GetSequence(), timeMS: kept.GetTimeMs(), sources: map[string]source{}, lease: kept.GetLease()}
 	for _, k := range kept.GetSources() {
 		s.sources[k.Source] = source{mark: k.Mark, seenMS: k.SeenMs}
 	}
@@ -61,12 +62,31 @@ func (s *State) Enter(m Message) (nowMS int64, repeat bool) {
 	return s.timeMS, false
 }
 
+// Grant folds the lease of the message that was entered last, and tells whether it is granted: its reader had the last
+// lease, or knew of the last one. A reader that did not know of it was overtaken.
+func (s *State) Grant(l *event.ReadLease) bool {
+	last := s.lease
+	same := last != nil && last.Instance == l.Instance && last.Run == l.Run
+	switch {
+	case l.End && same:
+		s.lease = nil
+		return false
+	case l.End, last != nil && !same && l.After != last.Sequence:
+		return false
+	}
+	s.lease = &event.DomainLease{Instance: l.Instance, Run: l.Run, Sequence: s.sequence}
+	return true
+}
+
+// Lease is the last lease that was granted and not ended, nil where there is none. It must not be changed.
+func (s *State) Lease() *event.DomainLease { return s.lease }
+
 // TimeMS is the fold's time.
 func (s *State) TimeMS() int64 { return s.timeMS }
 
 // Snapshot returns the state in the form in which it is kept. Idle sources are forgotten.
 func (s *State) Snapshot() *event.DomainState {
-	kept := &event.DomainState{Sequence: s.sequence, TimeMs: s.timeMS}
+	kept := &event.DomainState{Sequence: s.sequence, TimeMs: s.timeMS, Lease: s.lease}
 	for name, known := range s.sources {
 		if s.timeMS-known.seenMS > SourceIdleMillis {
 			delete(s.sources, name)

@@ -67,3 +67,31 @@ func TestBatchesAreFoldedOnce(t *testing.T) {
 		t.Errorf("kept %v", kept)
 	}
 }
+
+// TestOneReaderHasTheLease: the one who had it, or who knew of the last one. A restart at any point changes nothing.
+func TestOneReaderHasTheLease(t *testing.T) {
+	s := fold.NewState(nil)
+	for i, c := range []struct {
+		name    string
+		lease   *event.ReadLease
+		granted bool
+		holder  string // afterwards
+	}{
+		{"the first", &event.ReadLease{Instance: "a", Run: 1, Number: 1}, true, "a"},
+		{"the same again", &event.ReadLease{Instance: "a", Run: 1, Number: 2}, true, "a"},
+		{"one who knows of an earlier one", &event.ReadLease{Instance: "b", Run: 1, After: 1}, false, "a"},
+		{"one who knows of the last one", &event.ReadLease{Instance: "b", Run: 1, After: 2}, true, "b"},
+		{"the one who had it before", &event.ReadLease{Instance: "a", Run: 1, Number: 3, After: 2}, false, "b"},
+		{"an end by another reader", &event.ReadLease{Instance: "a", Run: 1, End: true, After: 2}, false, "b"},
+		{"an end by another run", &event.ReadLease{Instance: "b", Run: 2, End: true, After: 4}, false, "b"},
+		{"a later run", &event.ReadLease{Instance: "b", Run: 2, After: 4}, true, "b"},
+		{"the end", &event.ReadLease{Instance: "b", Run: 2, After: 8, End: true}, false, ""},
+		{"anyone after that", &event.ReadLease{Instance: "c", Run: 1, After: 4}, true, "c"},
+	} {
+		s.Enter(fold.Message{Sequence: uint64(i + 1), Batch: &event.RequestBatch{Lease: c.lease}})
+		if granted := s.Grant(c.lease); granted != c.granted || s.Lease().GetInstance() != c.holder {
+			t.Errorf("%s: granted %v, %q has it; want %v and %q", c.name, granted, s.Lease().GetInstance(), c.granted, c.holder)
+		}
+		s = fold.NewState(s.Snapshot())
+	}
+}
