@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"quire.dev/pkg/eventually"
 )
 
 var sources atomic.Uint32
@@ -337,10 +339,28 @@ func (i *instance) untilRefused(t testing.TB, code string, call func() answer, a
 	return calls
 }
 
+// auditEnd is the end of an audit that was begun.
+func (i *instance) auditEnd(t testing.TB, begun answer) (body object) {
+	t.Helper()
+	if begun.status != http.StatusAccepted {
+		return begun.ok(t, http.StatusOK)
+	}
+	address := begun.header.Get("Location")
+	begun.ok(t, http.StatusAccepted)
+	eventually.NoError(t, "the audit ends", func() error {
+		body = i.admin(t, http.MethodGet, address, nil).ok(t, http.StatusOK)
+		if body["match"] == nil {
+			return fmt.Errorf("%v of %v", body["done"], body["total"])
+		}
+		return nil
+	})
+	return body
+}
+
 // audit asks for an audit, which must match.
 func (i *instance) audit(t testing.TB) object {
 	t.Helper()
-	body := i.admin(t, http.MethodPost, "/api/admin/audit", nil).ok(t, http.StatusOK)
+	body := i.auditEnd(t, i.admin(t, http.MethodPost, "/api/admin/audit", nil))
 	if body["match"] != true {
 		t.Fatalf("the audit does not match: %v", body)
 	}

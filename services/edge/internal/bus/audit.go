@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
+	"quire.dev/services/edge/internal/fault"
 )
 
 const (
@@ -42,28 +43,134 @@ var (
 // replicas holds, for each partition, the names of the instances that fold it.
 type replicas [][]string
 
-// Audit has every replica of every billing partition fold the journal again, and returns an answer
-// for each partition. It is a match if all its replicas match, and those at the same place of the journal
-// have the same state. The longer the journals, the longer an audit takes; ctx should have a deadline.
-func (b *Bus) Audit(ctx context.Context) ([]*event.AuditAnswer, error) {
+// Audit is how far an audit of all partitions is.
+type Audit struct {
+	Done, Total uint64 // messages folded, and to be folded as far as is known, by all replicas
+	Ended       bool
+	Again       bool                 // replicas were lost, and what they had folded is folded again
+	Partitions  []*event.AuditAnswer // of the partitions that have ended
+}
+
+// asking says how the replicas are asked about an audit.
+type asking uint8
+
+const (
+	beginAudit  asking = iota // they begin it and say how far they are
+	followAudit               // likewise, and they are asked until they have ended
+	lookAtAudit               // they begin nothing
+)
+
+// auditQuestion is the question of one audit.
+type auditQuestion struct {
+	id   event.RequestID
+	how  asking
+	over bool // it is asked over again, of other replicas than before
+}
+
+// Audit has every replica of every billing partition fold the journal again, and follows that until ctx ends. A partition is a
+// match if all its replicas match, and those at the same place of the journal have the same state. If ctx ends first the audit
+// goes on: it has not ended, and ReadAudit shows it.
+func (b *Bus) Audit(ctx context.Context, id event.RequestID) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, how: followAudit})
+}
+
+// BeginAudit is Audit without waiting for the end.
+func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, how: beginAudit})
+}
+
+// ReadAudit shows an audit that any edge has begun. A partition whose replicas have all lost it, since they ended or gave the
+// partition up, begins it again. fault.NotFound: no instance knows it.
+func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID) (*Audit, error) {
+	return b.auditAll(ctx, auditQuestion{id: id, how: lookAtAudit})
+}
+
+func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 	known, err := b.rollCall(ctx)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	audits := make([]*event.AuditAnswer, b.cfg.Partitions)
-	err = b.scatter(ctx, auditTimeout, func(ctx context.Context, p int) error {
-		answers, err := b.auditPartition(ctx, p, known[p])
-		if err != nil {
-			return callFault(err, false)
-		}
-		audits[p] = mergeAudits(answers)
-		b.cfg.Logger.Info("audited", "partition", p, "replicas", len(answers), "sequence", audits[p].LastSequence, "match", audits[p].Match)
-		return nil
-	})
-	if err != nil {
+	parts := make([]auditPart, b.cfg.Partitions)
+	ask := func(q auditQuestion, wanted func(p int) bool) error {
+		return b.scatter(ctx, auditTimeout, func(ctx context.Context, p int) error {
+			if !wanted(p) {
+				return nil
+			}
+			part, err := b.auditPartition(ctx, p, known[p], q)
+			if err != nil {
+				return callFault(err, false)
+			}
+			parts[p] = part
+			return nil
+		})
+	}
+	if err := ask(q, func(int) bool { return true }); err != nil {
 		return nil, err
 	}
-	return audits, nil
+	lost := func(p int) bool { return len(parts[p].answers) == 0 && parts[p].pending == 0 }
+	if q.how == lookAtAudit {
+		switch n := countIf(len(parts), lost); {
+		case n == len(parts):
+			return nil, fault.New(fault.NotFound, "No such audit. Billing forgets audits when it is restarted.")
+		case n > 0:
+			if err := ask(auditQuestion{id: q.id, how: beginAudit, over: true}, lost); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.mergeParts(parts), nil
+}
+
+func countIf(n int, is func(int) bool) (count int) {
+	for i := range n {
+		if is(i) {
+			count++
+		}
+	}
+	return count
+}
+
+func (b *Bus) mergeParts(parts []auditPart) *Audit {
+	all := &Audit{Ended: true}
+	for p, part := range parts {
+		all.Done += part.done
+		all.Total += part.total
+		all.Again = all.Again || part.again
+		if part.pending > 0 || len(part.answers) == 0 {
+			all.Ended = false
+			continue
+		}
+		merged := mergeAudits(part.answers)
+		all.Partitions = append(all.Partitions, merged)
+		b.cfg.Logger.Info("audited", "partition", p, "replicas", len(part.answers), "sequence", merged.LastSequence, "match", merged.Match)
+	}
+	return all
+}
+
+// auditPart is how far the replicas of a partition are.
+type auditPart struct {
+	answers     []*event.AuditAnswer
+	pending     int
+	done, total uint64
+	again       bool
+}
+
+func (p *auditPart) add(a *event.QueryAnswer) {
+	switch a.Status {
+	case event.QueryStatus_QUERY_PENDING:
+		progress := a.GetProgress()
+		p.pending++
+		p.done += progress.GetDone()
+		p.total += progress.GetTotal()
+		p.again = p.again || progress.GetAgain()
+	case event.QueryStatus_QUERY_OK:
+		answer := a.GetAudit()
+		p.answers = append(p.answers, answer)
+		folded := max(answer.Folded, answer.LastSequence)
+		p.done += folded
+		p.total += folded
+		p.again = p.again || answer.Again
+	}
 }
 
 // rollCall asks the billing instances for the partitions that each folds. It returns once all live instances have answered and
@@ -113,53 +220,71 @@ func (b *Bus) replicasOf(answers [][]byte) (replicas, error) {
 	return found, nil
 }
 
-// auditPartition has all replicas of a partition audit it. Those that give it up meanwhile are left out.
+// auditPartition asks all replicas of a partition. Those that give it up meanwhile are left out.
 // If none remains, the replicas that fold the partition now are asked.
-func (b *Bus) auditPartition(ctx context.Context, partition int, names []string) ([]*event.AuditAnswer, error) {
+func (b *Bus) auditPartition(ctx context.Context, partition int, names []string, q auditQuestion) (auditPart, error) {
 	for {
 		var (
-			mu      sync.Mutex
-			answers []*event.AuditAnswer
-			group   errgroup.Group
+			mu    sync.Mutex
+			part  auditPart
+			heard int
+			group errgroup.Group
 		)
 		for _, name := range names {
 			group.Go(func() error {
-				answer, err := b.auditReplica(ctx, partition, name)
+				answer, err := b.auditReplica(ctx, partition, name, q)
 				if errors.Is(err, errMoved) {
 					return nil
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				answers = append(answers, answer)
+				heard++
+				if err == nil {
+					part.add(answer)
+				}
 				return err
 			})
 		}
 		if err := group.Wait(); err != nil {
-			return nil, err
+			return auditPart{}, err
 		}
-		if len(answers) > 0 {
-			return answers, nil
+		if heard > 0 {
+			return part, nil
 		}
 		known, err := b.rollCall(ctx)
 		if err != nil {
-			return nil, err
+			return auditPart{}, err
 		}
-		names = known[partition]
+		names, q.over = known[partition], true
 	}
 }
 
-// auditReplica has one instance audit a partition. It returns errMoved if the instance does not fold it any more.
-func (b *Bus) auditReplica(ctx context.Context, partition int, name string) (*event.AuditAnswer, error) {
-	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{Audit: &event.AuditQuery{}}})
+// auditReplica asks one instance about its audit of a partition. It returns errMoved if the instance does not fold it any
+// more. If ctx ends while the audit is followed, the answer is how far it was.
+func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q auditQuestion) (*event.QueryAnswer, error) {
+	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{
+		Audit: &event.AuditQuery{Id: q.id[:], Look: q.how == lookAtAudit, Again: q.over},
+	}})
 	if err != nil {
 		return nil, err
 	}
+	var pending *event.QueryAnswer
 	for refusals := 0; ; {
 		attempt, cancel := context.WithTimeout(ctx, auditAsk)
 		data, err := rpc.CallOnce(attempt, b.nc, event.ReplicaSubject(partition, name), query)
 		cancel()
 		if err == nil {
-			return decodeAudit(data)
+			answer, err := decodeAudit(data)
+			if err != nil || answer.Status != event.QueryStatus_QUERY_PENDING || q.how != followAudit {
+				return answer, err
+			}
+			pending = answer
+			if wait.For(ctx, auditPause) {
+				continue
+			}
+		}
+		if ctx.Err() != nil && pending != nil {
+			return pending, nil
 		}
 		if refused := (*rpc.Error)(nil); errors.As(err, &refused) {
 			refusals++
@@ -168,24 +293,28 @@ func (b *Bus) auditReplica(ctx context.Context, partition int, name string) (*ev
 			return nil, fmt.Errorf("audit of partition %d by %s: %w", partition, name, err)
 		}
 		known, err := b.rollCall(ctx)
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil && pending != nil:
+			return pending, nil
+		case err != nil:
 			return nil, err
-		}
-		if !slices.Contains(known[partition], name) {
+		case !slices.Contains(known[partition], name):
 			return nil, errMoved
 		}
 	}
 }
 
-func decodeAudit(data []byte) (*event.AuditAnswer, error) {
-	var answer event.QueryAnswer
-	if err := event.Decode(data, &answer); err != nil {
+func decodeAudit(data []byte) (*event.QueryAnswer, error) {
+	answer := &event.QueryAnswer{}
+	if err := event.Decode(data, answer); err != nil {
 		return nil, err
 	}
-	if answer.Status != event.QueryStatus_QUERY_OK || answer.GetAudit() == nil {
+	switch {
+	case answer.Status == event.QueryStatus_QUERY_PENDING, answer.Status == event.QueryStatus_QUERY_NOT_FOUND:
+	case answer.Status != event.QueryStatus_QUERY_OK || answer.GetAudit() == nil:
 		return nil, errAnswer
 	}
-	return answer.GetAudit(), nil
+	return answer, nil
 }
 
 // mergeAudits makes one answer of those of a partition's replicas: one that does not match, if there is any,

@@ -22,7 +22,9 @@ type auditor struct {
 	hash   map[int]byte // less 1, of the live state, by partition
 	replay map[int]byte // the same, of the replay
 	last   map[int]uint64
-	cant   int            // questions that it still refuses
+	cant   int // questions that it still refuses
+	begun  map[event.RequestID]bool
+	busy   int            // questions that it answers as pending
 	rolls  int            // roll calls that it has answered
 	asked  map[int]int    // audits, by partition
 	stop   []func() error // ends what it serves
@@ -39,17 +41,18 @@ func (w *world) newAuditor(name string, serves ...int) *auditor {
 	return &auditor{
 		is:   event.Instance{Name: name, Partitions: w.partitions, Serves: serves},
 		hash: map[int]byte{}, replay: map[int]byte{}, last: map[int]uint64{}, asked: map[int]int{},
+		begun: map[event.RequestID]bool{},
 	}
 }
 
 // serve begins to answer.
 func (a *auditor) serve(t *testing.T, w *world) {
 	t.Helper()
-	serve := func(subject string, handle func() ([]byte, error)) {
-		s, err := rpc.Serve(w.nc, subject, a.is.Name, 2, func(context.Context, []byte) ([]byte, error) {
+	serve := func(subject string, handle func(payload []byte) ([]byte, error)) {
+		s, err := rpc.Serve(w.nc, subject, a.is.Name, 2, func(_ context.Context, payload []byte) ([]byte, error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			return handle()
+			return handle(payload)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -58,12 +61,12 @@ func (a *auditor) serve(t *testing.T, w *world) {
 		t.Cleanup(func() { _ = stop() }) // the connection may be gone
 		a.stop = append(a.stop, stop)
 	}
-	serve(event.InstancesSubject, func() ([]byte, error) {
+	serve(event.InstancesSubject, func([]byte) ([]byte, error) {
 		a.rolls++
 		return json.Marshal(a.is)
 	})
 	for p := range w.partitions {
-		serve(event.ReplicaSubject(p, a.is.Name), func() ([]byte, error) { return a.audit(p) })
+		serve(event.ReplicaSubject(p, a.is.Name), func(payload []byte) ([]byte, error) { return a.audit(p, payload) })
 	}
 	if err := w.nc.Flush(); err != nil {
 		t.Fatal(err)
@@ -71,15 +74,31 @@ func (a *auditor) serve(t *testing.T, w *world) {
 }
 
 // audit is called with mu held.
-func (a *auditor) audit(p int) ([]byte, error) {
+func (a *auditor) audit(p int, payload []byte) ([]byte, error) {
+	var query event.Query
+	if err := event.Decode(payload, &query); err != nil {
+		return nil, err
+	}
+	id, look := event.RequestID(query.GetAudit().Id), query.GetAudit().Look
+	if look && !a.begun[id] {
+		return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND})
+	}
 	a.asked[p]++
 	if a.cant > 0 || !slices.Contains(a.is.Serves, p) {
 		a.cant--
 		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "not now"}
 	}
+	a.begun[id] = true
+	if a.busy > 0 {
+		a.busy--
+		return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_PENDING, Answer: &event.QueryAnswer_Progress{
+			Progress: &event.Progress{Instance: a.is.Name, Done: 3, Total: 10, Again: query.GetAudit().Again},
+		}})
+	}
 	live, replay := 1+a.hash[p], 1+a.replay[p]
 	return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
 		Partition: uint32(p), LastSequence: 10 + a.last[p], LiveHash: []byte{live}, ReplayHash: []byte{replay}, Match: live == replay,
+		Again: query.GetAudit().Again,
 	}}})
 }
 
@@ -101,10 +120,11 @@ func (a *auditor) end(t *testing.T) {
 
 func mustAudit(t *testing.T, b *running) []*event.AuditAnswer {
 	t.Helper()
-	answers, err := b.Audit(t.Context())
-	if err != nil || len(answers) != b.cfg.Partitions {
-		t.Fatalf("%d answers, %v", len(answers), err)
+	audit, err := b.Audit(t.Context(), event.NewRequestID())
+	if err != nil || !audit.Ended || len(audit.Partitions) != b.cfg.Partitions {
+		t.Fatalf("%v, %v", audit, err)
 	}
+	answers := audit.Partitions
 	for p, a := range answers {
 		if int(a.Partition) != p {
 			t.Fatalf("answer %d is %v", p, a)
@@ -159,11 +179,11 @@ func TestAuditLeavesOutReplicasThatMoveAway(t *testing.T) {
 	i2.with(func() { i2.cant = 1 << 30 })
 	done := make(chan []*event.AuditAnswer, 1)
 	go func() {
-		answers, err := b.Audit(t.Context())
+		audit, err := b.Audit(t.Context(), event.NewRequestID())
 		if err != nil {
 			t.Error(err)
 		}
-		done <- answers
+		done <- audit.Partitions
 	}()
 	eventually.True(t, "both were asked", func() bool {
 		return i1.holds(func() bool { return i1.asked[0] > 0 }) && i2.holds(func() bool { return i2.asked[1] > 0 })
@@ -193,8 +213,8 @@ func TestAuditWaitsForAllLiveInstances(t *testing.T) {
 	b := w.bus(t, nil)
 	done := make(chan bool, 1)
 	go func() {
-		answers, err := b.Audit(t.Context())
-		done <- err == nil && answers[0].Match
+		audit, err := b.Audit(t.Context(), event.NewRequestID())
+		done <- err == nil && audit.Partitions[0].Match
 	}()
 	eventually.True(t, "the roll is called", func() bool { return i1.holds(func() bool { return i1.rolls > 0 }) })
 	i2 := w.newAuditor("i-2", 0)
@@ -211,8 +231,60 @@ func TestAuditOfAPartitionThatNobodyFoldsIsUnavailable(t *testing.T) {
 	b := w.bus(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*rollFirst)
 	defer cancel()
-	if _, err := b.Audit(ctx); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.Audit(ctx, event.NewRequestID()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("audit: %v, want unavailable", err)
+	}
+}
+
+// TestAnAuditIsFollowedByItsID: any edge shows how far it is, and its result.
+func TestAnAuditIsFollowedByItsID(t *testing.T) {
+	w := newBareWorld(t, 2)
+	i1, i2 := w.auditor(t, "i-1", 0, 1), w.auditor(t, "i-2", 1)
+	first, second := w.bus(t, nil), w.bus(t, nil)
+	id := event.NewRequestID()
+	i1.with(func() { i1.busy = 1 << 30 })
+	a, err := first.BeginAudit(t.Context(), id)
+	if err != nil || a.Ended || len(a.Partitions) != 0 || a.Done != 3+3+10 || a.Total != 10+10+10 {
+		t.Fatalf("begun: %+v, %v", a, err)
+	}
+	if a, err = second.ReadAudit(t.Context(), id); err != nil || a.Ended || a.Done == 0 || a.Again {
+		t.Fatalf("under way: %+v, %v", a, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*rollFirst)
+	defer cancel()
+	if a, err = second.Audit(ctx, id); err != nil || a.Ended {
+		t.Fatalf("followed for a while: %+v, %v", a, err)
+	}
+	i1.with(func() { i1.busy = 0 })
+	if a, err = second.ReadAudit(t.Context(), id); err != nil || !a.Ended || len(a.Partitions) != 2 || a.Done != a.Total || a.Again {
+		t.Fatalf("ended: %+v, %v", a, err)
+	}
+	if _, err := first.ReadAudit(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("another audit: %v", err)
+	}
+	if i2.asked[1] == 0 {
+		t.Error("a replica was not asked")
+	}
+}
+
+// TestALostAuditBeginsAgainAndSaysSo: billing keeps audits in memory.
+func TestALostAuditBeginsAgainAndSaysSo(t *testing.T) {
+	w := newBareWorld(t, 2)
+	i1, i2 := w.auditor(t, "i-1", 0), w.auditor(t, "i-2", 1)
+	b := w.bus(t, nil)
+	id := event.NewRequestID()
+	if a, err := b.BeginAudit(t.Context(), id); err != nil || !a.Ended {
+		t.Fatalf("begun: %+v, %v", a, err)
+	}
+	i1.with(func() { clear(i1.begun) }) // as after a restart
+	a, err := b.ReadAudit(t.Context(), id)
+	if err != nil || !a.Ended || !a.Again || len(a.Partitions) != 2 {
+		t.Fatalf("one restarted: %+v, %v", a, err)
+	}
+	i1.with(func() { clear(i1.begun) })
+	i2.with(func() { clear(i2.begun) })
+	if _, err := b.ReadAudit(t.Context(), id); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("all restarted: %v", err)
 	}
 }
 
@@ -235,7 +307,7 @@ func TestTheNumberOfPartitionsIsThatOfBilling(t *testing.T) {
 	if !errors.Is(err, errPartitions) || !strings.Contains(err.Error(), "with 3") || !strings.Contains(err.Error(), "has 2") {
 		t.Errorf("another number: %v", err)
 	}
-	if _, err := wrong.Audit(t.Context()); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
+	if _, err := wrong.Audit(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, errPartitions) {
 		t.Errorf("audit: %v", err)
 	}
 }

@@ -87,6 +87,8 @@ type Bus struct {
 	documents map[event.Domain][]*documents // by partition
 	lanes     []runner                      // all of the above
 	refusals  *refusals
+	// explaining names the instance of each billing partition that was at work on an explanation last.
+	explaining []atomic.Pointer[string]
 
 	answers chan *nats.Msg
 	// handlers by subject. All run on the goroutine of receive.
@@ -125,6 +127,8 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		refusals:  newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
 		answers:   make(chan *nats.Msg, answerQueue),
 		handlers:  map[string]func([]byte) error{},
+
+		explaining: make([]atomic.Pointer[string], cfg.Partitions),
 	}
 	b.handlers[event.AnnounceSubject] = b.announced
 	b.handlers[event.SourcesSubject] = b.heardSources

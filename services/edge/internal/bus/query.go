@@ -2,11 +2,9 @@ package bus
 
 import (
 	"context"
-	"sync/atomic"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
-	"quire.dev/services/edge/internal/fault"
 )
 
 // Query asks the billing partition of account. NowMs and Account are set here. A query changes
@@ -45,38 +43,6 @@ func (b *Bus) Hold(ctx context.Context, account event.AccountID, id []byte) (*ev
 		return nil, unavailable(errAnswer)
 	}
 	return answer.GetHold(), nil
-}
-
-// Explain asks every billing partition how a request of any account was decided. fault.NotFound says that
-// all have answered and none knows the request.
-func (b *Bus) Explain(ctx context.Context, id event.RequestID) (*event.ExplainAnswer, error) {
-	query := &event.Query{
-		NowMs: b.Now().UnixMilli(),
-		Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:], AnyAccount: true}},
-	}
-	var found atomic.Pointer[event.ExplainAnswer]
-	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
-		answer := &event.QueryAnswer{}
-		// An explanation takes long, so the first instance asked gets all the time.
-		if err := b.ask(ctx, event.QuerySubject(p), query, answer, b.cfg.QueryTimeout); err != nil {
-			return err
-		}
-		switch explain := answer.GetExplain(); {
-		case answer.Status == event.QueryStatus_QUERY_NOT_FOUND:
-		case answer.Status != event.QueryStatus_QUERY_OK || explain == nil:
-			return unavailable(errAnswer)
-		default:
-			found.Store(explain)
-		}
-		return nil
-	})
-	switch explain := found.Load(); {
-	case explain != nil:
-		return explain, nil
-	case err != nil:
-		return nil, err
-	}
-	return nil, fault.New(fault.NotFound, "No such request.")
 }
 
 // User asks billing's user store. NowMs is set here.

@@ -112,25 +112,6 @@ func TestAQuestionToALostInstanceGoesToAnother(t *testing.T) {
 	}
 }
 
-func TestExplainFindsARequestInAnyPartition(t *testing.T) {
-	known := event.NewRequestID()
-	_, b := answering(t, known, -1)
-	a, err := b.Explain(t.Context(), known)
-	if err != nil || a.Sequence != 77 {
-		t.Fatalf("explained %v, %v", a, err)
-	}
-	if _, err := b.Explain(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.NotFound {
-		t.Fatalf("unknown request: %v, want not_found", err)
-	}
-}
-
-func TestExplainSaysNotFoundOnlyWhenAllHaveAnswered(t *testing.T) {
-	_, b := answering(t, event.NewRequestID(), 3)
-	if _, err := b.Explain(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.Unavailable {
-		t.Fatalf("error %v, want unavailable", err)
-	}
-}
-
 func TestFailedUserRequestIsUnknownOnlyIfItMayHaveChangedSomething(t *testing.T) {
 	w := newBareWorld(t, 1)
 	b := w.bus(t, func(c *Config) { c.QueryTimeout = 200 * time.Millisecond })

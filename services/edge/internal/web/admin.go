@@ -1,9 +1,6 @@
 package web
 
 import (
-	"context"
-	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,9 +15,8 @@ import (
 )
 
 const (
-	maxGrant     = 1_000_000_000 * credit.One // that one call gives or takes, and that an account may have
-	reasonChars  = 200
-	auditTimeout = 10 * time.Minute
+	maxGrant    = 1_000_000_000 * credit.One // that one call gives or takes, and that an account may have
+	reasonChars = 200
 )
 
 // requireAdmin finds the admin token that was sent.
@@ -242,63 +238,4 @@ func futureField(name string, v httpin.Value, now time.Time) (int64, error) {
 		return 0, httpin.InvalidField(name, "must be in the future")
 	}
 	return t.UnixMilli(), nil
-}
-
-func (s *Server) explainAny(c *call) error {
-	id, err := explainedID(c)
-	if err != nil {
-		return err
-	}
-	if err := s.note(c, 0, noteExplain, id.String()); err != nil {
-		return err
-	}
-	e, err := s.bus.Explain(s.ctx, id)
-	if err != nil {
-		return err
-	}
-	return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e)})
-}
-
-type auditView struct {
-	success
-	Match      bool                 `json:"match"`
-	Partitions []auditPartitionView `json:"partitions"`
-}
-
-type auditPartitionView struct {
-	Partition    uint32 `json:"partition"`
-	LastSequence uint64 `json:"lastSequence"`
-	Entries      uint64 `json:"entries"`
-	LiveHash     string `json:"liveHash"`
-	ReplayHash   string `json:"replayHash"`
-	Match        bool   `json:"match"`
-}
-
-// audit takes the longer the longer the journals are. No other time-out ends it.
-func (s *Server) audit(c *call) error {
-	if err := s.note(c, 0, noteAudit, ""); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(s.ctx, auditTimeout, errAuditTime)
-	defer cancel()
-	answers, err := s.bus.Audit(ctx)
-	if err != nil {
-		return err
-	}
-	return s.json(c.Ctx, fiber.StatusOK, viewAudit(answers))
-}
-
-var errAuditTime = errors.New("the audit took too long")
-
-// viewAudit matches if every partition does.
-func viewAudit(answers []*event.AuditAnswer) auditView {
-	out := auditView{success: succeeded(), Match: len(answers) > 0, Partitions: make([]auditPartitionView, 0, len(answers))}
-	for _, a := range answers {
-		out.Match = out.Match && a.Match
-		out.Partitions = append(out.Partitions, auditPartitionView{
-			Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
-			LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
-		})
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
 )
 
 // TestAnswersHaveTheDescribedShape holds what is rendered here, full and empty, to its schema.
@@ -53,7 +54,12 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 		{"AccountCreated", accountCreatedView{success: succeeded(), Account: viewAccount(7, "a@b.example", plan.Max), APIKey: "qk_x"}},
 		{"TierSet", tierSetView{success: succeeded(), Account: viewAccount(7, "a@b.example", plan.Admin)}},
 		{"Granted", grantedView{success: succeeded(), Balance: credits(1)}},
-		{"Audit", viewAudit([]*event.AuditAnswer{{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true}})},
+		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
+			{Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, Match: true},
+		}})},
+		{"Audit", viewAudit(event.NewRequestID(), &bus.Audit{Done: 5, Total: 20, Again: true})},
+		{"AuditBegun", auditBegunView{success: succeeded(), ID: event.NewRequestID().String(), Done: 5, Total: 20}},
+		{"Progress", progressView{success: succeeded(), Done: 5, Total: 20}},
 	} {
 		data, err := json.Marshal(tc.answer)
 		if err != nil {

@@ -66,6 +66,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/admin/log", admin, unmetered, noBody, ownQuery, s.adminLog},
 		{"GET", "/api/admin/requests/:requestId", admin, unmetered, noBody, 0, s.explainAny},
 		{"POST", "/api/admin/audit", admin, unmetered, empty, 0, s.audit},
+		{"GET", "/api/admin/audits/:id", admin, unmetered, noBody, 0, s.showAudit},
 
 		{"GET", "/p/:ref", anybody, unmetered, noBody, asked, with(paste, s.showText)},
 		{"POST", "/p/:ref", anybody, unmetered, form, asked, with(paste, s.revealText)},

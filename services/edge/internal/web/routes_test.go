@@ -172,7 +172,8 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(r.rules.has(idempotent) && metered, fault.IdempotencyInFlight)
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired)
 	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
-	add(r.rules.has(limited), fault.RateLimited)
+	explains := strings.HasSuffix(r.path, "/requests/:requestId") // billing limits these
+	add(r.rules.has(limited) || explains, fault.RateLimited)
 	return kinds
 }
 

@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -258,18 +259,46 @@ func (s *Server) explain(c *call) error {
 	if err := s.checkKey(c); err != nil {
 		return err
 	}
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: id[:]}}})
+	e, err := s.bus.Explain(s.ctx, c.who.account, id)
 	if err != nil {
 		return err
 	}
-	e := a.GetExplain()
-	if e == nil {
-		return unavailable(errQueryAnswer)
-	}
-	if e.Anonymous || e.Account != uint64(c.who.account) {
+	if a := e.Answer; a != nil && (a.Anonymous || a.Account != uint64(c.who.account)) {
 		return notFound()
 	}
-	return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e)})
+	return s.explained(c, e)
+}
+
+// explainAny says how a request of any account, or of none, was decided.
+func (s *Server) explainAny(c *call) error {
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	if err := s.note(c, 0, noteExplain, id.String()); err != nil {
+		return err
+	}
+	e, err := s.bus.ExplainAny(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.explained(c, e)
+}
+
+type progressView struct {
+	success
+	Done  uint64 `json:"done"`
+	Total uint64 `json:"total"`
+}
+
+// explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
+func (s *Server) explained(c *call, e *bus.Explanation) error {
+	if e.Answer != nil {
+		return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e.Answer)})
+	}
+	c.Location(c.Path())
+	c.Set(fiber.HeaderRetryAfter, "1")
+	return s.json(c.Ctx, fiber.StatusAccepted, progressView{success: succeeded(), Done: e.Done, Total: e.Total})
 }
 
 // explainedID is the id in the path; 404 for text that is no request id.

@@ -1,0 +1,133 @@
+package bus
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
+	"quire.dev/services/edge/internal/fault"
+)
+
+// explainPause is the wait before an explanation that is under way is asked for again.
+const explainPause = 250 * time.Millisecond
+
+// Explanation is how a request was decided, or how far billing is with finding out.
+type Explanation struct {
+	Answer      *event.ExplainAnswer // nil: billing is still at it. The same question later leads to the answer
+	Done, Total uint64               // messages read, and to be read as far as is known
+}
+
+// Explain asks how a request of the account was decided. fault.NotFound: it has no such request. fault.RateLimited: it has
+// asked for too many explanations.
+func (b *Bus) Explain(ctx context.Context, account event.AccountID, id event.RequestID) (*Explanation, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
+	defer cancel()
+	found, err := b.explainAt(ctx, event.AccountPartition(account, b.cfg.Partitions), uint64(account), &event.ExplainQuery{RequestId: id[:], Follow: true})
+	if err == nil && found.Answer == nil && found.Total == 0 {
+		err = noRequest()
+	}
+	return found, err
+}
+
+func noRequest() error { return fault.New(fault.NotFound, "No such request.") }
+
+// ExplainAny asks every billing partition how a request of any account was decided. fault.NotFound says that all have
+// answered and none knows the request.
+func (b *Bus) ExplainAny(ctx context.Context, id event.RequestID) (*Explanation, error) {
+	ctx, found := context.WithCancel(ctx)
+	defer found() // the other partitions need not go on
+	var answer atomic.Pointer[event.ExplainAnswer]
+	var done, total atomic.Uint64
+	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
+		at, err := b.explainAt(ctx, p, 0, &event.ExplainQuery{RequestId: id[:], AnyAccount: true, Follow: true})
+		if err != nil {
+			return err
+		}
+		done.Add(at.Done)
+		total.Add(at.Total)
+		if at.Answer != nil {
+			answer.Store(at.Answer)
+			found()
+		}
+		return nil
+	})
+	switch e := answer.Load(); {
+	case e != nil:
+		return &Explanation{Answer: e}, nil
+	case err != nil:
+		return nil, err
+	case total.Load() == 0:
+		return nil, noRequest()
+	}
+	return &Explanation{Done: done.Load(), Total: total.Load()}, nil
+}
+
+// explainAt asks one partition until it has found out, or until ctx ends. An explanation without an answer and without
+// messages means that the partition has no such request.
+func (b *Bus) explainAt(ctx context.Context, partition int, account uint64, q *event.ExplainQuery) (*Explanation, error) {
+	query := &event.Query{NowMs: b.Now().UnixMilli(), Account: account, Query: &event.Query_Explain{Explain: q}}
+	instance := &b.explaining[partition]
+	var last *event.QueryAnswer
+	for {
+		answer, err := b.askExplainer(ctx, partition, instance.Load(), query)
+		switch {
+		case err != nil && last == nil:
+			return nil, err
+		case err == nil:
+			last = answer
+		}
+		progress := last.GetProgress()
+		switch last.Status {
+		case event.QueryStatus_QUERY_OK:
+			if last.GetExplain() == nil {
+				return nil, unavailable(errAnswer)
+			}
+			return &Explanation{Answer: last.GetExplain()}, nil
+		case event.QueryStatus_QUERY_NOT_FOUND:
+			return &Explanation{}, nil
+		case event.QueryStatus_QUERY_PENDING, event.QueryStatus_QUERY_BUSY:
+			instance.Store(&progress.Instance)
+		case event.QueryStatus_QUERY_LIMITED:
+			return nil, limited("Too many explanations in the last minute. Try again later.", int(progress.GetRetryAfterSeconds()))
+		default:
+			return nil, unavailable(errAnswer)
+		}
+		if err == nil && wait.For(ctx, explainPause) {
+			continue
+		}
+		if last.Status == event.QueryStatus_QUERY_BUSY {
+			return nil, limited("Another explanation is under way. One is made at a time.", 1)
+		}
+		return &Explanation{Done: progress.GetDone(), Total: max(progress.GetTotal(), 1)}, nil
+	}
+}
+
+func limited(message string, retryAfter int) error {
+	e := fault.New(fault.RateLimited, "%s", message)
+	e.RetryAfter = max(retryAfter, 1)
+	return e
+}
+
+// askExplainer asks the instance that was at work on explanations last, so that a question which is asked again finds what was
+// begun. Any other is asked if that one does not answer.
+func (b *Bus) askExplainer(ctx context.Context, partition int, instance *string, query *event.Query) (*event.QueryAnswer, error) {
+	answer := &event.QueryAnswer{}
+	if instance != nil {
+		payload, err := event.Encode(query)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		attempt, cancel := context.WithTimeout(ctx, firstPatience)
+		data, err := rpc.CallOnce(attempt, b.nc, event.ReplicaSubject(partition, *instance), payload)
+		cancel()
+		if err == nil && event.Decode(data, answer) == nil {
+			return answer, nil
+		}
+		b.explaining[partition].CompareAndSwap(instance, nil)
+	}
+	answer = &event.QueryAnswer{}
+	return answer, b.ask(ctx, event.QuerySubject(partition), query, answer, firstPatience)
+}

@@ -1,0 +1,124 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
+)
+
+const (
+	// auditWait is how long the call that begins an audit waits for its end.
+	auditWait = time.Minute
+	auditPath = "/api/admin/audits/"
+
+	headerPrefer = "Prefer"
+	respondAsync = "respond-async" // RFC 7240
+)
+
+type auditView struct {
+	success
+	ID         string               `json:"id"`
+	Done       uint64               `json:"done"`
+	Total      uint64               `json:"total"`
+	Restarted  bool                 `json:"restarted"`
+	Match      *bool                `json:"match,omitempty"` // nil: it has not ended
+	Partitions []auditPartitionView `json:"partitions"`
+}
+
+type auditPartitionView struct {
+	Partition    uint32 `json:"partition"`
+	LastSequence uint64 `json:"lastSequence"`
+	Entries      uint64 `json:"entries"`
+	LiveHash     string `json:"liveHash"`
+	ReplayHash   string `json:"replayHash"`
+	Match        bool   `json:"match"`
+}
+
+// auditBegunView is the answer to a call that does not wait for the end.
+type auditBegunView struct {
+	success
+	ID    string `json:"id"`
+	Done  uint64 `json:"done"`
+	Total uint64 `json:"total"`
+}
+
+// audit begins an audit. It waits for the end, a minute at most, unless the caller prefers not to.
+func (s *Server) audit(c *call) error {
+	if err := s.note(c, 0, noteAudit, ""); err != nil {
+		return err
+	}
+	id := event.NewRequestID()
+	if prefersAsync(c.Ctx) {
+		begun, err := s.bus.BeginAudit(s.ctx, id)
+		if err != nil {
+			return err
+		}
+		c.Set("Preference-Applied", respondAsync)
+		return s.auditBegun(c, id, begun)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, auditWait)
+	defer cancel()
+	audit, err := s.bus.Audit(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !audit.Ended:
+		return s.auditBegun(c, id, audit)
+	}
+	return s.json(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+}
+
+func prefersAsync(c *fiber.Ctx) bool {
+	for preference := range strings.SplitSeq(c.Get(headerPrefer), ",") {
+		name, _, _ := strings.Cut(preference, ";")
+		if strings.EqualFold(strings.TrimSpace(name), respondAsync) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) auditBegun(c *call, id event.RequestID, audit *bus.Audit) error {
+	c.Location(auditPath + id.String())
+	c.Set(fiber.HeaderRetryAfter, "1")
+	return s.json(c.Ctx, fiber.StatusAccepted, auditBegunView{success: succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total})
+}
+
+// showAudit shows an audit that this edge or another one has begun.
+func (s *Server) showAudit(c *call) error {
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
+	if err != nil {
+		return notFound()
+	}
+	audit, err := s.bus.ReadAudit(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+}
+
+// viewAudit matches if every partition does.
+func viewAudit(id event.RequestID, audit *bus.Audit) auditView {
+	out := auditView{
+		success: succeeded(), ID: id.String(), Done: audit.Done, Total: audit.Total, Restarted: audit.Again,
+		Partitions: make([]auditPartitionView, 0, len(audit.Partitions)),
+	}
+	match := len(audit.Partitions) > 0
+	for _, a := range audit.Partitions {
+		match = match && a.Match
+		out.Partitions = append(out.Partitions, auditPartitionView{
+			Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
+			LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
+		})
+	}
+	if audit.Ended {
+		out.Match = &match
+	}
+	return out
+}
