@@ -229,15 +229,12 @@ type auditResult struct {
 
 // audit audits all billing journals.
 func (s *system) audit(ctx context.Context) (auditResult, error) {
-	var answer struct {
-		Match      bool
-		Partitions []struct{ LastSequence, Entries uint64 }
-	}
 	before, err := s.sample(ctx)
 	if err != nil {
 		return auditResult{}, err
 	}
-	if err := s.api().Call(ctx, http.MethodPost, "/api/admin/audit", nil, &answer); err != nil {
+	answer, err := s.api().Audit(ctx, func(_, _ uint64) {})
+	if err != nil {
 		return auditResult{}, fmt.Errorf("audit: %w", err)
 	}
 	after, err := s.sample(ctx)
@@ -245,7 +242,7 @@ func (s *system) audit(ctx context.Context) (auditResult, error) {
 		return auditResult{}, err
 	}
 	result := auditResult{
-		Match: answer.Match && len(answer.Partitions) == s.partitions, Replicas: s.replicas, Seconds: after.at.Sub(before.at).Seconds(),
+		Match: *answer.Match && len(answer.Partitions) == s.partitions, Replicas: s.replicas, Seconds: after.at.Sub(before.at).Seconds(),
 		CPUSeconds: after.cpu["billing"] - before.cpu["billing"] + after.cpu["quire"] - before.cpu["quire"],
 	}
 	for _, p := range answer.Partitions {

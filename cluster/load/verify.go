@@ -254,17 +254,35 @@ func (l *Load) settle(ctx context.Context, w *client, openHolds func(context.Con
 func (l *Load) Audit(ctx context.Context) error {
 	var errs []error
 	for base := range l.baseCount() {
-		a, err := l.patient(ctx, call{
-			kind: Admin, method: http.MethodPost, path: "/api/admin/audit", admin: true, home: base, only: true, timeout: auditTimeout,
-		})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("audit: %w", err))
-			continue
-		}
-		var body struct{ Match bool }
-		if err := json.Unmarshal(a.body, &body); err != nil || !body.Match {
-			errs = append(errs, fmt.Errorf("the audit does not match: %s", a))
+		if err := l.auditThrough(ctx, base); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// auditThrough waits for the end of an audit that is begun through a base.
+func (l *Load) auditThrough(ctx context.Context, base int) error {
+	question := call{
+		kind: Admin, method: http.MethodPost, path: "/api/admin/audit", admin: true, home: base, only: true, timeout: auditTimeout,
+	}
+	for {
+		a, err := l.patient(ctx, question)
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		var body struct {
+			ID    string
+			Match *bool
+		}
+		switch err := json.Unmarshal(a.body, &body); {
+		case err != nil || body.Match != nil && !*body.Match || body.Match == nil && body.ID == "":
+			return fmt.Errorf("the audit does not match: %s", a)
+		case body.Match != nil:
+			return nil
+		case !wait.For(ctx, time.Second):
+			return fmt.Errorf("audit: %w", ctx.Err())
+		}
+		question.method, question.path = http.MethodGet, "/api/admin/audits/"+body.ID
+	}
 }

@@ -8,29 +8,16 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/host"
 	"quire.dev/services/standalone"
 )
-
-type audit struct {
-	Match      bool `json:"match"`
-	Partitions []struct {
-		Partition    int    `json:"partition"`
-		LastSequence uint64 `json:"lastSequence"`
-		Entries      uint64 `json:"entries"`
-		LiveHash     string `json:"liveHash"`
-		ReplayHash   string `json:"replayHash"`
-		Match        bool   `json:"match"`
-	} `json:"partitions"`
-}
 
 const auditTimeout = 6 * time.Hour // it reads everything from the first event
 
@@ -69,12 +56,15 @@ func (c *command) audit(ctx context.Context, args []string) error {
 	if _, err := c.parse(flag.NewFlagSet("audit", flag.ContinueOnError), args, 0); err != nil {
 		return err
 	}
-	var result audit
+	var result admin.Audit
 	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
-		defer c.waiting("auditing")()
-		return api.Call(ctx, http.MethodPost, "/api/admin/audit", nil, &result)
+		progress, stop := c.waiting("auditing")
+		defer stop()
+		var err error
+		result, err = api.Audit(ctx, progress)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -87,7 +77,7 @@ func (c *command) audit(ctx context.Context, args []string) error {
 		fmt.Fprintf(c.stdout, "partition %d: %s; %d entries, up to sequence %d\n  live   %s\n  replay %s\n",
 			p.Partition, verdict, p.Entries, p.LastSequence, p.LiveHash, p.ReplayHash)
 	}
-	if !result.Match {
+	if !*result.Match {
 		return errors.New("audit: what is charged is not what the journals say")
 	}
 	fmt.Fprintln(c.stdout, "audit: everything matches")
@@ -103,8 +93,11 @@ func (c *command) explain(ctx context.Context, args []string) error {
 	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
-		defer c.waiting("explaining")()
-		return api.Call(ctx, http.MethodGet, "/api/admin/requests/"+url.PathEscape(rest[0]), nil, &answer)
+		progress, stop := c.waiting("explaining")
+		defer stop()
+		var err error
+		answer, err = api.Explain(ctx, rest[0], progress)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
@@ -196,10 +189,13 @@ func isRefused(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// waiting prints, after a second and then each second, that something is still under way, until stop is called.
-func (c *command) waiting(what string) (stop func()) {
+// waiting prints, after a second and then each second, that something is still under way, until stop is called. progress adds
+// how far it is.
+func (c *command) waiting(what string) (progress func(done, total uint64), stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var printing sync.WaitGroup
+	var share atomic.Pointer[string]
+	share.Store(new(""))
 	printing.Go(func() {
 		began, tick := time.Now(), time.NewTicker(time.Second)
 		defer tick.Stop()
@@ -208,11 +204,14 @@ func (c *command) waiting(what string) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				fmt.Fprintf(c.stderr, "%s, %s so far\n", what, time.Since(began).Round(time.Second))
+				fmt.Fprintf(c.stderr, "%s%s, %s so far\n", what, *share.Load(), time.Since(began).Round(time.Second))
 			}
 		}
 	})
-	return func() {
+	progress = func(done, total uint64) {
+		share.Store(new(fmt.Sprintf(", %d of %d messages", done, total)))
+	}
+	return progress, func() {
 		cancel()
 		printing.Wait()
 	}

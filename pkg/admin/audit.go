@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"quire.dev/pkg/wait"
+)
+
+// Audit is the result of folding all billing journals again.
+type Audit struct {
+	ID         string           `json:"id"`
+	Done       uint64           `json:"done"` // messages
+	Total      uint64           `json:"total"`
+	Restarted  bool             `json:"restarted"`
+	Match      *bool            `json:"match"` // nil: it has not ended
+	Partitions []AuditPartition `json:"partitions"`
+}
+
+// AuditPartition is a partition that has been folded again.
+type AuditPartition struct {
+	Partition    int    `json:"partition"`
+	LastSequence uint64 `json:"lastSequence"`
+	Entries      uint64 `json:"entries"`
+	LiveHash     string `json:"liveHash"`
+	ReplayHash   string `json:"replayHash"`
+	Match        bool   `json:"match"`
+}
+
+// askAgain is the wait before a result that takes long is asked for again.
+const askAgain = time.Second
+
+// Audit has all billing journals folded again, and waits for the end. Only ctx bounds that. progress is told how far the audit
+// is, once it takes longer than the server lets a call wait.
+func (c Client) Audit(ctx context.Context, progress func(done, total uint64)) (Audit, error) {
+	var audit Audit
+	err := c.Call(ctx, http.MethodPost, "/api/admin/audit", nil, &audit)
+	for err == nil && audit.Match == nil {
+		progress(audit.Done, audit.Total)
+		if !wait.For(ctx, askAgain) {
+			return audit, ctx.Err()
+		}
+		path := "/api/admin/audits/" + url.PathEscape(audit.ID)
+		audit = Audit{}
+		err = c.Call(ctx, http.MethodGet, path, nil, &audit)
+	}
+	return audit, err
+}
+
+// Explain is how a request was decided, as the API answers. Only ctx bounds the wait for it. progress is as with Audit.
+func (c Client) Explain(ctx context.Context, request string, progress func(done, total uint64)) (json.RawMessage, error) {
+	for {
+		var answer json.RawMessage
+		if err := c.Call(ctx, http.MethodGet, "/api/admin/requests/"+url.PathEscape(request), nil, &answer); err != nil {
+			return nil, err
+		}
+		var pending struct {
+			Request     json.RawMessage
+			Done, Total uint64
+		}
+		if err := json.Unmarshal(answer, &pending); err != nil || pending.Request != nil {
+			return answer, err
+		}
+		progress(pending.Done, pending.Total)
+		if !wait.For(ctx, askAgain) {
+			return nil, ctx.Err()
+		}
+	}
+}
