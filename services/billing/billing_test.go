@@ -258,10 +258,15 @@ func TestExplainFindsTheDecision(t *testing.T) {
 	if e == nil || e.Verdict.Decision != event.Decision_PLAN_UPGRADE_REQUIRED || e.Settlement != "" || e.Account != bob {
 		t.Fatalf("explained as %v", e)
 	}
-	unknown := event.NewRequestID()
+	unknown, early, late, never := event.NewRequestID(), event.NewRequestID(), event.NewRequestID(), event.NewRequestID()
+	copy(early[:], make([]byte, 6))
+	late[0], never[0] = late[0]+1, 0xff
 	for what, a := range map[string]*event.QueryAnswer{
-		"another account's": explain(bob, paid.RequestId, false),
-		"unknown":           explain(alice, unknown[:], true),
+		"another account's":       explain(bob, paid.RequestId, false),
+		"unknown":                 explain(alice, unknown[:], true),
+		"from before the journal": explain(alice, early[:], true),
+		"from the future":         explain(alice, late[:], true),
+		"beyond the year 9999":    explain(alice, never[:], true),
 	} {
 		if a.Status != event.QueryStatus_QUERY_NOT_FOUND {
 			t.Fatalf("%s: %v", what, a)

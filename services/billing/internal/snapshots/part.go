@@ -46,18 +46,18 @@ func (s *Store) loadPart(ctx context.Context, snapshot Snapshot, keep func(id ui
 		return nil, err
 	}
 	defer reader.Close()
-	fold, hash, err := readPart(bufio.NewReaderSize(reader, 1<<20), keep)
+	fold, err := readPart(bufio.NewReaderSize(reader, 1<<20), snapshot.Hash, keep)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", snapshot.Key, err)
 	}
-	if hash != snapshot.Hash || fold.Sequence() != snapshot.Sequence {
-		return nil, fmt.Errorf("%w: its state at %d has hash %x", ErrDamaged, fold.Sequence(), hash)
+	if fold.Sequence() != snapshot.Sequence {
+		return nil, fmt.Errorf("%w: its state is that at %d", ErrDamaged, fold.Sequence())
 	}
 	return fold, nil
 }
 
-// readPart reads an encoded account.Image. The hash is that of the whole image.
-func readPart(in *bufio.Reader, keep func(id uint64) bool) (fold *account.Fold, hash [16]byte, err error) {
+// readPart reads an encoded account.Image. It makes a fold only of one that has the hash.
+func readPart(in *bufio.Reader, hash [16]byte, keep func(id uint64) bool) (*account.Fold, error) {
 	var global, kept, value []byte
 	var sum account.ImageHash
 	for {
@@ -69,7 +69,7 @@ func readPart(in *bufio.Reader, keep func(id uint64) bool) (fold *account.Fold, 
 			value, err = readValue(in, tag&7, value[:0])
 		}
 		if err != nil {
-			return nil, hash, damaged(err)
+			return nil, damaged(err)
 		}
 		field := tag >> 3
 		if tag&7 != bytesType || field != account.AccountsField && field != account.NetworksField {
@@ -82,15 +82,18 @@ func readPart(in *bufio.Reader, keep func(id uint64) bool) (fold *account.Fold, 
 			kept = append(binary.AppendUvarint(kept, tag), value...)
 		}
 	}
-	hash = sum.Sum(global)
+	if got := sum.Sum(global); got != hash {
+		return nil, fmt.Errorf("%w: it has the hash %x", ErrDamaged, got)
+	}
 	state := &event.BillingState{}
 	if err := event.Decode(append(global, kept...), state); err != nil {
-		return nil, hash, damaged(err)
+		return nil, damaged(err)
 	}
-	if fold, err = account.RestorePart(state, keep); err != nil {
-		return nil, hash, damaged(err)
+	fold, err := account.RestorePart(state, keep)
+	if err != nil {
+		return nil, damaged(err)
 	}
-	return fold, hash, nil
+	return fold, nil
 }
 
 // damaged tells a wrong content from a store that failed.
