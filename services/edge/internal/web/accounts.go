@@ -173,7 +173,7 @@ func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
 
 // addUser stores a user, or returns the one of the same email and password.
 func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*event.User, error) {
-	hash, err := s.hashPassword(s.ctx, sent.password)
+	hash, err := s.registrationHashes.hash(s.ctx, sent.password)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,8 @@ func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*
 	}
 	same := false
 	if user.PasswordHash != "" {
-		if same, err = s.checkPassword(s.ctx, []byte(user.PasswordHash), sent.password); err != nil {
+		// This opens a session as a login does, and is limited as one.
+		if same, err = s.tryPassword(c, s.registrationHashes, user, sent); err != nil {
 			return nil, err
 		}
 	}
@@ -278,7 +279,7 @@ func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email 
 	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
 		return nil, "", err
 	}
-	user, err := s.checkCredentials(sent)
+	user, err := s.checkCredentials(c, sent)
 	if err != nil {
 		if fault.KindOf(err) == fault.InvalidCredentials {
 			err = s.sourceFailed(c.Ctx, err)
@@ -299,23 +300,41 @@ func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email 
 	return u, user.Email, nil
 }
 
-func (s *Server) checkCredentials(sent credentials) (*event.User, error) {
+func (s *Server) checkCredentials(c *call, sent credentials) (*event.User, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: sent.email}}})
 	if err != nil {
 		return nil, err
 	}
-	if a.Status != event.UserStatus_USER_OK || a.User.GetPasswordHash() == "" {
-		_, err := s.hashPassword(s.ctx, sent.password) // the same work as a check
-		if err == nil {
-			err = invalidCredentials()
-		}
-		return nil, err
+	user := a.User
+	if a.Status != event.UserStatus_USER_OK {
+		user = nil
 	}
-	right, err := s.checkPassword(s.ctx, []byte(a.User.PasswordHash), sent.password)
+	right, err := s.tryPassword(c, s.signInHashes, user, sent)
 	if err == nil && !right {
 		err = invalidCredentials()
 	}
-	return a.User, err
+	return user, err
+}
+
+// tryPassword tells whether the password is the user's. Its limits, its answer and its time are the same for an address that
+// nobody has, where user is nil, and for one whose user has no password.
+func (s *Server) tryPassword(c *call, hashes *hasher, user *event.User, sent credentials) (right bool, err error) {
+	try, err := s.guessPassword(c, sent.email)
+	if err != nil {
+		return false, err
+	}
+	if user.GetPasswordHash() == "" {
+		_, err = hashes.hash(s.ctx, sent.password) // the same work as a check
+	} else {
+		right, err = hashes.check(s.ctx, []byte(user.PasswordHash), sent.password)
+	}
+	switch {
+	case err != nil:
+		try.takenBack()
+	case right:
+		try.foundRight()
+	}
+	return right, err
 }
 
 func (s *Server) finishRegistration(c *call, user *event.User) (*event.UsageAnswer, error) {

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,45 +28,56 @@ func accountSource(id event.AccountID) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// failureLog counts by source the failed calls that billing does not see: bad keys, wrong passwords, and calls with a
-// management token. It keeps the times themselves, so that the window is exact. The table is bounded: the source that
-// failed longest ago is evicted.
-type failureLog struct {
+// failureLog counts failed calls that billing does not see, by what they have in common: bad keys, wrong passwords and calls
+// with a management token by source, guessed passwords by what they open. It keeps the times themselves, so that the window
+// is exact. The table is bounded: the entry that failed longest ago is evicted. Each edge counts what it sees itself.
+type failureLog[K comparable] struct {
+	limit  int
+	window time.Duration
+
 	mu      sync.Mutex
-	sources map[netip.Addr]*list.Element
-	recent  *list.List // of *sourceFailures, the latest first
+	sources map[K]*list.Element
+	recent  *list.List // of *sourceFailures[K], the latest first
 }
 
-type sourceFailures struct {
-	source netip.Addr
+type sourceFailures[K comparable] struct {
+	source K
 	times  []int64 // Unix milliseconds, oldest first
 }
 
-func newFailureLog() *failureLog {
-	return &failureLog{sources: make(map[netip.Addr]*list.Element), recent: list.New()}
+func newFailureLog[K comparable](limit int, window time.Duration) *failureLog[K] {
+	return &failureLog[K]{limit: limit, window: window, sources: make(map[K]*list.Element), recent: list.New()}
 }
 
-// refused returns 429 while the source has failed more than failureLimit times in the last minute. A refused call is no
+// refused returns 429 while the source has failed more often than the limit in the last minute. A refused call is no
 // failure, so that a client that goes on trying gets through as the window moves on.
-func (f *failureLog) refused(source netip.Addr, now time.Time) error {
+func (f *failureLog[K]) refused(source K, now time.Time) error {
+	if seconds := f.wait(source, now); seconds > 0 {
+		return tooManyFailures(seconds, now)
+	}
+	return nil
+}
+
+// wait is the seconds until the source may call again; 0 where it may.
+func (f *failureLog[K]) wait(source K, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e, ok := f.sources[source]
 	if !ok {
-		return nil
+		return 0
 	}
-	entry := e.Value.(*sourceFailures)
-	entry.drop(now)
+	entry := e.Value.(*sourceFailures[K])
+	entry.drop(now.Add(-f.window))
 	if len(entry.times) == 0 {
 		f.recent.Remove(e)
 		delete(f.sources, source)
-		return nil
+		return 0
 	}
-	if len(entry.times) <= failureLimit {
-		return nil
+	if len(entry.times) <= f.limit {
+		return 0
 	}
-	wait := entry.times[len(entry.times)-1-failureLimit] + failureWindow.Milliseconds() - now.UnixMilli()
-	return tooManyFailures(int(wait/1000)+1, now)
+	wait := entry.times[len(entry.times)-1-f.limit] + f.window.Milliseconds() - now.UnixMilli()
+	return int(wait/1000) + 1
 }
 
 func tooManyFailures(retryAfter int, now time.Time) error {
@@ -80,33 +92,44 @@ func waitFor(e *fault.Error, limit int64, seconds int, now time.Time) error {
 }
 
 // add records a failure.
-func (f *failureLog) add(source netip.Addr, now time.Time) {
+func (f *failureLog[K]) add(source K, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e, ok := f.sources[source]
 	if !ok {
 		if len(f.sources) >= failureSources {
 			last := f.recent.Back()
-			delete(f.sources, last.Value.(*sourceFailures).source)
+			delete(f.sources, last.Value.(*sourceFailures[K]).source)
 			f.recent.Remove(last)
 		}
-		e = f.recent.PushFront(&sourceFailures{source: source})
+		e = f.recent.PushFront(&sourceFailures[K]{source: source})
 		f.sources[source] = e
 	}
 	f.recent.MoveToFront(e)
-	entry := e.Value.(*sourceFailures)
-	entry.drop(now)
-	if len(entry.times) > failureLimit {
+	entry := e.Value.(*sourceFailures[K])
+	entry.drop(now.Add(-f.window))
+	if len(entry.times) > f.limit {
 		entry.times = append(entry.times[:0], entry.times[1:]...)
 	}
 	entry.times = append(entry.times, now.UnixMilli())
 }
 
-// drop forgets the times that left the window.
-func (e *sourceFailures) drop(now time.Time) {
-	from := now.Add(-failureWindow).UnixMilli()
+// takeBack undoes an add.
+func (f *failureLog[K]) takeBack(source K, added time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e, ok := f.sources[source]; ok {
+		entry := e.Value.(*sourceFailures[K])
+		if i := slices.Index(entry.times, added.UnixMilli()); i >= 0 {
+			entry.times = slices.Delete(entry.times, i, i+1)
+		}
+	}
+}
+
+// drop forgets the times up to from.
+func (e *sourceFailures[K]) drop(from time.Time) {
 	n := 0
-	for n < len(e.times) && e.times[n] <= from {
+	for n < len(e.times) && e.times[n] <= from.UnixMilli() {
 		n++
 	}
 	e.times = append(e.times[:0], e.times[n:]...)

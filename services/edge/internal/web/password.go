@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/argon2"
+	"golang.org/x/sync/semaphore"
 )
 
 // The cost of a password hash: the smallest that RFC 9106 and OWASP recommend for argon2id, 19 MiB and two passes.
@@ -26,12 +27,27 @@ const (
 
 var errPasswordHash = errors.New("stored password hash is not argon2id")
 
-// hashPassword returns the argon2id hash in PHC form. Only Config.PasswordHashes run at a time. A wait of more than
-// hashWait for a turn is 503.
+// hasher hashes and checks passwords of one kind. Each kind has turns of its own, so that guesses at one keep nobody waiting
+// for another. A wait of more than hashWait for a turn is 503.
+type hasher struct{ turns *semaphore.Weighted }
+
+// newHasher makes one that does so many at a time.
+func newHasher(most int) *hasher { return &hasher{turns: semaphore.NewWeighted(int64(most))} }
+
+// hashPassword and checkPassword are for passwords of accounts.
 func (s *Server) hashPassword(ctx context.Context, password string) ([]byte, error) {
+	return s.signInHashes.hash(ctx, password)
+}
+
+func (s *Server) checkPassword(ctx context.Context, hash []byte, password string) (bool, error) {
+	return s.signInHashes.check(ctx, hash, password)
+}
+
+// hash returns the argon2id hash in PHC form.
+func (h *hasher) hash(ctx context.Context, password string) ([]byte, error) {
 	salt := make([]byte, argonSaltBytes)
 	rand.Read(salt)
-	sum, err := s.argon(ctx, password, salt, argonCost{argonMemoryKiB, argonTime, argonThreads, argonKeyBytes})
+	sum, err := h.argon(ctx, password, salt, argonCost{argonMemoryKiB, argonTime, argonThreads, argonKeyBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -40,13 +56,13 @@ func (s *Server) hashPassword(ctx context.Context, password string) ([]byte, err
 		argonMemoryKiB, argonTime, argonThreads, encode(salt), encode(sum)), nil
 }
 
-// checkPassword tells whether hash was made of password.
-func (s *Server) checkPassword(ctx context.Context, hash []byte, password string) (bool, error) {
+// check tells whether hash was made of password.
+func (h *hasher) check(ctx context.Context, hash []byte, password string) (bool, error) {
 	cost, salt, want, err := parsePHC(string(hash))
 	if err != nil {
 		return false, err
 	}
-	got, err := s.argon(ctx, password, salt, cost)
+	got, err := h.argon(ctx, password, salt, cost)
 	if err != nil {
 		return false, err
 	}
@@ -59,13 +75,13 @@ type argonCost struct {
 	keyBytes        uint32
 }
 
-func (s *Server) argon(ctx context.Context, password string, salt []byte, cost argonCost) ([]byte, error) {
+func (h *hasher) argon(ctx context.Context, password string, salt []byte, cost argonCost) ([]byte, error) {
 	wait, cancel := context.WithTimeout(ctx, hashWait)
 	defer cancel()
-	if err := s.hashing.Acquire(wait, 1); err != nil {
+	if err := h.turns.Acquire(wait, 1); err != nil {
 		return nil, unavailable(err)
 	}
-	defer s.hashing.Release(1)
+	defer h.turns.Release(1)
 	return argon2.IDKey([]byte(password), salt, cost.time, cost.memoryKiB, cost.threads, cost.keyBytes), nil
 }
 

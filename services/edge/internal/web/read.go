@@ -99,7 +99,7 @@ func (r *reading) find(pending *bus.PendingRead) (*found, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.s.requirePassword(doc, r.password); err != nil {
+		if err := r.s.requirePassword(r.c, doc, r.password); err != nil {
 			return nil, err
 		}
 		f := &found{doc: doc, inline: doc.GetContent().GetInline()}
@@ -150,24 +150,32 @@ func (s *Server) readDocument(pending *bus.PendingRead) (*event.Document, error)
 	return found.Document, err
 }
 
-// requirePassword checks the document's password. The owner needs it too.
-func (s *Server) requirePassword(doc *event.Document, password string) error {
+// requirePassword checks the document's password. The owner needs it too. Wrong ones count for the document, from wherever
+// they come.
+func (s *Server) requirePassword(c *call, doc *event.Document, password string) error {
 	if len(doc.PasswordHash) == 0 {
 		return nil
 	}
-	switch {
-	case password == "":
+	if password == "" {
 		return passwordNeeded()
-	case len(password) > 4*passwordChars:
+	}
+	now := s.now()
+	try, wait := s.guesses.begin(doc.Id, s.http.Source(c.Ctx), now)
+	if wait > 0 {
+		return tooManyFailures(wait, now)
+	}
+	if len(password) > 4*passwordChars {
 		return wrongPassword()
 	}
-	ok, err := s.checkPassword(s.ctx, doc.PasswordHash, password)
-	if err != nil {
+	ok, err := s.documentHashes.check(s.ctx, doc.PasswordHash, password)
+	switch {
+	case err != nil:
+		try.takenBack()
 		return err
-	}
-	if !ok {
+	case !ok:
 		return wrongPassword()
 	}
+	try.foundRight()
 	return nil
 }
 

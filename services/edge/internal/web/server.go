@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ type Config struct {
 	AdminTokens    admins.Tokens // none: the admin paths do not exist
 	AdminOnly      bool          // no other paths exist
 	Partitions     int           // of every journal
-	PasswordHashes int           // that may run at a time, 19 MiB each; 2
+	PasswordHashes int           // of each kind that may run at a time, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
 	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
 }
@@ -70,9 +71,13 @@ type Server struct {
 	http      *httpin.Server
 	ops       fasthttp.RequestHandler
 	ctx       context.Context     // of calls to other parts: see httpin.Server.Context
-	hashing   *semaphore.Weighted // password hashes under way
 	rendering *semaphore.Weighted // bytes of texts that pages are made of: see renderBudget
-	failures  *failureLog
+	failures  *failureLog[netip.Addr]
+	signIns   *guessLimit // by address
+	guesses   *guessLimit // of passwords of documents, by id
+
+	signInHashes, registrationHashes, documentHashes *hasher
+
 	metrics   *metrics
 	views     *viewLimit
 	pages     *pages.Pages
@@ -92,14 +97,18 @@ func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg: cfg, bus: deps.Bus, blobs: deps.Blobs, secret: deps.Secret, log: deps.Logger, ops: deps.Ops, health: deps.Health,
-		hashing:   semaphore.NewWeighted(int64(cfg.PasswordHashes)),
 		rendering: semaphore.NewWeighted(renderBudget),
-		failures:  newFailureLog(),
-		metrics:   newMetrics(deps.Metrics),
-		views:     newViewLimit(deps.Secret.Network),
-		pages:     pages.New(),
-		render:    render.New(render.Config{}),
-		whole:     newWholeBlobs(deps.Blobs),
+		failures:  newFailureLog[netip.Addr](failureLimit, failureWindow),
+		signIns:   newGuessLimit(signInLimit, signInWindow, signInSourceLimit, signInSourceWindow),
+		guesses:   newGuessLimit(failureLimit, failureWindow, 0, 0),
+
+		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
+
+		metrics: newMetrics(deps.Metrics),
+		views:   newViewLimit(deps.Secret.Network),
+		pages:   pages.New(),
+		render:  render.New(render.Config{}),
+		whole:   newWholeBlobs(deps.Blobs),
 	}
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)

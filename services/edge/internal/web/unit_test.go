@@ -209,7 +209,7 @@ func TestCursorsAreGoodForTheirListOnly(t *testing.T) {
 }
 
 func TestFailuresAreCountedForARollingMinute(t *testing.T) {
-	f, now := newFailureLog(), time.UnixMilli(1_700_000_000_000)
+	f, now := newFailureLog[netip.Addr](failureLimit, failureWindow), time.UnixMilli(1_700_000_000_000)
 	bad, good := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for i := range failureLimit + 1 {
 		if err := f.refused(bad, now); err != nil {

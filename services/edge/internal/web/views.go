@@ -155,7 +155,7 @@ func (s *Server) admitPassword(c *call, doc *event.Document, password string) er
 	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
 		return err
 	}
-	err := s.requirePassword(doc, password)
+	err := s.requirePassword(c, doc, password)
 	if fault.KindOf(err) == fault.WrongPassword && password != "" {
 		return s.sourceFailed(c.Ctx, err)
 	}

@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestGuessingAnAccountsPasswordIsLimited: by source and address, alike for addresses that nobody has, and without locking
+// out who knows the password.
+func TestGuessingAnAccountsPasswordIsLimited(t *testing.T) {
+	i := common(t)
+	p := i.person(t)
+	home := newSource()
+	login := func(email, password, source string) answer {
+		return i.do(t, "POST", "/api/users/login", request{body: object{"email": email, "password": password}, source: source})
+	}
+	for range i.bases { // each edge remembers for itself
+		login(p.email, p.password, home).ok(t, http.StatusOK)
+	}
+	var refusals []answer
+	for _, email := range []string{p.email, "nobody-" + p.email} {
+		attacker := newSource()
+		var last answer
+		wrong := i.untilRefused(t, "too_many_failures", func() answer {
+			last = login(email, "wrong password", attacker)
+			return last
+		}, func(got answer) { got.fails(t, http.StatusUnauthorized, "invalid_credentials", "") })
+		if wrong < 11 || wrong > 11*len(i.bases) {
+			t.Errorf("%d wrong passwords for %s were answered", wrong, email)
+		}
+		login(strings.ToUpper(email), "wrong password", attacker).fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+		if email == p.email { // to register again with the right password opens a session too
+			i.do(t, "POST", "/api/users/register", request{body: object{"email": email, "password": p.password}, source: attacker}).
+				fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+		}
+		refusals = append(refusals, last)
+	}
+	one, two := refusals[0].json(t), refusals[1].json(t)
+	if one["reason"] != two["reason"] || one["limit"] != two["limit"] {
+		t.Errorf("the refusal tells whether the address has an account: %s, %s", refusals[0].body, refusals[1].body)
+	}
+	for range i.bases {
+		login(p.email, p.password, home).ok(t, http.StatusOK)
+		login(p.email, p.password, newSource()).ok(t, http.StatusOK)
+	}
+}
+
+// TestGuessingAPasteIsLimitedByDocument: also from many sources. A source that knows the password still reads it.
+func TestGuessingAPasteIsLimitedByDocument(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	path := "/p/" + a.paste(t, object{"password": "right"}) + "/raw"
+	reader := newSource()
+	guess := func(password, source string) answer {
+		return i.do(t, "GET", path, request{source: source, header: map[string]string{"X-Paste-Password": password}})
+	}
+	for range i.bases {
+		guess("right", reader).shows(t, http.StatusOK, "some content")
+	}
+	long := strings.Repeat("x", 600) // is refused without being hashed: that takes long
+	guesses := i.untilRefused(t, "too_many_failures", func() answer { return guess(long, newSource()) }, func(got answer) {
+		got.fails(t, http.StatusForbidden, "wrong_password", "")
+	})
+	if guesses < 101 || guesses > 101*len(i.bases) {
+		t.Errorf("refused after %d guesses", guesses)
+	}
+	for range i.bases {
+		guess("right", newSource()).fails(t, http.StatusTooManyRequests, "too_many_failures", "")
+		guess("right", reader).shows(t, http.StatusOK, "some content")
+	}
+	other := "/p/" + a.paste(t, object{"password": "right"}) + "/raw"
+	i.do(t, "GET", other, request{header: map[string]string{"X-Paste-Password": "right"}}).shows(t, http.StatusOK, "some content")
+}
