@@ -38,6 +38,7 @@ export class Quire {
         QUIRE_DATA: quire.data,
         QUIRE_ADMIN_TOKEN: adminToken,
         QUIRE_TRUSTED_PROXIES: '127.0.0.1/32',
+        QUIRE_REGISTER_LIMIT: '1000',
         ...settings,
       },
     })

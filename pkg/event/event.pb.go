@@ -453,6 +453,7 @@ const (
 	UserStatus_USER_NOT_FOUND   UserStatus = 2
 	UserStatus_USER_EXISTS      UserStatus = 3
 	UserStatus_USER_CHANGED     UserStatus = 4
+	UserStatus_USER_LIMITED     UserStatus = 5 // the source has made as many users today as it may
 )
 
 // Enum value maps for UserStatus.
@@ -463,6 +464,7 @@ var (
 		2: "USER_NOT_FOUND",
 		3: "USER_EXISTS",
 		4: "USER_CHANGED",
+		5: "USER_LIMITED",
 	}
 	UserStatus_value = map[string]int32{
 		"USER_UNSPECIFIED": 0,
@@ -470,6 +472,7 @@ var (
 		"USER_NOT_FOUND":   2,
 		"USER_EXISTS":      3,
 		"USER_CHANGED":     4,
+		"USER_LIMITED":     5,
 	}
 )
 
@@ -6997,6 +7000,7 @@ type RegisterUser struct {
 	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                   // as written by the user; unique without regard to case
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                             // proposed; the answer has the one that counts
 	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"` // argon2id, PHC string; empty: made by an admin, can't log in
+	Source        uint64                 `protobuf:"fixed64,4,opt,name=source,proto3" json:"source,omitempty"`                               // keyed hash of the network that it came from, for its daily limit; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7050,6 +7054,13 @@ func (x *RegisterUser) GetPasswordHash() string {
 		return x.PasswordHash
 	}
 	return ""
+}
+
+func (x *RegisterUser) GetSource() uint64 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
 }
 
 type FindUser struct {
@@ -7264,8 +7275,10 @@ type UserAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        UserStatus             `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.UserStatus" json:"status,omitempty"`
 	User          *User                  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Users         []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // of ListUsers
-	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`  // likewise: there are more users after these
+	Users         []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`                     // of ListUsers
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // likewise: there are more users after these
+	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: users of a source in a day
+	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // likewise: when the day ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7326,6 +7339,20 @@ func (x *UserAnswer) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *UserAnswer) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *UserAnswer) GetResetMs() int64 {
+	if x != nil {
+		return x.ResetMs
+	}
+	return 0
 }
 
 type User struct {
@@ -9098,11 +9125,12 @@ const file_event_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\"F\n" +
 	"\tListUsers\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12#\n" +
-	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"c\n" +
+	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"{\n" +
 	"\fRegisterUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12#\n" +
-	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\":\n" +
+	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\x06R\x06source\":\n" +
 	"\bFindUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\"\x7f\n" +
@@ -9115,13 +9143,15 @@ const file_event_proto_rawDesc = "" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xaa\x01\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xdb\x01\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
 	"\x04user\x18\x02 \x01(\v2\x14.quire.event.v1.UserR\x04user\x12*\n" +
 	"\x05users\x18\x03 \x03(\v2\x14.quire.event.v1.UserR\x05users\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\"\xda\x01\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
+	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\"\xda\x01\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -9314,14 +9344,15 @@ const file_event_proto_rawDesc = "" +
 	"\fLEDGER_GRANT\x10\x01\x12\x15\n" +
 	"\x11LEDGER_ADJUSTMENT\x10\x02\x12\x11\n" +
 	"\rLEDGER_CHARGE\x10\x03\x12\x11\n" +
-	"\rLEDGER_EXPIRY\x10\x04*f\n" +
+	"\rLEDGER_EXPIRY\x10\x04*x\n" +
 	"\n" +
 	"UserStatus\x12\x14\n" +
 	"\x10USER_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aUSER_OK\x10\x01\x12\x12\n" +
 	"\x0eUSER_NOT_FOUND\x10\x02\x12\x0f\n" +
 	"\vUSER_EXISTS\x10\x03\x12\x10\n" +
-	"\fUSER_CHANGED\x10\x04B\x1bZ\x19quire.dev/pkg/event;eventb\x06proto3"
+	"\fUSER_CHANGED\x10\x04\x12\x10\n" +
+	"\fUSER_LIMITED\x10\x05B\x1bZ\x19quire.dev/pkg/event;eventb\x06proto3"
 
 var (
 	file_event_proto_rawDescOnce sync.Once

@@ -5944,6 +5944,12 @@ func (m *RegisterUser) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Source != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Source))
+		i--
+		dAtA[i] = 0x21
+	}
 	if len(m.PasswordHash) > 0 {
 		i -= len(m.PasswordHash)
 		copy(dAtA[i:], m.PasswordHash)
@@ -6179,6 +6185,16 @@ func (m *UserAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ResetMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ResetMs))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Limit != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Limit))
+		i--
+		dAtA[i] = 0x28
 	}
 	if m.More {
 		i--
@@ -9893,6 +9909,9 @@ func (m *RegisterUser) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Source != 0 {
+		n += 9
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -9986,6 +10005,12 @@ func (m *UserAnswer) SizeVT() (n int) {
 	}
 	if m.More {
 		n += 2
+	}
+	if m.Limit != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Limit))
+	}
+	if m.ResetMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ResetMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -24864,6 +24889,16 @@ func (m *RegisterUser) UnmarshalVT(dAtA []byte) error {
 			}
 			m.PasswordHash = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 4:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Source", wireType)
+			}
+			m.Source = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Source = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -25411,6 +25446,44 @@ func (m *UserAnswer) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.More = bool(v != 0)
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Limit", wireType)
+			}
+			m.Limit = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Limit |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ResetMs", wireType)
+			}
+			m.ResetMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ResetMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -59,6 +59,7 @@ type Settings struct {
 	BillingPartitions []int // nil: the instance's share of all
 	Replicas          int
 	AnonymousLimit    int
+	RegisterLimit     int
 	SnapshotMessages  int
 	SnapshotInterval  time.Duration
 	ContentRetention  time.Duration
@@ -178,6 +179,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_ANON_LIMIT", value: config.Int(&s.AnonymousLimit, 0, 1_000_000), readers: Billing | Quire, fallback: "10",
 			meaning: "Number of quick pastes that one source may make without a key in 24 hours.",
+		},
+		{
+			name: "QUIRE_REGISTER_LIMIT", value: config.Int(&s.RegisterLimit, 1, 1_000_000), readers: Billing | Quire, fallback: "20",
+			meaning: "Number of accounts that one source, an IPv4 /24 or an IPv6 /48, may register in a day of UTC.",
 		},
 		{
 			name: "QUIRE_BILLING_PARTITIONS", value: config.Ints(&s.BillingPartitions, maxPartitions-1), readers: Billing,

@@ -56,6 +56,7 @@ type Config struct {
 	// that this code knows. An older one makes it the instance of an older program, for tests.
 	Rules uint32
 
+	RegisterLimit   int // accounts that one source may register in a day; 20
 	ProjectionBound int // documents that may wait for the read model; 100,000
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, at about 1 KB each; 200,000
 
@@ -90,6 +91,7 @@ func (c Config) Validate() error {
 		what  string
 		value int64
 	}{
+		{"register limit", int64(c.RegisterLimit)},
 		{"projection bound", int64(c.ProjectionBound)},
 		{"audit principals", int64(c.AuditPrincipals)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
@@ -113,6 +115,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.AuditPrincipals == 0 {
 		c.AuditPrincipals = 200_000
+	}
+	if c.RegisterLimit == 0 {
+		c.RegisterLimit = 20
 	}
 	if c.SnapshotMessages == 0 {
 		c.SnapshotMessages = 50_000
@@ -266,7 +271,7 @@ func temporary(err error) bool {
 // serveUsers answers requests about users and sessions until stop is called. run has to run beside it.
 func (s *Service) serveUsers() (stop func(), run func(context.Context) error, err error) {
 	clock := func() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
-	u := users.New(s.deps.Views, clock, s.deps.Logger)
+	u := users.New(s.deps.Views, clock, s.cfg.RegisterLimit, s.deps.Logger)
 	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, u.Handle, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve users: %w", err)

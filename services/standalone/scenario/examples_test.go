@@ -472,8 +472,12 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 		"insufficient_credits": func() answer {
 			return i.admin(t, "POST", "/api/admin/accounts/"+pro.id+"/credits", object{"amount": "-1", "reason": "x"})
 		},
-		"quota_exhausted":   until(withKey(free, "POST", quick, request{body: object{"content": "x"}})),
-		"anonymous_limit":   until(plain("POST", quick, request{body: object{"content": "x"}, source: creating})),
+		"quota_exhausted": until(withKey(free, "POST", quick, request{body: object{"content": "x"}})),
+		"anonymous_limit": until(plain("POST", quick, request{body: object{"content": "x"}, source: creating})),
+		"registration_limit": until(func() answer {
+			email := fmt.Sprintf("person%d@example.org", persons.Add(1))
+			return i.do(t, "POST", "/api/users/register", request{body: object{"email": email, "password": "correct horse"}, source: "198.51.101.7"})
+		}),
 		"too_many_failures": until(plain("GET", "/api/dev/pastes/get/x", request{key: "qk_wrong", source: failing})),
 		"rate_limited":      until(plain("GET", "/p/x", request{source: viewing})),
 	}

@@ -1,8 +1,11 @@
 package scenario
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -44,6 +47,52 @@ func TestGuessingAnAccountsPasswordIsLimited(t *testing.T) {
 		login(p.email, p.password, home).ok(t, http.StatusOK)
 		login(p.email, p.password, newSource()).ok(t, http.StatusOK)
 	}
+}
+
+// TestRegistrationsOfANetworkAreLimited: exactly, over all edges and at the same time. An address that has an account is
+// told so beyond the limit too.
+func TestRegistrationsOfANetworkAreLimited(t *testing.T) {
+	i := common(t)
+	const limit, tries = 20, 30
+	for _, network := range []string{"198.51.100.%d", "2001:db8:7:%x::1"} {
+		register := func(email string, n int) answer {
+			return i.do(t, "POST", "/api/users/register", request{
+				body: object{"email": email, "password": "correct horse"}, source: fmt.Sprintf(network, n),
+			})
+		}
+		var made, refused atomic.Int64
+		var all sync.WaitGroup
+		emails := make([]string, tries)
+		for n := range tries {
+			emails[n] = fmt.Sprintf("person%d@example.org", persons.Add(1))
+			all.Go(func() {
+				switch got := register(emails[n], n+1); got.status {
+				case http.StatusCreated:
+					made.Add(1)
+				case http.StatusTooManyRequests:
+					got.fails(t, http.StatusTooManyRequests, "registration_limit", "Limit of 20 new accounts a day for one network reached. Try again tomorrow.")
+					if got.header.Get("Retry-After") == "" {
+						t.Error("no Retry-After")
+					}
+					refused.Add(1)
+					emails[n] = ""
+				default:
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		all.Wait()
+		if made.Load() != limit || refused.Load() != tries-limit {
+			t.Errorf("from %s %d were made and %d refused", network, made.Load(), refused.Load())
+		}
+		for n, email := range emails {
+			if email != "" {
+				register(email, n+1).fails(t, http.StatusConflict, "email_taken", "")
+				break
+			}
+		}
+	}
+	i.person(t) // of another network
 }
 
 // TestGuessingAPasteIsLimitedByDocument: also from many sources. A source that knows the password still reads it.

@@ -126,7 +126,7 @@ func skipShort(t testing.TB) {
 var slots = make(chan struct{}, 2)
 
 func prepare(s setup, options ...option) *instance {
-	s.settings = map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_DEV": "1"}
+	s.settings = map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_REGISTER_LIMIT": "20", "QUIRE_DEV": "1"}
 	for _, o := range options {
 		o(&s)
 	}

@@ -59,7 +59,7 @@ func wire(ctx context.Context, p *host.Process) error {
 
 func configure(s host.Settings) billing.Config {
 	return billing.Config{
-		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit),
+		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit,
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
 	}
 }

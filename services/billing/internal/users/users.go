@@ -38,6 +38,7 @@ func Collections() []views.Collection {
 	return []views.Collection{
 		{Name: users, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}}},
 		{Name: sessions, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
+		{Name: registrations, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
 	}
 }
 
@@ -46,11 +47,13 @@ type Users struct {
 	store views.Store
 	clock func() time.Time // with the development offset
 	log   *slog.Logger
+
+	registerLimit int // users that one source may make in a day
 }
 
 // New makes Users over a store that was opened with Collections.
-func New(store views.Store, clock func() time.Time, log *slog.Logger) *Users {
-	return &Users{store: store, clock: clock, log: log}
+func New(store views.Store, clock func() time.Time, registerLimit int, log *slog.Logger) *Users {
+	return &Users{store: store, clock: clock, log: log, registerLimit: registerLimit}
 }
 
 // Handle answers one encoded request. Its errors are *rpc.Error or the store's.
@@ -103,7 +106,7 @@ func found(user *event.User) *event.UserAnswer {
 // emailID is the id of an address. Addresses that differ in case only have the same.
 func emailID(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// register adds a user. If the address is taken by another account, it answers USER_EXISTS and that user. If it is taken
+// register adds a user, unless the source has made too many today. If the address is taken by another account, it answers USER_EXISTS and that user. If it is taken
 // by the same account, an earlier answer was lost, and it answers as then.
 func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.UserAnswer, error) {
 	id := emailID(r.Email)
@@ -117,13 +120,23 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 	if err != nil {
 		return nil, err
 	}
-	err = u.store.Insert(ctx, users, doc)
-	if !errors.Is(err, views.ErrExists) {
-		return found(user), err
-	}
 	existing, err := u.byEmail(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if existing == nil {
+		if r.Source != 0 {
+			if answer, err := u.limited(ctx, r.Source); err != nil || answer != nil {
+				return answer, err
+			}
+		}
+		err = u.store.Insert(ctx, users, doc)
+		if !errors.Is(err, views.ErrExists) {
+			return found(user), err
+		}
+		if existing, err = u.byEmail(ctx, id); err != nil {
+			return nil, err
+		}
 	}
 	answer := found(existing)
 	if existing == nil || existing.Account != r.Account {
@@ -348,25 +361,29 @@ func (u *Users) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep removes the sessions that have expired.
+// Sweep removes the sessions that have expired, and the registrations of days before.
 func (u *Users) Sweep(ctx context.Context) error {
+	return errors.Join(u.sweep(ctx, sessions), u.sweep(ctx, registrations))
+}
+
+func (u *Users) sweep(ctx context.Context, collection string) error {
 	now := u.clock().UnixMilli()
 	for {
-		docs, err := u.store.List(ctx, sessions, views.Query{Index: byExpiry, Limit: sweepPage})
+		docs, err := u.store.List(ctx, collection, views.Query{Index: byExpiry, Limit: sweepPage})
 		if err != nil {
-			return fmt.Errorf("list sessions: %w", err)
+			return fmt.Errorf("list %s: %w", collection, err)
 		}
 		var b views.Batch
 		for _, d := range docs {
 			if d.Keys["expires"].Int64() <= now {
-				b.Deletes = append(b.Deletes, views.Delete{Collection: sessions, ID: d.ID})
+				b.Deletes = append(b.Deletes, views.Delete{Collection: collection, ID: d.ID})
 			}
 		}
 		if len(b.Deletes) == 0 {
 			return nil
 		}
 		if err := u.store.Commit(ctx, b); err != nil {
-			return fmt.Errorf("delete sessions: %w", err)
+			return fmt.Errorf("delete from %s: %w", collection, err)
 		}
 		if len(b.Deletes) < sweepPage {
 			return nil

@@ -1,9 +1,11 @@
 package users
 
 import (
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,13 +18,9 @@ import (
 )
 
 func TestExpiredSessionsAreSwept(t *testing.T) {
-	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "v.db"), Collections: Collections()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := openStore(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	u := New(store, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	u := New(store, func() time.Time { return now }, 20, slog.New(slog.DiscardHandler))
 	if _, err := u.register(t.Context(), &event.RegisterUser{Email: "a@example.com", Account: 5}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +52,19 @@ func TestExpiredSessionsAreSwept(t *testing.T) {
 	}
 }
 
-func open(t *testing.T) *Users {
+func openStore(t *testing.T) views.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "v.db"), Collections: Collections()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return New(store, time.Now, slog.New(slog.DiscardHandler))
+	return store
+}
+
+func open(t *testing.T) *Users {
+	t.Helper()
+	return New(openStore(t), time.Now, 20, slog.New(slog.DiscardHandler))
 }
 
 func register(t *testing.T, u *Users, email string, account uint64) *event.User {
@@ -206,5 +209,67 @@ func TestUsersAreListedByPages(t *testing.T) {
 	}
 	if len(want) != 0 {
 		t.Errorf("%v are on no page", want)
+	}
+}
+
+// TestASourceMakesSoManyUsersADay: exactly, also by several instances at a time. Users that exist are not made again, and
+// users without a source are not counted.
+func TestASourceMakesSoManyUsersADay(t *testing.T) {
+	now := time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC)
+	store := openStore(t)
+	instances := []*Users{}
+	for range 2 {
+		instances = append(instances, New(store, func() time.Time { return now }, 5, slog.New(slog.DiscardHandler)))
+	}
+	var numbers atomic.Uint64
+	register := func(source uint64) *event.UserAnswer {
+		n := numbers.Add(1)
+		a, err := instances[n%2].register(t.Context(), &event.RegisterUser{
+			Email: fmt.Sprintf("user%d@example.org", n), Account: n, Source: source,
+		})
+		if err != nil {
+			t.Error(err)
+			return &event.UserAnswer{}
+		}
+		return a
+	}
+	count := func(source uint64) (made int) {
+		var all sync.WaitGroup
+		var ok atomic.Int64
+		for range 12 {
+			all.Go(func() {
+				switch a := register(source); {
+				case a.Status == event.UserStatus_USER_OK:
+					ok.Add(1)
+				case a.Status != event.UserStatus_USER_LIMITED || a.Limit != 5 || a.ResetMs <= now.UnixMilli() || a.ResetMs > now.Add(oneDay).UnixMilli():
+					t.Errorf("answer %v", a)
+				}
+			})
+		}
+		all.Wait()
+		return int(ok.Load())
+	}
+	for _, source := range []uint64{7, 8} {
+		if made := count(source); made != 5 {
+			t.Errorf("source %d made %d users", source, made)
+		}
+	}
+	if made := count(0); made != 12 {
+		t.Errorf("%d of 12 users without a source were made", made)
+	}
+	again, err := instances[0].register(t.Context(), &event.RegisterUser{Email: "user0@example.org", Account: 1000, Source: 7})
+	if err != nil || again.Status != event.UserStatus_USER_LIMITED {
+		t.Fatalf("%v, %v", again, err)
+	}
+	now = now.Add(time.Hour) // the next day
+	if made := count(7); made != 5 {
+		t.Errorf("%d users were made on the next day", made)
+	}
+	if err := instances[0].Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	docs, err := store.List(t.Context(), registrations, views.Query{Index: byExpiry, Limit: 100})
+	if err != nil || len(docs) != 5 {
+		t.Errorf("%d registrations are kept, %v", len(docs), err)
 	}
 }

@@ -44,6 +44,7 @@ const (
 	QuotaHeld            Kind = "quota_held"
 	PlanUpgradeRequired  Kind = "plan_upgrade_required"
 	AnonymousLimit       Kind = "anonymous_limit"
+	RegistrationLimit    Kind = "registration_limit"
 	TooManyFailures      Kind = "too_many_failures"
 	RateLimited          Kind = "rate_limited"
 	Internal             Kind = "internal"
@@ -78,7 +79,7 @@ func (k Kind) Status() int {
 		return 416
 	case IdempotencyMismatch:
 		return 422
-	case QuotaExhausted, QuotaHeld, PlanUpgradeRequired, AnonymousLimit, TooManyFailures, RateLimited:
+	case QuotaExhausted, QuotaHeld, PlanUpgradeRequired, AnonymousLimit, RegistrationLimit, TooManyFailures, RateLimited:
 		return 429
 	case HeadersTooLarge:
 		return 431

@@ -165,6 +165,9 @@ func (s *Server) storeUser(r *event.RegisterUser) (*event.User, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.Status == event.UserStatus_USER_LIMITED {
+		return nil, s.registrationLimit(a)
+	}
 	if a.User.GetAccount() == 0 || a.Status != event.UserStatus_USER_OK && a.Status != event.UserStatus_USER_EXISTS {
 		return nil, unavailable(errUserAnswer)
 	}
@@ -177,7 +180,9 @@ func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*
 	if err != nil {
 		return nil, err
 	}
-	user, err := s.storeUser(&event.RegisterUser{Email: sent.email, Account: uint64(proposed), PasswordHash: string(hash)})
+	user, err := s.storeUser(&event.RegisterUser{
+		Email: sent.email, Account: uint64(proposed), PasswordHash: string(hash), Source: uint64(s.registrationSource(c)),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -198,6 +203,26 @@ func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*
 		return nil, idempotencyMismatch()
 	}
 	return nil, s.sourceFailed(c.Ctx, emailTaken())
+}
+
+// registrationSource is the keyed hash of the network that a registration comes from: an IPv4 /24 or an IPv6 /48. Whoever has
+// one address has the others of it, or can get them.
+func (s *Server) registrationSource(c *call) event.AccountID {
+	source := s.http.Source(c.Ctx)
+	if source.Is6() {
+		network := source.As16()
+		return s.secret.Network(network[:6])
+	}
+	network := source.As4()
+	return s.secret.Network(network[:3])
+}
+
+func (s *Server) registrationLimit(a *event.UserAnswer) error {
+	now := s.now()
+	wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
+	e := fault.New(fault.RegistrationLimit, "Limit of %d new accounts a day for one network reached. Try again tomorrow.", a.Limit)
+	e.Limit, e.RetryAfter, e.ResetMs = &a.Limit, int(wait), a.ResetMs
+	return e
 }
 
 // proposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an

@@ -135,7 +135,7 @@ func derivable(kind fault.Kind) bool {
 	switch kind {
 	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.EmailTaken,
 		fault.InsufficientCredits, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
-		fault.TooManyFailures:
+		fault.TooManyFailures, fault.RegistrationLimit:
 		return false
 	}
 	return true

@@ -1,0 +1,63 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+)
+
+// registrations has a document for each user that a source has made on a day: its id has the source, the day, and the number
+// of the user on that day. An id is given once, so the limit is exact, however many instances and edges there are. The
+// documents of a source and day are numbered without gaps.
+const registrations = "billing_registrations"
+
+const oneDay = 24 * time.Hour
+
+func registrationID(source uint64, day time.Time, number int) string {
+	return event.AccountID(source).String() + "/" + day.Format(time.DateOnly) + "/" + strconv.Itoa(number)
+}
+
+// limited counts a registration of a source. It returns the answer to one that is over the limit of the day, which is one of
+// UTC, and nil otherwise.
+func (u *Users) limited(ctx context.Context, source uint64) (*event.UserAnswer, error) {
+	now := u.clock().UTC()
+	day := now.Truncate(oneDay)
+	ends := day.Add(oneDay).UnixMilli()
+	number, err := u.registered(ctx, source, day)
+	if err != nil {
+		return nil, err
+	}
+	for ; number < u.registerLimit; number++ {
+		err := u.store.Insert(ctx, registrations, views.Doc{
+			ID: registrationID(source, day, number), Head: []byte{}, Keys: map[string]views.Value{"expires": views.Int(ends)},
+		})
+		if !errors.Is(err, views.ErrExists) {
+			return nil, err
+		}
+		// Another registration was faster.
+	}
+	return &event.UserAnswer{Status: event.UserStatus_USER_LIMITED, Limit: int64(u.registerLimit), ResetMs: ends}, nil
+}
+
+// registered is how many users a source has made on a day, up to the limit.
+func (u *Users) registered(ctx context.Context, source uint64, day time.Time) (int, error) {
+	low, high := 0, u.registerLimit // the first low are there, high is not, or is the limit
+	for low < high {
+		middle := low + (high-low)/2
+		docs, err := u.store.Load(ctx, registrations, []string{registrationID(source, day, middle)}, views.Heads)
+		if err != nil {
+			return 0, fmt.Errorf("count registrations: %w", err)
+		}
+		if len(docs) > 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
