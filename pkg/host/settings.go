@@ -236,7 +236,7 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_S3_URL", value: config.URL(&s.S3URL, "http", "https"), readers: everything,
 			needed: services, why: alone, secret: true,
-			meaning: "Bucket of the blobs, as `https://key:secret@host/bucket?region=…`. Without it quire keeps the blobs in the data folder.",
+			meaning: "Bucket of the blobs, as `https://key:secret@host/bucket?region=…`. Without `key:secret@` the credentials are those of the environment (`AWS_ACCESS_KEY_ID` and so on), of `~/.aws/credentials`, or of the machine's or pod's IAM role. Without the setting quire keeps the blobs in the data folder.",
 		},
 		{
 			name: "QUIRE_LOG_LEVEL", value: config.Level(&s.LogLevel), readers: everything | Provision, fallback: "info",

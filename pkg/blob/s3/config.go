@@ -7,11 +7,16 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 // Config describes the bucket and its use. Zero fields take their default; URL has none.
 type Config struct {
-	// URL is http(s)://key:secret@host:port/bucket?region=…; the default region is us-east-1.
+	// URL is http(s)://key:secret@host:port/bucket?region=…; the default region is us-east-1. Without key:secret@ the
+	// credentials are those of the environment (AWS_ACCESS_KEY_ID or MINIO_ROOT_USER and so on), of the file
+	// ~/.aws/credentials or AWS_SHARED_CREDENTIALS_FILE, or of the machine's or pod's IAM role: the first of these that there
+	// is. Those that expire are renewed.
 	URL string
 	// Timeout bounds every call to the server, one part of a large blob at a time, and how long a read may wait for
 	// bytes. Default 30 s.
@@ -62,12 +67,22 @@ func parseURL(raw string) (location, error) {
 	return at, errors.Join(
 		unless(u.Scheme == "http" || at.secure, "scheme %q is neither http nor https", u.Scheme),
 		unless(at.endpoint != "", "host is missing"),
-		unless(at.key != "" && at.secret != "", "key:secret@ is missing"),
+		unless(u.User == nil || at.key != "" && at.secret != "", "key:secret@ has no key or no secret; leave all of it out to use the environment's or a role's"),
 		// The names that S3 allows, less dots, which TLS certificates don't cover.
 		unless(regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`).MatchString(at.bucket),
 			"bucket %q is not 3 to 63 characters of [a-z0-9-]", at.bucket),
 		onlyRegion(u.Query()),
 	)
+}
+
+// credentials are those of the URL, or those that the environment, a file or a role gives.
+func (at location) credentials() *credentials.Credentials {
+	if at.key != "" {
+		return credentials.NewStaticV4(at.key, at.secret, "")
+	}
+	return credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+	})
 }
 
 func onlyRegion(query url.Values) error {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/internal/source"
@@ -52,7 +51,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("open blob bucket %s: %w", at.bucket, err)
 	}
 	client, err := minio.NewCore(at.endpoint, &minio.Options{
-		Creds:      credentials.NewStaticV4(at.key, at.secret, ""),
+		Creds:      at.credentials(),
 		Secure:     at.secure,
 		Region:     at.region,
 		Transport:  transport,

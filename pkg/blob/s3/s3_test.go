@@ -114,11 +114,11 @@ func TestAFailedPutLeavesNoUnfinishedUpload(t *testing.T) {
 func TestAWrongURLIsRefusedWithoutItsSecret(t *testing.T) {
 	const secret = "hunter2hunter2"
 	tests := map[string]string{
-		"":                                                   "neither http nor https",
-		"ftp://key:" + secret + "@host/bucket":               "neither http nor https",
-		"http://key:" + secret + "@/bucket":                  "host is missing",
-		"http://host:9000/bucket":                            "key:secret@ is missing",
-		"http://key:@host:9000/bucket":                       "key:secret@ is missing",
+		"":                                     "neither http nor https",
+		"ftp://key:" + secret + "@host/bucket": "neither http nor https",
+		"http://key:" + secret + "@/bucket":    "host is missing",
+		"http://:" + secret + "@host:9000/bucket":            "no key or no secret",
+		"http://key:@host:9000/bucket":                       "no key or no secret",
 		"http://key:" + secret + "@host:9000":                "bucket",
 		"http://key:" + secret + "@host:9000/a/b":            "bucket",
 		"http://key:" + secret + "@host:9000/Bucket":         "bucket",
