@@ -32,7 +32,7 @@ func TestImportRules(t *testing.T) {
 		}
 		for _, imported := range append(p.TestImports, p.XTestImports...) {
 			// These tests replace a server under a connection, or have it refuse one, so they run their own.
-			if p.ImportPath == pkgModule+"/rpc" && within(imported, "github.com/nats-io/nats-server") {
+			if (p.ImportPath == pkgModule+"/rpc" || p.ImportPath == pkgModule+"/journal") && within(imported, "github.com/nats-io/nats-server") {
 				continue
 			}
 			checkImport(t, p.ImportPath, imported)
@@ -91,8 +91,8 @@ func checkImport(t *testing.T, importer, imported string) {
 		t.Errorf("%s imports %s: it could serve any program, so it knows nothing of this one", importer, imported)
 	}
 	owners := map[string][]string{
-		// pkg/members uses key-value buckets only; streams belong to pkg/journal.
-		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", serviceModule + "standalone", "quire.dev/bench"},
+		// pkg/journal uses streams, pkg/members key-value buckets; pkg/provision makes both.
+		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/provision", serviceModule + "standalone", "quire.dev/bench"},
 		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
 		"modernc.org/sqlite":                    {pkgModule + "/views/sqlite", serviceModule + "standalone"},

@@ -378,7 +378,7 @@ func TestTheGuidesHaveTheLimitsOfTheRules(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(rules), "\n## Limits\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	number := regexp.MustCompile(`\d+ (?:MiB|KiB|MB|characters|bytes|years|items|a minute|minute|byte)|\d+ to \d+|\b\d+ of \d+|\d+ by default`)
+	number := regexp.MustCompile(`[\d,]+ (?:MiB|KiB|MB|characters|bytes|years|items|a minute|a day|an hour|minute|byte)|\d+ to \d+|\b\d+ of \d+|\d+ by default`)
 	guide := sourceOf(t, site(t), "limits")
 	count := 0
 	for _, row := range cells(section) {
