@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 )
 
 // addrOf is the address of a peer, IPv4 in its short form; the zero Addr where it has none.
@@ -62,14 +63,47 @@ func networkOf(a netip.Addr, bits int) netip.Prefix {
 // is that of their client.
 func (s *Server) Source(c *fiber.Ctx) netip.Addr {
 	conn := connOf(c)
-	if len(s.cfg.TrustedProxies) == 0 {
+	if !contains(s.cfg.TrustedProxies, conn.peer) {
+		if !s.ignored.Load() && len(c.Context().Request.Header.Peek(fiber.HeaderXForwardedFor)) > 0 {
+			s.tellIgnored(conn.peer)
+		}
 		return conn.source
 	}
+	return sourceOf(clientAddr(conn.peer, forwardedFor(&c.Context().Request.Header), s.cfg.TrustedProxies))
+}
+
+func forwardedFor(h *fasthttp.RequestHeader) []string {
 	var forwarded []string
-	for _, v := range c.Context().Request.Header.PeekAll(fiber.HeaderXForwardedFor) {
+	for _, v := range h.PeekAll(fiber.HeaderXForwardedFor) {
 		forwarded = append(forwarded, string(v))
 	}
-	return sourceOf(clientAddr(conn.peer, forwarded, s.cfg.TrustedProxies))
+	return forwarded
+}
+
+// tellProxied logs the first request that a trusted proxy has forwarded: whose address is taken for the client's. Where that is a
+// trusted proxy's too, all the clients behind it count as one source, or choose their address.
+func (s *Server) tellProxied(peer netip.Addr, h *fasthttp.RequestHeader) {
+	if !contains(s.cfg.TrustedProxies, peer) {
+		return
+	}
+	forwarded := forwardedFor(h)
+	if len(forwarded) == 0 || !s.proxied.CompareAndSwap(false, true) {
+		return
+	}
+	client := clientAddr(peer, forwarded, s.cfg.TrustedProxies)
+	if contains(s.cfg.TrustedProxies, client) {
+		s.cfg.Logger.Warn("the client's address behind a trusted proxy is that of a trusted proxy: the trusted networks are too wide, or the header is wrong",
+			"peer", peer, "client", client)
+		return
+	}
+	s.cfg.Logger.Info("a trusted proxy tells the client's address", "peer", peer, "client", client)
+}
+
+// tellIgnored logs the first X-Forwarded-For that does not count.
+func (s *Server) tellIgnored(peer netip.Addr) {
+	if s.ignored.CompareAndSwap(false, true) {
+		s.cfg.Logger.Info("X-Forwarded-For is ignored: its sender is no trusted proxy", "peer", peer)
+	}
 }
 
 // clientAddr is the client behind trusted proxies: the rightmost hop of X-Forwarded-For that is not one of them. It is

@@ -1,7 +1,10 @@
 package httpin
 
 import (
+	"bytes"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
@@ -35,6 +38,36 @@ func TestClientAddresses(t *testing.T) {
 	}
 	if got := clientAddr(netip.MustParseAddr("10.0.0.1"), []string{"1.2.3.4"}, nil); got.String() != "10.0.0.1" {
 		t.Errorf("without trusted proxies: %s", got)
+	}
+}
+
+// TestTheFirstForwardedRequestIsLogged: an operator sees whose address is taken for the client's, and that it is a proxy's.
+func TestTheFirstForwardedRequestIsLogged(t *testing.T) {
+	for _, tc := range []struct{ trusted, forwarded, level, message, client string }{
+		{"127.0.0.0/8", "192.0.2.1", "INFO", "a trusted proxy tells the client's address", "192.0.2.1"},
+		{"127.0.0.0/8,10.0.0.0/8", "10.1.2.3", "WARN", "the client's address behind a trusted proxy is that of a trusted proxy", "10.1.2.3"},
+		{"10.0.0.0/8", "192.0.2.1", "INFO", "X-Forwarded-For is ignored", ""},
+		{"", "192.0.2.1", "INFO", "X-Forwarded-For is ignored", ""},
+	} {
+		var trusted []netip.Prefix
+		for _, text := range strings.FieldsFunc(tc.trusted, func(r rune) bool { return r == ',' }) {
+			trusted = append(trusted, netip.MustParsePrefix(text))
+		}
+		var log bytes.Buffer
+		t.Run(tc.trusted+" "+tc.forwarded, func(t *testing.T) {
+			addr := startServer(t, Config{TrustedProxies: trusted, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(s *Server) {
+				s.Handle("GET", "/source", func(c *fiber.Ctx) error { return c.SendString(s.Source(c).String()) })
+			})
+			exchange(t, addr, "GET /source HTTP/1.1\r\nHost: a\r\n\r\n", 1) // a check of its health, say
+			for range 3 {
+				exchange(t, addr, "GET /source HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: "+tc.forwarded+"\r\n\r\n", 1)
+			}
+		}) // its end stops the server, which writes the log
+		got := log.String()
+		if strings.Count(got, tc.message) != 1 || !strings.Contains(got, "level="+tc.level) || !strings.Contains(got, "client="+tc.client) && tc.client != "" ||
+			!strings.Contains(got, "peer=127.0.0.1") {
+			t.Errorf("trusting %q, %q: the log is\n%s", tc.trusted, tc.forwarded, got)
+		}
 	}
 }
 

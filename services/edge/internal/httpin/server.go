@@ -90,6 +90,8 @@ type Server struct {
 	app      *fiber.App
 	draining atomic.Bool
 	budget   *budget
+	proxied  atomic.Bool // see tellProxied
+	ignored  atomic.Bool // see tellIgnored
 	ctx      context.Context
 	cancel   context.CancelFunc
 }
@@ -203,6 +205,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	ctx.Response.Header.Set(fiber.HeaderXRequestID, c.current.id)
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
+	}
+	if len(s.cfg.TrustedProxies) > 0 && !s.proxied.Load() {
+		s.tellProxied(c.peer, &ctx.Request.Header)
 	}
 	openBody(c, &ctx.Request.Header)
 	s.run(ctx, next)
