@@ -71,6 +71,12 @@ type Store interface {
 	Sweep(ctx context.Context, prefix string, olderThan time.Time, visit func(Info) error) error
 }
 
+// Buffering is implemented by stores whose Put holds bytes in memory that it has read and not stored yet.
+type Buffering interface {
+	// PutBytes is how many it holds at most. It takes the memory as the bytes come.
+	PutBytes() int64
+}
+
 // ValidateKey is ErrInvalid unless key has segments of [A-Za-z0-9._-] with single slashes between them, none of them
 // "." or "..", and MaxKeyBytes at most.
 func ValidateKey(key string) error {

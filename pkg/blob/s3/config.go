@@ -21,7 +21,7 @@ type Config struct {
 	// Timeout bounds every call to the server, one part of a large blob at a time, and how long a read may wait for
 	// bytes. Default 30 s.
 	Timeout time.Duration
-	// Uploads bounds the Puts at a time. Each holds 5 MiB, and more of them wait. Default 16.
+	// Uploads bounds the parts that are sent at a time. More of them wait. Default 16.
 	Uploads int
 }
 

@@ -21,6 +21,12 @@ import (
 // failingServer answers the opening of its bucket and of uploads. The test's handler answers all else.
 func failingServer(t *testing.T, answer http.HandlerFunc) *s3.Store {
 	t.Helper()
+	return patientServer(t, 300*time.Millisecond, answer)
+}
+
+// patientServer is a failingServer that may take so long.
+func patientServer(t *testing.T, timeout time.Duration, answer http.HandlerFunc) *s3.Store {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodHead && r.URL.Path == "/bucket/":
@@ -34,7 +40,7 @@ func failingServer(t *testing.T, answer http.HandlerFunc) *s3.Store {
 	}))
 	t.Cleanup(server.Close)
 	at := strings.Replace(server.URL, "http://", "http://key:secretsecret@", 1) + "/bucket"
-	store, err := s3.Open(t.Context(), s3.Config{URL: at, Timeout: 300 * time.Millisecond, Uploads: 1})
+	store, err := s3.Open(t.Context(), s3.Config{URL: at, Timeout: timeout, Uploads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +78,44 @@ func TestAServerThatHangsOrFailsIsUnavailable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestASlowReaderTakesNoSlot: a Put waits for its reader without keeping others from theirs. The store sends one part at a time.
+func TestASlowReaderTakesNoSlot(t *testing.T) {
+	store := patientServer(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("ETag", `"7"`)
+		if r.Method == http.MethodPost {
+			_, _ = io.WriteString(w, `<CompleteMultipartUploadResult><Bucket>bucket</Bucket><Key>a/b</Key><ETag>7</ETag></CompleteMultipartUploadResult>`)
+		}
+	})
+	const slow = 5
+	ended := make(chan error, slow)
+	var writers []*io.PipeWriter
+	for n := range slow {
+		r, w := io.Pipe()
+		writers = append(writers, w)
+		go func() {
+			_, err := store.Put(context.Background(), fmt.Sprint("slow/", n), r, -1)
+			ended <- err
+		}()
+		if _, err := io.Copy(w, io.LimitReader(blobtest.Content(1, 6<<20), 6<<20)); err != nil { // a part and a piece
+			t.Fatal(err)
+		}
+	}
+	for n := range 20 {
+		if _, err := store.Put(t.Context(), fmt.Sprint("quick/", n), strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range writers {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("a slow blob: %v", err)
+		}
 	}
 }
 
@@ -170,24 +214,26 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestPutsBeyondTheBoundWaitForTheirTurn(t *testing.T) {
-	store := failingServer(t, accept) // one upload at a time
-	release, reading := make(chan struct{}), make(chan struct{})
+func TestPartsBeyondTheBoundWaitForTheirTurn(t *testing.T) {
+	release, sending := make(chan struct{}), make(chan struct{}, 10)
+	store := patientServer(t, time.Minute, func(w http.ResponseWriter, r *http.Request) { // it takes one part at a time
+		sending <- struct{}{}
+		<-release
+		accept(w, r)
+	})
 	first := make(chan error, 1)
 	go func() {
-		blocked := readerFunc(func([]byte) (int, error) {
-			close(reading)
-			<-release
-			return 0, io.EOF
-		})
-		_, err := store.Put(t.Context(), "a/b", blocked, -1)
+		_, err := store.Put(t.Context(), "a/b", strings.NewReader("x"), 1)
 		first <- err
 	}()
-	<-reading
+	<-sending
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := store.Put(ctx, "a/c", strings.NewReader("x"), 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("second put: %v, want it to wait until its context ends", err)
+	}
+	if len(sending) > 0 {
+		t.Error("the second put was sent")
 	}
 	close(release)
 	if err := <-first; err != nil {

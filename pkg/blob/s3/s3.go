@@ -35,6 +35,7 @@ type Store struct {
 	client  *minio.Core
 	bucket  string
 	timeout time.Duration
+	slots   chan struct{} // one for each part that is being sent
 	buffers buffers
 }
 
@@ -64,7 +65,8 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		client:  client,
 		bucket:  at.bucket,
 		timeout: config.Timeout,
-		buffers: newBuffers(config.Uploads),
+		slots:   make(chan struct{}, config.Uploads),
+		buffers: make(buffers, config.Uploads),
 	}
 	if err := store.prepare(ctx, at.region); err != nil {
 		return nil, store.fault(ctx, "open bucket", at.bucket, err)
@@ -104,60 +106,63 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 	return nil
 }
 
-// Put implements blob.Store. It holds one part in memory, and waits while Config.Uploads others run. Info.Modified is by
-// this process's clock. A Put of a blob of more than one part that fails aborts its upload.
+// PutBytes implements blob.Buffering: a Put holds one part.
+func (s *Store) PutBytes() int64 { return partBytes }
+
+// Put implements blob.Store. It waits with a part that is ready while Config.Uploads others are being sent; how many Puts read at
+// a time is the caller's to bound. Info.Modified is by this process's clock. A Put of a blob of more than one part that fails
+// aborts its upload.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
-	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size)); err != nil {
+	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size), ctx.Err()); err != nil {
 		return blob.Info{}, err
 	}
-	buffer, err := s.buffers.take(ctx)
-	if err != nil {
-		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
-	}
 	from := source.New(ctx, r, size)
-	if err := s.upload(ctx, key, from, buffer); err != nil {
+	part := &part{spare: s.buffers}
+	if err := s.upload(ctx, key, from, part); err != nil {
 		if from.Err() != nil {
-			s.buffers.give(buffer)
+			part.give()
 			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, from.Err())
 		}
 		// After a failed request the transport may still read from the buffer, so it is not used again.
-		s.buffers.drop()
 		return blob.Info{}, s.fault(ctx, "put", key, err)
 	}
-	s.buffers.give(buffer)
+	part.give()
 	return blob.Info{Key: key, Size: from.Size(), Modified: time.Now().UTC()}, nil
 }
 
-func (s *Store) upload(ctx context.Context, key string, from *source.Reader, buffer []byte) error {
-	part, last, err := nextPart(ctx, from, buffer)
+func (s *Store) upload(ctx context.Context, key string, from *source.Reader, part *part) error {
+	data, last, err := part.next(ctx, from)
 	if err != nil {
 		return err
 	}
 	if last {
-		ctx, cancel := context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-		_, err := s.client.PutObject(ctx, s.bucket, key, bytes.NewReader(part), int64(len(part)), "", "", minio.PutObjectOptions{})
-		return err
+		return s.send(ctx, func(ctx context.Context) error {
+			_, err := s.client.PutObject(ctx, s.bucket, key, bytes.NewReader(data), int64(len(data)), "", "", minio.PutObjectOptions{})
+			return err
+		})
 	}
 	id, err := s.beginUpload(ctx, key)
 	if err != nil {
 		return err
 	}
-	if err := s.uploadParts(ctx, key, id, part, from, buffer); err != nil {
+	if err := s.uploadParts(ctx, key, id, data, from, part); err != nil {
 		s.abortUpload(ctx, key, id)
 		return err
 	}
 	return nil
 }
 
-// nextPart fills the buffer and tells whether that was the last part. It checks ctx after the last read, so that nothing
-// becomes visible for a caller who has given up.
-func nextPart(ctx context.Context, from *source.Reader, buffer []byte) (part []byte, last bool, err error) {
-	n, err := io.ReadFull(from, buffer)
-	if from.Err() != nil {
-		return nil, false, from.Err()
+// send makes a call that sends a part, once there is a slot for it.
+func (s *Store) send(ctx context.Context, call func(ctx context.Context) error) error {
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return buffer[:n], err != nil, ctx.Err()
+	defer func() { <-s.slots }()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return call(ctx)
 }
 
 func (s *Store) beginUpload(ctx context.Context, key string) (string, error) {
@@ -166,13 +171,13 @@ func (s *Store) beginUpload(ctx context.Context, key string) (string, error) {
 	return s.client.NewMultipartUpload(ctx, s.bucket, key, minio.PutObjectOptions{})
 }
 
-func (s *Store) uploadParts(ctx context.Context, key, id string, part []byte, from *source.Reader, buffer []byte) error {
+func (s *Store) uploadParts(ctx context.Context, key, id string, data []byte, from *source.Reader, part *part) error {
 	var done []minio.CompletePart
 	for last := false; ; {
 		if len(done) == maxParts {
 			return fmt.Errorf("%w: more than %d bytes", blob.ErrSize, int64(maxParts)*partBytes)
 		}
-		etag, err := s.uploadPart(ctx, key, id, len(done)+1, part)
+		etag, err := s.uploadPart(ctx, key, id, len(done)+1, data)
 		if err != nil {
 			return err
 		}
@@ -180,10 +185,10 @@ func (s *Store) uploadParts(ctx context.Context, key, id string, part []byte, fr
 		if last {
 			break
 		}
-		if part, last, err = nextPart(ctx, from, buffer); err != nil {
+		if data, last, err = part.next(ctx, from); err != nil {
 			return err
 		}
-		if len(part) == 0 {
+		if len(data) == 0 {
 			break // the blob's size is a multiple of partBytes
 		}
 	}
@@ -193,12 +198,14 @@ func (s *Store) uploadParts(ctx context.Context, key, id string, part []byte, fr
 	return err
 }
 
-func (s *Store) uploadPart(ctx context.Context, key, id string, number int, part []byte) (etag string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	sent, err := s.client.PutObjectPart(ctx, s.bucket, key, id, number, bytes.NewReader(part), int64(len(part)),
-		minio.PutObjectPartOptions{})
-	return sent.ETag, err
+func (s *Store) uploadPart(ctx context.Context, key, id string, number int, data []byte) (etag string, err error) {
+	err = s.send(ctx, func(ctx context.Context) error {
+		sent, err := s.client.PutObjectPart(ctx, s.bucket, key, id, number, bytes.NewReader(data), int64(len(data)),
+			minio.PutObjectPartOptions{})
+		etag = sent.ETag
+		return err
+	})
+	return etag, err
 }
 
 // abortUpload frees the parts sent so far, even if ctx has ended. If it fails, the bucket's lifecycle rule frees them. The

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"quire.dev/pkg/blob/internal/source"
 )
 
 var errIdle = errors.New("the server sent nothing for too long")
@@ -73,33 +75,65 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// buffers hands out a bounded number of part buffers, made when first needed.
+// firstBytes is the room for the beginning of a part.
+const firstBytes = 64 << 10
+
+// part holds one part of a blob at a time. Its buffer grows with what has come, so that a slow reader takes little memory.
+type part struct {
+	buffer []byte
+	spare  buffers
+}
+
+// next reads the next part and tells whether that was the last one. It checks ctx after the last read, so that nothing becomes
+// visible for a caller who has given up.
+func (p *part) next(ctx context.Context, from *source.Reader) (data []byte, last bool, err error) {
+	for n := 0; ; {
+		if n == partBytes {
+			return p.buffer, false, ctx.Err()
+		}
+		if n == len(p.buffer) {
+			p.grow()
+		}
+		read, err := io.ReadFull(from, p.buffer[n:])
+		n += read
+		switch {
+		case from.Err() != nil:
+			return nil, false, from.Err()
+		case err != nil:
+			return p.buffer[:n], true, ctx.Err()
+		}
+	}
+}
+
+func (p *part) grow() {
+	larger := p.spare.take(min(max(4*len(p.buffer), firstBytes), partBytes))
+	copy(larger, p.buffer)
+	p.buffer = larger
+}
+
+// give lets another part use the buffer.
+func (p *part) give() { p.spare.give(p.buffer) }
+
+// buffers keeps some buffers of whole parts for the next ones.
 type buffers chan []byte
 
-func newBuffers(count int) buffers {
-	all := make(buffers, count)
-	for range count {
-		all <- nil
+func (b buffers) take(size int) []byte {
+	if size == partBytes {
+		select {
+		case buffer := <-b:
+			return buffer
+		default:
+		}
 	}
-	return all
+	return make([]byte, size)
 }
 
-// take waits for a buffer until ctx ends.
-func (b buffers) take(ctx context.Context) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (b buffers) give(buffer []byte) {
+	if len(buffer) != partBytes {
+		return
 	}
 	select {
-	case buffer := <-b:
-		if buffer == nil {
-			buffer = make([]byte, partBytes)
-		}
-		return buffer, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case b <- buffer:
+	default:
 	}
 }
-
-// give makes a buffer available again. drop makes room for a new one in its place.
-func (b buffers) give(buffer []byte) { b <- buffer }
-func (b buffers) drop()              { b <- nil }

@@ -205,6 +205,9 @@ func (b *Body) settle() {
 	if share := b.c.current.share; share != nil {
 		b.c.owner.budget.complete(share)
 	}
+	if share := b.c.current.stream; share != nil {
+		b.c.owner.streams.complete(share)
+	}
 	if b.clock.cut.Load() {
 		b.c.readDeadline = time.Time{} // it is another than the connection's: see Body.cut
 	}

@@ -19,7 +19,8 @@ const (
 	smallShareBytes = 256 << 10 // larger shares leave a quarter of the budget to those of at most this size
 	sourceFraction  = 3         // one source may hold a third of the budget
 
-	budgetWait   = 5 * time.Second        // for a share
+	budgetWait   = 5 * time.Second        // for a share of the memory for bodies
+	streamWait   = time.Minute            // for a share of the memory for streams, which hold theirs for longer
 	pressEvery   = 250 * time.Millisecond // while a request waits, the bodies that arrive are looked at so often
 	pressedGrace = time.Second            // of a body that arrives while others wait
 	pressedRate  = 64 << 10               // bytes a second that it must make on the average, after pressedGrace
@@ -36,6 +37,7 @@ var (
 type budget struct {
 	total     int64
 	perSource int64
+	patience  time.Duration // with which take waits
 
 	mu      sync.Mutex
 	all     holding
@@ -79,14 +81,14 @@ type claim struct {
 	done  chan error // buffered
 }
 
-func newBudget(total int64) *budget {
+func newBudget(total int64, patience time.Duration) *budget {
 	return &budget{
-		total: total, perSource: max(total/sourceFraction, 1),
+		patience: patience, total: total, perSource: max(total/sourceFraction, 1),
 		sources: make(map[netip.Prefix]*holding), shares: make(map[*share]struct{}),
 	}
 }
 
-// take adds bytes to a share, after a wait of at most budgetWait. The error is errBusy, errTooSlow for a body that was cut, or
+// take adds bytes to a share, after a wait of at most patience. The error is errBusy, errTooSlow for a body that was cut, or
 // that of ctx.
 func (b *budget) take(ctx context.Context, s *share, bytes int64) error {
 	b.mu.Lock()
@@ -113,7 +115,7 @@ func (b *budget) take(ctx context.Context, s *share, bytes int64) error {
 }
 
 func (b *budget) wait(ctx context.Context, c *claim) error {
-	last := time.NewTimer(budgetWait)
+	last := time.NewTimer(b.patience)
 	defer last.Stop()
 	tick := time.NewTicker(pressEvery)
 	defer tick.Stop()
@@ -255,14 +257,23 @@ func (b *budget) unstick() {
 // Reserve takes size bytes of Config.BodyBudgetBytes until the handler returns. It waits for 5 seconds, then it is 503. A
 // request whose body arrives too slowly while others wait is 408.
 func (s *Server) Reserve(c *fiber.Ctx, size int64) error {
-	conn := connOf(c)
-	if conn.current.share == nil {
-		conn.current.share = &share{source: Site(s.Source(c))}
-		if conn.body != nil && !conn.body.done {
-			conn.current.share.body = conn.body
+	return s.reserve(c, s.budget, &connOf(c).current.share, size)
+}
+
+// ReserveStream is Reserve for what is held of a body that is streamed elsewhere: it takes of Config.StreamBudgetBytes, and
+// waits for a minute.
+func (s *Server) ReserveStream(c *fiber.Ctx, size int64) error {
+	return s.reserve(c, s.streams, &connOf(c).current.stream, size)
+}
+
+func (s *Server) reserve(c *fiber.Ctx, b *budget, to **share, size int64) error {
+	if *to == nil {
+		*to = &share{source: Site(s.Source(c))}
+		if body := BodyOf(c); body != nil && !body.done {
+			(*to).body = body
 		}
 	}
-	err := s.budget.take(s.ctx, conn.current.share, size)
+	err := b.take(s.ctx, *to, size)
 	switch {
 	case err == nil:
 		return nil

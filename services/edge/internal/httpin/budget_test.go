@@ -30,7 +30,7 @@ func later(b *budget, s *share, bytes int64) <-chan error {
 
 func TestTheBudgetIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(12 << 20)
+		b := newBudget(12<<20, budgetWait)
 		sources := []*share{shareOf("1.2.3.4"), shareOf("1.2.3.5"), shareOf("1.2.3.6")}
 		for _, s := range sources[:2] {
 			if err := b.take(t.Context(), s, 4<<20); err != nil { // a third is a source's
@@ -73,7 +73,7 @@ func TestTheBudgetIsShared(t *testing.T) {
 
 func TestSourcesOfAnIPv6SiteShareItsPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(12 << 20)
+		b := newBudget(12<<20, budgetWait)
 		if err := b.take(t.Context(), shareOf("2001:db8:1:1::"), 4<<20); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestSourcesOfAnIPv6SiteShareItsPart(t *testing.T) {
 // TestSharesThatWaitForEachOtherGoOn: one is refused, so that the others find room.
 func TestSharesThatWaitForEachOtherGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(30)
+		b := newBudget(30, budgetWait)
 		var shares []*share
 		for n := range 3 {
 			s := shareOf(fmt.Sprint("1.2.3.", n))
@@ -205,6 +205,41 @@ func TestSlowBodiesAreCutWhileOthersWait(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlowStreamsAreCutWhileOthersWait: a stream holds its memory for as long as it runs, but not while it stands still.
+func TestSlowStreamsAreCutWhileOthersWait(t *testing.T) {
+	holding := make(chan struct{}, 64)
+	addr := startServer(t, Config{StreamBudgetBytes: 3 << 20}, func(s *Server) {
+		s.Handle("POST", "/stream", func(c *fiber.Ctx) error {
+			if err := s.ReserveStream(c, 500<<10); err != nil {
+				return err
+			}
+			holding <- struct{}{}
+			n, err := io.Copy(io.Discard, BodyOf(c))
+			if err != nil {
+				return err
+			}
+			return c.JSON(map[string]any{"size": n})
+		})
+	})
+	var slow []*bufio.Reader
+	for range 2 { // all that one source may hold
+		c := dial(t, addr)
+		fmt.Fprint(c, "POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nthe beginning")
+		slow = append(slow, bufio.NewReader(c))
+		<-holding
+	}
+	for range 3 {
+		if a := exchange(t, addr, "POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwhole", 1)[0]; a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	for _, r := range slow {
+		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 408 {
+			t.Errorf("a slow stream: %v %v", res, err)
+		}
 	}
 }
 

@@ -55,8 +55,9 @@ type conn struct {
 
 // requestState belongs to the running request.
 type requestState struct {
-	id    string
-	share *share // of the budget, given back when the handler returns; nil: none
+	id     string
+	share  *share // of the budget, given back when the handler returns; nil: none
+	stream *share // likewise, of the budget for streams
 }
 
 func newConn(c net.Conn, owner *listener, peer netip.Addr) (*conn, error) {

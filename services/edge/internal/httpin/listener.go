@@ -27,6 +27,7 @@ type listener struct {
 	net.Listener
 	cfg     *Config
 	budget  *budget
+	streams *budget
 	buffers sync.Pool // of *[]byte, for connections that have bytes waiting
 
 	mu       sync.Mutex
@@ -47,7 +48,7 @@ type listener struct {
 
 func newListener(ln net.Listener, s *Server) *listener {
 	return &listener{
-		Listener: ln, cfg: &s.cfg, budget: s.budget,
+		Listener: ln, cfg: &s.cfg, budget: s.budget, streams: s.streams,
 		buffers: sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
 		bySite:  make(map[netip.Prefix]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
 		accepting: make(chan struct{}), empty: make(chan struct{}),

@@ -29,6 +29,7 @@ const (
 	DefaultMaxConnsPerSource = 12_288
 	DefaultHeaderBytes       = 8 << 10
 	DefaultBodyBudgetBytes   = 96 << 20
+	DefaultStreamBudgetBytes = 96 << 20
 	DefaultIdleTimeout       = 75 * time.Second
 	DefaultHeaderTimeout     = 10 * time.Second
 	DefaultBodyTimeout       = 15 * time.Second
@@ -43,6 +44,7 @@ type Config struct {
 	TrustedProxies    []netip.Prefix // the peers whose X-Forwarded-For and X-Forwarded-Proto count
 	HeaderBytes       int            // a larger request header is 431
 	BodyBudgetBytes   int64          // of all request bodies that are held in memory at a time; one source has a third
+	StreamBudgetBytes int64          // likewise, of what is held of bodies that are streamed: see ReserveStream
 	IdleTimeout       time.Duration  // of a connection between two requests, and before the first
 	HeaderTimeout     time.Duration  // from a request's first byte to the end of its header
 	BodyTimeout       time.Duration  // for a body, and a second more for each 16 KiB that have come
@@ -68,6 +70,7 @@ func (cfg *Config) setDefaults() {
 	setDefault(&cfg.MaxConnsPerSource, DefaultMaxConnsPerSource)
 	setDefault(&cfg.HeaderBytes, DefaultHeaderBytes)
 	setDefault(&cfg.BodyBudgetBytes, DefaultBodyBudgetBytes)
+	setDefault(&cfg.StreamBudgetBytes, DefaultStreamBudgetBytes)
 	setDefault(&cfg.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&cfg.HeaderTimeout, DefaultHeaderTimeout)
 	setDefault(&cfg.BodyTimeout, DefaultBodyTimeout)
@@ -89,7 +92,8 @@ type Server struct {
 	cfg      Config
 	app      *fiber.App
 	draining atomic.Bool
-	budget   *budget
+	budget   *budget     // for bodies
+	streams  *budget     // for what is held of bodies that are streamed
 	proxied  atomic.Bool // see tellProxied
 	ignored  atomic.Bool // see tellIgnored
 	ctx      context.Context
@@ -99,7 +103,7 @@ type Server struct {
 // New prepares a server.
 func New(cfg Config) *Server {
 	cfg.setDefaults()
-	s := &Server{cfg: cfg, budget: newBudget(cfg.BodyBudgetBytes)}
+	s := &Server{cfg: cfg, budget: newBudget(cfg.BodyBudgetBytes, budgetWait), streams: newBudget(cfg.StreamBudgetBytes, streamWait)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.app = fiber.New(fiber.Config{
 		CaseSensitive: true, StrictRouting: true, DisableStartupMessage: true,
@@ -217,6 +221,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, next fasthttp.RequestHandler) 
 	}
 	if c.current.share != nil {
 		s.budget.release(c.current.share)
+	}
+	if c.current.stream != nil {
+		s.streams.release(c.current.stream)
 	}
 	s.cfg.Answered(ctx.Response.StatusCode(), time.Since(started))
 }

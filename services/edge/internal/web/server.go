@@ -66,6 +66,7 @@ type Server struct {
 	bus       *bus.Bus
 	blobs     blob.Store
 	whole     *wholeBlobs
+	putBytes  int64 // of a file that blobs holds in memory while it is put
 	secret    *apikey.Secret
 	log       *slog.Logger
 	http      *httpin.Server
@@ -109,6 +110,9 @@ func New(cfg Config, deps Deps) *Server {
 		pages:   pages.New(),
 		render:  render.New(render.Config{}),
 		whole:   newWholeBlobs(deps.Blobs),
+	}
+	if b, ok := deps.Blobs.(blob.Buffering); ok {
+		s.putBytes = b.PutBytes()
 	}
 	s.forgetful = s.render.Uncached()
 	s.console = console.New(s.pages)

@@ -58,6 +58,7 @@ type upload struct {
 
 	contentType string
 	size        int64
+	held        int64 // of the memory for streams
 	sum         hash.Hash
 	blob        string
 	document    *event.Document
@@ -231,6 +232,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.part != nil {
 		source = u.part
 	}
+	if err := u.hold(); err != nil {
+		return 0, err
+	}
 	n, err := source.Read(p)
 	u.size += int64(n)
 	u.sum.Write(p[:n])
@@ -241,6 +245,20 @@ func (u *upload) Read(p []byte) (int, error) {
 		return n, formFailure(err)
 	}
 	return n, err
+}
+
+// holdFirst is what a store may hold before the first byte has come.
+const holdFirst = 64 << 10
+
+// hold takes the memory that the store holds of the file, as the store does: four times what has come, up to its most.
+func (u *upload) hold() error {
+	want := min(max(4*u.size, holdFirst), u.s.putBytes)
+	if want <= u.held || u.blob == "" {
+		return nil
+	}
+	err := u.s.http.ReserveStream(u.c.Ctx, want-u.held)
+	u.held = want
+	return err
 }
 
 // finish reads the parts after the file, and checks the whole.
