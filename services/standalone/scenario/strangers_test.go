@@ -97,3 +97,101 @@ func TestBodiesThatTrickleStopNobody(t *testing.T) {
 		return nil
 	})
 }
+
+// header sends the header of a request and the beginning of its body, and returns the answer.
+func (i *instance) header(t *testing.T, method, path, lines, beginning string) answer {
+	t.Helper()
+	c, err := net.Dial("tcp", i.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(callLimit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: q\r\n%s\r\n%s", method, path, lines, beginning); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{status: res.StatusCode, header: res.Header, body: body, what: method + " " + path}
+}
+
+// TestALargeBodyIsReadOnceItsRequestIsAdmitted: a client that may not make a request learns so before it sends 64 KiB.
+func TestALargeBodyIsReadOnceItsRequestIsAdmitted(t *testing.T) {
+	i := common(t)
+	free, pro := i.account(t, "free"), i.account(t, "pro")
+	const create, quick = "/api/dev/pastes/create", "/api/dev/paste-lite/create"
+	key := func(a account) string { return "x-api-key: " + a.key + "\r\n" }
+	refused := "plan_upgrade_required"
+	large := fmt.Sprintf("Content-Length: %d\r\n", 64<<10+1)
+	i.header(t, "POST", create, key(free)+large, "").fails(t, http.StatusTooManyRequests, refused, "")
+	i.header(t, "POST", create, key(free)+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n", 64<<10+1, strings.Repeat(" ", 64<<10+1))).
+		fails(t, http.StatusTooManyRequests, refused, "")
+	i.header(t, "PUT", "/api/dev/pastes/update/no-id", key(pro)+large, "").fails(t, http.StatusNotFound, "not_found", "")
+	i.header(t, "PUT", "/api/dev/paste-lite/update/000000000000", "X-Manage-Token: mt_wrong\r\nX-Forwarded-For: "+newSource()+"\r\n"+large, "").
+		fails(t, http.StatusNotFound, "not_found", "")
+
+	// What the header shows is told first, and so is what a small body shows.
+	i.header(t, "POST", create, key(free)+fmt.Sprintf("Content-Length: %d\r\n", 64<<20), "").fails(t, http.StatusRequestEntityTooLarge, "too_large", "")
+	i.header(t, "POST", create, key(free)+"Content-Type: image/png\r\n"+large, "").fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
+	i.header(t, "POST", create, key(free)+"Content-Encoding: gzip\r\n"+large, "").fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
+	i.header(t, "POST", create+"?title=x", key(free)+large, "").fails(t, http.StatusBadRequest, "unknown_field", "")
+	small := strings.Repeat(" ", 64<<10-1) + "{"
+	i.header(t, "POST", create, key(free)+fmt.Sprintf("Content-Length: %d\r\n", len(small)), small).fails(t, http.StatusBadRequest, "malformed", "")
+	i.header(t, "POST", create, key(free)+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(small), small)).
+		fails(t, http.StatusBadRequest, "malformed", "")
+
+	source := newSource()
+	for range anonLimit {
+		i.do(t, "POST", quick, request{source: source, body: withContent(nil)}).ok(t, http.StatusCreated)
+	}
+	for _, path := range []string{quick, "/"} {
+		got := i.header(t, "POST", path, "Accept: application/json\r\nX-Forwarded-For: "+source+"\r\n"+large, "")
+		got.fails(t, http.StatusTooManyRequests, "anonymous_limit", "")
+	}
+}
+
+// TestAFaultOfALargeBodyCostsNothing: what only the body shows is found after the admission, which is given back.
+func TestAFaultOfALargeBodyCostsNothing(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	long := strings.Repeat("long ", 40_000)
+	const create = "/api/dev/pastes/create"
+	a.do(t, "POST", create, object{"content": long, "zzz": 1}).fails(t, http.StatusBadRequest, "unknown_field", "")
+	a.do(t, "POST", create, `{"content": "`+long).fails(t, http.StatusBadRequest, "malformed", "")
+	a.with(t, "POST", create, request{body: []byte(long + "\xff"), header: map[string]string{"Content-Type": "text/plain"}}).
+		fails(t, http.StatusBadRequest, "invalid_field", "")
+	a.do(t, "POST", "/api/dev/paste-lite/create", object{"content": strings.Repeat(long, 2)}).
+		fails(t, http.StatusRequestEntityTooLarge, "too_large", "")
+	if used, quick := a.used(t, "pastes.create"), a.used(t, "pasteLite.create"); used != 0 || quick != 0 {
+		t.Errorf("%d and %d faulty creations are counted", used, quick)
+	}
+
+	// The same call again is answered again, and another one under its key is refused.
+	call := func(content string) answer {
+		return a.with(t, "POST", create, request{body: object{"content": content}, header: map[string]string{"Idempotency-Key": "large"}})
+	}
+	first, again := call(long), call(long)
+	if id := text(t, first.ok(t, http.StatusCreated), "id"); id != text(t, again.ok(t, http.StatusCreated), "id") {
+		t.Errorf("two pastes under one key: %s, %s", first.body, again.body)
+	}
+	again.hasHeader(t, "Idempotency-Replayed", "true")
+	call(long+"!").fails(t, http.StatusUnprocessableEntity, "idempotency_mismatch", "")
+	id := text(t, first.json(t), "id")
+	a.do(t, "PUT", "/api/dev/pastes/update/"+id, object{"content": long, "zzz": 1}).fails(t, http.StatusBadRequest, "unknown_field", "")
+	a.do(t, "PUT", "/api/dev/pastes/update/"+id, object{"content": long + "?"}).ok(t, http.StatusOK)
+	if got := text(t, a.do(t, "GET", "/api/dev/pastes/get/"+id, nil).ok(t, http.StatusOK), "paste", "content"); got != long+"?" {
+		t.Errorf("%d characters, want %d", len(got), len(long)+1)
+	}
+	if created, updated := a.used(t, "pastes.create"), a.used(t, "pastes.update"); created != 1 || updated != 1 {
+		t.Errorf("%d creations and %d updates are counted", created, updated)
+	}
+}

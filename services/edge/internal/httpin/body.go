@@ -71,9 +71,10 @@ func ambiguousLength(raw []byte) bool {
 // Body is the body of one request, read from its connection. One goroutine reads it, while the handler runs.
 type Body struct {
 	c        *conn
-	length   int64 // -1: chunked
-	expect   bool  // the client waits for 100 Continue
-	bad      bool  // its framing is ambiguous
+	length   int64  // -1: chunked
+	expect   bool   // the client waits for 100 Continue
+	bad      bool   // its framing is ambiguous
+	ahead    []byte // read by BodyExceeds
 	done     bool
 	clock    bodyClock
 	buffered *bufio.Reader // chunked ones
@@ -297,6 +298,37 @@ type Limit struct {
 	Name  string // for people: "1 MiB"
 }
 
+// CheckBody refuses a body by its header: 413 for one that is announced longer than the limit, 415 for one that is compressed.
+func CheckBody(c *fiber.Ctx, limit Limit) error {
+	b := BodyOf(c)
+	if b == nil {
+		return nil
+	}
+	if err := RequireIdentity(c); err != nil {
+		return err
+	}
+	if b.length > limit.Bytes {
+		return limit.passed()
+	}
+	return nil
+}
+
+func (l Limit) passed() error {
+	return TooLarge(l.Bytes, "The request body must be at most %s (%d bytes).", l.Name, l.Bytes)
+}
+
+// BodyExceeds tells whether the body is longer than so many bytes. It reads a body of unknown length as far as that; ReadBody
+// then begins with what was read, and the body must not be read otherwise.
+func (s *Server) BodyExceeds(c *fiber.Ctx, bytes int64) (bool, error) {
+	b := BodyOf(c)
+	if b == nil || b.length >= 0 {
+		return b != nil && b.length > bytes, nil
+	}
+	var err error
+	b.ahead, err = s.readUpTo(c, b.ahead, Limit{Bytes: bytes})
+	return int64(len(b.ahead)) > bytes, err
+}
+
 // ReadBody reads the whole body, nil where there is none. A body over the limit is 413 as soon as that is known. The
 // bytes are the caller's. They count against the budget as they arrive, until the handler returns: see Reserve.
 func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
@@ -304,17 +336,27 @@ func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 	if b == nil {
 		return nil, nil
 	}
-	if err := RequireIdentity(c); err != nil {
+	if err := CheckBody(c, limit); err != nil {
 		return nil, err
 	}
-	tooLarge := func() error {
-		return TooLarge(limit.Bytes, "The request body must be at most %s (%d bytes).", limit.Name, limit.Bytes)
+	out, err := s.readUpTo(c, b.ahead, limit)
+	b.ahead = nil
+	if err == nil && int64(len(out)) > limit.Bytes {
+		err = limit.passed()
 	}
-	if b.length > limit.Bytes {
-		return nil, tooLarge()
+	if err != nil {
+		return nil, err
 	}
-	out := make([]byte, 0, min(max(b.length, 512), smallBodyBytes))
-	for !b.done {
+	return out, nil
+}
+
+// readUpTo reads on behind out, to the body's end or until there is more than the limit.
+func (s *Server) readUpTo(c *fiber.Ctx, out []byte, limit Limit) ([]byte, error) {
+	b := BodyOf(c)
+	if out == nil {
+		out = make([]byte, 0, min(max(b.length, 512), smallBodyBytes))
+	}
+	for !b.done && int64(len(out)) <= limit.Bytes {
 		if len(out) == cap(out) {
 			var err error
 			if out, err = s.grow(c, out, limit); err != nil {
@@ -323,9 +365,6 @@ func (s *Server) ReadBody(c *fiber.Ctx, limit Limit) ([]byte, error) {
 		}
 		n, err := b.Read(out[len(out):cap(out)])
 		out = out[:len(out)+n]
-		if int64(len(out)) > limit.Bytes {
-			return nil, tooLarge()
-		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}

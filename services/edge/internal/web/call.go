@@ -144,18 +144,16 @@ func (s *Server) readBody(c *call) (err error) {
 			return err
 		}
 		return httpin.ParseObject(body, httpin.Fields(nil).Set)
-	case fields, pasteJSON, quickJSON:
+	case fields:
 		if err := httpin.RequireJSON(c.Ctx); err != nil {
 			return err
 		}
-		if b == fields {
-			c.json, err = s.http.ReadBody(c.Ctx, b.limit())
-		} else {
-			c.json, err = s.readContent(c, jsonBytes(b.limit()), b.limit())
-		}
+		c.json, err = s.http.ReadBody(c.Ctx, b.limit())
 		c.hash = bodyHash(c.Ctx, c.json)
 		c.json = orObject(c.json)
 		return err
+	case pasteJSON, quickJSON:
+		return httpin.RequireJSON(c.Ctx)
 	case form:
 		if c.form, err = s.http.ReadBody(c.Ctx, b.limit()); err != nil || len(c.form) == 0 {
 			return err

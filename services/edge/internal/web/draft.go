@@ -333,28 +333,35 @@ func (s *Server) readContent(c *call, bytes int64, content httpin.Limit) ([]byte
 	return body, err
 }
 
-// readCreate reads a new paste: JSON, or plain text with the other fields in the query. curl --data-binary declares its
-// file a form unless it is told otherwise, so that counts as plain text.
-func (s *Server) readCreate(c *call, r *draftRules) (*draft, uint64, error) {
+// bodyOf is a body of at most so many bytes, which read takes. A longer one says what its content may have.
+func (s *Server) bodyOf(c *call, bytes int64, content httpin.Limit, read func(body []byte) error) incoming {
+	return incoming{limit: httpin.Limit{Bytes: bytes, Name: content.Name}, read: func() (uint64, error) {
+		body, err := s.readContent(c, bytes, content)
+		if err != nil {
+			return 0, err
+		}
+		hash := bodyHash(c.Ctx, body)
+		return hash, read(body)
+	}}
+}
+
+// jsonOf is a draft as a JSON object.
+func (s *Server) jsonOf(c *call, r *draftRules, d *draft) incoming {
+	return s.bodyOf(c, jsonBytes(r.content), r.content, func(body []byte) error { return d.parse(r, orObject(body)) })
+}
+
+// openCreate checks the header and the query of a new paste: JSON, or plain text with the other fields in the query.
+// curl --data-binary declares its file a form unless it is told otherwise, so that counts as plain text.
+func (s *Server) openCreate(c *call, r *draftRules, d *draft) (incoming, error) {
 	media, charset, _ := httpin.MediaType(c.Ctx)
-	d := &draft{}
 	switch {
 	case !httpin.UTF8(charset):
 	case media == "" || media == "application/json":
-		if err := noQueryBesideJSON(c); err != nil {
-			return nil, 0, err
-		}
-		data, err := s.readContent(c, jsonBytes(r.content), r.content)
-		if err != nil {
-			return nil, 0, err
-		}
-		hash := bodyHash(c.Ctx, data)
-		return d, hash, d.parse(r, orObject(data))
+		return s.jsonOf(c, r, d), noQueryBesideJSON(c)
 	case media == "text/plain" || media == "application/x-www-form-urlencoded":
-		hash, err := s.readText(c, r, d)
-		return d, hash, err
+		return s.textOf(c, r, d), d.setQuery(c, r)
 	}
-	return nil, 0, httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
+	return incoming{}, httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
 }
 
 // noQueryBesideJSON refuses every query parameter. One that is a field belongs into the JSON.
@@ -378,22 +385,17 @@ func (d *draft) setQuery(c *call, r *draftRules) error {
 	}, "tags")
 }
 
-func (s *Server) readText(c *call, r *draftRules, d *draft) (uint64, error) {
-	if err := d.setQuery(c, r); err != nil {
-		return 0, err
-	}
-	data, err := s.readContent(c, r.content.Bytes, r.content)
-	if err != nil {
-		return 0, err
-	}
-	hash := bodyHash(c.Ctx, data)
-	if !utf8.Valid(data) {
-		return 0, httpin.InvalidField("content", "must be valid UTF-8")
-	}
-	if len(data) > 0 {
-		d.text = data
-	}
-	return hash, d.check(r)
+// textOf is the content of a draft.
+func (s *Server) textOf(c *call, r *draftRules, d *draft) incoming {
+	return s.bodyOf(c, r.content.Bytes, r.content, func(body []byte) error {
+		if !utf8.Valid(body) {
+			return httpin.InvalidField("content", "must be valid UTF-8")
+		}
+		if len(body) > 0 {
+			d.text = body
+		}
+		return d.check(r)
+	})
 }
 
 // store hashes the draft's password and stores its content. Both wait until the request is admitted.

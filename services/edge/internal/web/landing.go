@@ -123,7 +123,7 @@ func (s *Server) createOfForm(c *call, d *draft, form *pages.Draft, hash uint64)
 		id := event.NewIdempotencyID(c.who.payer().Bytes(), c.Method(), c.Path(), key)
 		c.idem = id[:]
 	}
-	return s.create(c, quickKind(), d, hash)
+	return s.create(c, quickKind(), d, received(hash))
 }
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.

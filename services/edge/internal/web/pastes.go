@@ -30,11 +30,12 @@ func quickKind() *textKind {
 
 func (s *Server) createText(c *call, k *textKind) error {
 	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
-	d, hash, err := s.readCreate(c, rules)
+	d := &draft{}
+	in, err := s.openCreate(c, rules, d)
 	if err != nil {
 		return err
 	}
-	done, err := s.create(c, k, d, hash)
+	done, err := s.create(c, k, d, in)
 	if err != nil {
 		return err
 	}
@@ -42,13 +43,13 @@ func (s *Server) createText(c *call, k *textKind) error {
 	return send(c.Ctx, fiber.StatusCreated, s.createdText(k, &c.who, done))
 }
 
-// create makes a document of the draft. hash is that of the request, see bodyHash.
-func (s *Server) create(c *call, k *textKind, d *draft, hash uint64) (*written, error) {
+// create makes a document of the draft, which in may still have to be read into.
+func (s *Server) create(c *call, k *textKind, d *draft, in incoming) (*written, error) {
 	doc := &event.Document{Id: s.newItemID(c.idem), Owner: uint64(c.who.account)}
 	if c.who.anonymous {
 		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
 	}
-	w := &writing{call: c, domain: k.domain, hash: hash}
+	w := &writing{call: c, domain: k.domain}
 	w.prepare = func(ctx context.Context, r *event.Request) error {
 		if err := d.store(ctx, s, k.domain, doc.Id); err != nil {
 			return err
@@ -58,6 +59,9 @@ func (s *Server) create(c *call, k *textKind, d *draft, hash uint64) (*written, 
 		return nil
 	}
 	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
+	if err := s.receive(w, in); err != nil {
+		return nil, err
+	}
 	return s.write(w)
 }
 
@@ -109,9 +113,6 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	}
 	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous, update: true}
 	d := &draft{}
-	if err := d.parse(rules, c.json); err != nil {
-		return err
-	}
 	d.IfMatch = match.Numbers()
 	if rules.keyless {
 		d.MaxLifetimeMs = keylessLifetime.Milliseconds()
@@ -126,6 +127,9 @@ func (s *Server) updateText(c *call, k *textKind) error {
 		return nil
 	}
 	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
+	if err := s.receive(w, s.jsonOf(c, rules, d)); err != nil {
+		return err
+	}
 	done, err := s.change(w)
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ const (
 	empty                  // nothing, or an empty JSON object
 	fields                 // a JSON object: call.json
 	form                   // a form, or nothing: call.form
-	pasteJSON              // a JSON object with the content of a paste: call.json
+	pasteJSON              // a JSON object with the content of a paste, which the handler reads
 	quickJSON              // likewise, of a quick paste
 	pasteText              // JSON or plain text, which the handler reads
 	quickText              // likewise

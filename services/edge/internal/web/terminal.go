@@ -25,11 +25,12 @@ import (
 func (s *Server) createFromTerminal(c *call) error {
 	k := quickKind()
 	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
-	d, hash, err := s.readFromTerminal(c, rules)
+	d := &draft{}
+	in, err := s.openFromTerminal(c, rules, d)
 	if err != nil {
 		return err
 	}
-	done, err := s.create(c, k, d, hash)
+	done, err := s.create(c, k, d, in)
 	if err != nil {
 		return err
 	}
@@ -52,44 +53,44 @@ func sendLines(c *fiber.Ctx, status int, text string) error {
 	return nil
 }
 
-// readFromTerminal reads a new quick paste: the bytes of the body, or of a part of the form that curl -F sends. The query
-// has the fields. Without a title or a language the name of the file gives them.
-func (s *Server) readFromTerminal(c *call, r *draftRules) (d *draft, hash uint64, err error) {
-	d = &draft{}
+// openFromTerminal checks the header and the query of a new quick paste: the bytes of the body, or of a part of the form that
+// curl -F sends. The query has the fields. Without a title or a language the name of the file gives them.
+func (s *Server) openFromTerminal(c *call, r *draftRules, d *draft) (incoming, error) {
 	if err := d.setQuery(c, r); err != nil {
-		return nil, 0, err
+		return incoming{}, err
 	}
-	name := ""
 	media, charset, params := httpin.MediaType(c.Ctx)
 	switch {
 	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
-		name, hash, err = s.readTerminalForm(c, r, d, params["boundary"])
+		return s.openTerminalForm(c, r, d, params["boundary"])
 	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
-		err = httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
+		return incoming{}, httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
 	case !httpin.UTF8(charset):
-		err = s.notText()
-	default:
-		if name, err = nameOfPath(c.Path()); err == nil {
-			d.text, err = s.readContent(c, r.content.Bytes, r.content)
-			hash = bodyHash(c.Ctx, d.text)
-		}
+		return incoming{}, s.notText()
 	}
+	name, err := nameOfPath(c.Path())
+	return s.bodyOf(c, r.content.Bytes, r.content, func(body []byte) error {
+		d.text = body
+		return s.finishFromTerminal(r, d, name)
+	}), err
+}
+
+// finishFromTerminal checks the content of a draft, and names it.
+func (s *Server) finishFromTerminal(r *draftRules, d *draft, name string) error {
 	switch {
-	case err != nil:
-		return nil, 0, err
 	case !utf8.Valid(d.text):
-		return nil, 0, s.notText()
+		return s.notText()
 	case len(d.text) == 0:
 		d.text = nil // which check refuses
 	default:
 		if err := checkContent(d.text, r.content); err != nil {
-			return nil, 0, err
+			return err
 		}
 	}
 	if err := s.nameDraft(d, name); err != nil {
-		return nil, 0, err
+		return err
 	}
-	return d, hash, d.check(r)
+	return d.check(r)
 }
 
 // notText is the answer to content that is no text. Files may be of any kind.
@@ -126,18 +127,29 @@ func (s *Server) nameDraft(d *draft, name string) error {
 	return nil
 }
 
-// readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
-// where they have the name of one, and are ignored otherwise. The hash does not depend on how the form is written: curl
-// draws the text between the parts anew each time.
-func (s *Server) readTerminalForm(c *call, r *draftRules, d *draft, boundary string) (name string, hash uint64, err error) {
+// openTerminalForm is the body with a form. Its hash does not depend on how the form is written: curl draws the text between the
+// parts anew each time.
+func (s *Server) openTerminalForm(c *call, r *draftRules, d *draft, boundary string) (incoming, error) {
 	if boundary == "" || len(boundary) > 70 {
-		return "", 0, httpin.Malformed("The multipart body has no valid boundary.")
+		return incoming{}, httpin.Malformed("The multipart body has no valid boundary.")
 	}
-	body, err := s.readContent(c, r.content.Bytes+multipartOverhead, r.content)
-	if err != nil {
-		return "", 0, err
-	}
-	form := multipart.NewReader(bytes.NewReader(body), boundary)
+	limit := httpin.Limit{Bytes: r.content.Bytes + multipartOverhead, Name: r.content.Name}
+	return incoming{limit: limit, read: func() (uint64, error) {
+		body, err := s.readContent(c, limit.Bytes, r.content)
+		if err != nil {
+			return 0, err
+		}
+		name, hash, err := readTerminalForm(c, r, d, multipart.NewReader(bytes.NewReader(body), boundary))
+		if err != nil {
+			return 0, err
+		}
+		return hash, s.finishFromTerminal(r, d, name)
+	}}, nil
+}
+
+// readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste
+// where they have the name of one, and are ignored otherwise.
+func readTerminalForm(c *call, r *draftRules, d *draft, form *multipart.Reader) (name string, hash uint64, err error) {
 	said := [][]byte{nil, nil, canonicalQuery(c.Ctx)} // content, name, query, fields
 	found := false
 	var given []string // fields

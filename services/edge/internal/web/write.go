@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"errors"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,6 +12,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 var (
@@ -42,6 +45,49 @@ type writing struct {
 	prepare func(ctx context.Context, r *event.Request) error
 	// discard undoes prepare where the request changed nothing. May be nil.
 	discard func()
+}
+
+// admitFirstBytes is the length of a body from which on the request is admitted before the body is read: docs/adr/0009-large-bodies-are-admitted-before-they-are-read.md.
+const admitFirstBytes = 64 << 10
+
+// incoming is a body that is not read yet.
+type incoming struct {
+	limit httpin.Limit
+	// read reads the body into what the writing's prepare uses, and returns the hash of the request, see bodyHash.
+	read func() (hash uint64, err error)
+}
+
+// received is a body that has been read.
+func received(hash uint64) incoming {
+	return incoming{limit: httpin.Limit{Bytes: math.MaxInt64}, read: func() (uint64, error) { return hash, nil }}
+}
+
+// receive reads a body that is small. It has a larger one read once the request is admitted, so that a client that may not make
+// the request does not send it. It is called when prepare is set.
+func (s *Server) receive(w *writing, in incoming) error {
+	c := w.call
+	if err := httpin.CheckBody(c.Ctx, in.limit); err != nil {
+		return err
+	}
+	late, err := s.http.BodyExceeds(c.Ctx, admitFirstBytes)
+	if err != nil {
+		return err
+	}
+	if !late {
+		w.hash, err = in.read()
+		return err
+	}
+	read, prepare := sync.OnceValues(in.read), w.prepare
+	w.readHash = read
+	w.prepare = func(ctx context.Context, r *event.Request) error {
+		hash, err := read()
+		if err != nil {
+			return err
+		}
+		r.BodyHash = hash
+		return prepare(ctx, r)
+	}
+	return nil
 }
 
 // written is the end of a writing: the decision of the document's service.
