@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ const (
 
 // trickle opens connections that announce a paste of 4 MiB, send the beginning of it, and then a byte each half second.
 // Their answers come on the channel; 0 stands for a connection that ended without one.
-func trickle(t *testing.T, i *instance, a account, count int) (answers <-chan int) {
+func trickle(t testing.TB, i *instance, a account, count int) (answers <-chan int) {
 	t.Helper()
 	out := make(chan int, count)
 	beginning := `{"content": "` + strings.Repeat("x", tricklingBytes)
@@ -96,6 +97,24 @@ func TestBodiesThatTrickleStopNobody(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// BenchmarkCreationsBesideBodiesThatTrickle measures creations of 20 KiB while 500 connections that announce 4 MiB trickle. The
+// slowest of a hundred should take less than 200 ms.
+func BenchmarkCreationsBesideBodiesThatTrickle(b *testing.B) {
+	i := start(b, behindProxy())
+	crowd, other := i.account(b, "admin"), i.account(b, "admin")
+	trickle(b, i, crowd, trickling)
+	content := object{"content": strings.Repeat("twenty characters, ", 20<<10/20)}
+	var took []time.Duration
+	for b.Loop() {
+		started := time.Now()
+		other.quick(b, content)
+		took = append(took, time.Since(started))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // header sends the header of a request and the beginning of its body, and returns the answer.
