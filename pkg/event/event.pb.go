@@ -3660,6 +3660,7 @@ type SourceCounts struct {
 	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
 	Sources       []*SourceCount         `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"` // an IPv4 address or an IPv6 /64
 	Sites         []*SourceCount         `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`     // an IPv6 /48
+	Keyless       []*SourceCount         `protobuf:"bytes,4,rep,name=keyless,proto3" json:"keyless,omitempty"` // keyless creations of an IPv6 /48; the others are views
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3711,6 +3712,13 @@ func (x *SourceCounts) GetSources() []*SourceCount {
 func (x *SourceCounts) GetSites() []*SourceCount {
 	if x != nil {
 		return x.Sites
+	}
+	return nil
+}
+
+func (x *SourceCounts) GetKeyless() []*SourceCount {
+	if x != nil {
+		return x.Keyless
 	}
 	return nil
 }
@@ -8844,11 +8852,12 @@ const file_event_proto_rawDesc = "" +
 	"\fDomainSource\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
-	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\x8c\x01\n" +
+	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\xc3\x01\n" +
 	"\fSourceCounts\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\tR\x04edge\x125\n" +
 	"\asources\x18\x02 \x03(\v2\x1b.quire.event.v1.SourceCountR\asources\x121\n" +
-	"\x05sites\x18\x03 \x03(\v2\x1b.quire.event.v1.SourceCountR\x05sites\";\n" +
+	"\x05sites\x18\x03 \x03(\v2\x1b.quire.event.v1.SourceCountR\x05sites\x125\n" +
+	"\akeyless\x18\x04 \x03(\v2\x1b.quire.event.v1.SourceCountR\akeyless\";\n" +
 	"\vSourceCount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x06R\x06source\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\rR\x05calls\"u\n" +
@@ -9515,82 +9524,83 @@ var file_event_proto_depIdxs = []int32{
 	45,  // 37: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
 	48,  // 38: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
 	48,  // 39: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	50,  // 40: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	52,  // 41: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,   // 42: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	39,  // 43: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	41,  // 44: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	39,  // 45: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	39,  // 46: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	57,  // 47: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	58,  // 48: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	59,  // 49: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	60,  // 50: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	61,  // 51: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	62,  // 52: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	65,  // 53: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	63,  // 54: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	64,  // 55: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	67,  // 56: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	5,   // 57: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	70,  // 58: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	77,  // 59: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	78,  // 60: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	79,  // 61: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	81,  // 62: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	82,  // 63: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	25,  // 64: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	69,  // 65: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	72,  // 66: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	73,  // 67: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	68,  // 68: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	75,  // 69: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 70: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	71,  // 71: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	74,  // 72: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	6,   // 73: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	76,  // 74: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	75,  // 75: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12,  // 76: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	80,  // 77: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 78: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	87,  // 79: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	88,  // 80: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	89,  // 81: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	90,  // 82: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	91,  // 83: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	84,  // 84: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	85,  // 85: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	86,  // 86: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	7,   // 87: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	93,  // 88: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	93,  // 89: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	25,  // 90: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	96,  // 91: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	97,  // 92: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	102, // 93: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	103, // 94: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	95,  // 95: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	25,  // 96: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	99,  // 97: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	100, // 98: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	101, // 99: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	101, // 100: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	98,  // 101: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	80,  // 102: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	75,  // 103: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	75,  // 104: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 105: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	80,  // 106: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 107: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	101, // 108: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	101, // 109: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	24,  // 110: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	111, // [111:111] is the sub-list for method output_type
-	111, // [111:111] is the sub-list for method input_type
-	111, // [111:111] is the sub-list for extension type_name
-	111, // [111:111] is the sub-list for extension extendee
-	0,   // [0:111] is the sub-list for field type_name
+	48,  // 40: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	50,  // 41: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	52,  // 42: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	4,   // 43: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	39,  // 44: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	41,  // 45: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	39,  // 46: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	39,  // 47: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	57,  // 48: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	58,  // 49: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	59,  // 50: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	60,  // 51: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	61,  // 52: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	62,  // 53: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	65,  // 54: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	63,  // 55: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	64,  // 56: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	67,  // 57: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	5,   // 58: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	70,  // 59: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	77,  // 60: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	78,  // 61: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	79,  // 62: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	81,  // 63: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	82,  // 64: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	25,  // 65: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	69,  // 66: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	72,  // 67: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	73,  // 68: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	68,  // 69: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	75,  // 70: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 71: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	71,  // 72: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	74,  // 73: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	6,   // 74: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	76,  // 75: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	75,  // 76: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	12,  // 77: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	80,  // 78: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 79: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	87,  // 80: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	88,  // 81: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	89,  // 82: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	90,  // 83: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	91,  // 84: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	84,  // 85: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	85,  // 86: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	86,  // 87: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	7,   // 88: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	93,  // 89: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	93,  // 90: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	25,  // 91: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	96,  // 92: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	97,  // 93: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	102, // 94: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	103, // 95: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	95,  // 96: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	25,  // 97: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	99,  // 98: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	100, // 99: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	101, // 100: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	101, // 101: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	98,  // 102: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	80,  // 103: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	75,  // 104: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	75,  // 105: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 106: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	80,  // 107: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 108: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	101, // 109: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	101, // 110: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	24,  // 111: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	112, // [112:112] is the sub-list for method output_type
+	112, // [112:112] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }

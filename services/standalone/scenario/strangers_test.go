@@ -214,3 +214,26 @@ func TestAFaultOfALargeBodyCostsNothing(t *testing.T) {
 		t.Errorf("%d creations and %d updates are counted", created, updated)
 	}
 }
+
+// TestKeylessCreationsAreLimitedForAnIPv6Site: whoever has a /48 has 65,536 sources, and may create what 16 of them may. Each edge
+// counts, and tells the others once a second.
+func TestKeylessCreationsAreLimitedForAnIPv6Site(t *testing.T) {
+	i := common(t)
+	create := func(site, n int) answer {
+		source := fmt.Sprintf("2001:db8:%x:%x::1", site, n/anonLimit)
+		return i.do(t, "POST", "/api/dev/paste-lite/create", request{source: source, body: withContent(nil)})
+	}
+	const most = 16 * anonLimit
+	created := 0
+	refused := create(1, created)
+	for ; refused.status == http.StatusCreated; refused = create(1, created) {
+		if created++; created > most*len(i.bases) {
+			t.Fatalf("%d creations of one /48", created)
+		}
+	}
+	refused.fails(t, http.StatusTooManyRequests, "anonymous_limit", "")
+	if created < most {
+		t.Errorf("refused after %d creations, want %d", created, most)
+	}
+	create(2, 0).ok(t, http.StatusCreated)
+}

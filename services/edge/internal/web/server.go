@@ -81,6 +81,7 @@ type Server struct {
 
 	metrics   *metrics
 	views     *viewLimit
+	keyless   *keylessLimit
 	pages     *pages.Pages
 	render    *render.Renderer
 	forgetful *render.Renderer // render, without its cache
@@ -107,6 +108,7 @@ func New(cfg Config, deps Deps) *Server {
 
 		metrics: newMetrics(deps.Metrics),
 		views:   newViewLimit(deps.Secret.Network),
+		keyless: newKeylessLimit(deps.Secret.Network),
 		pages:   pages.New(),
 		render:  render.New(render.Config{}),
 		whole:   newWholeBlobs(deps.Blobs),
@@ -134,12 +136,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.PublicURL() == "" {
 		s.SetPublicURL(URLOf(ln.Addr()))
 	}
-	s.bus.HearSources(func(counts *event.SourceCounts) { s.views.heard(counts, s.now()) })
+	s.bus.HearSources(s.heard)
 	telling, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop()
-	background.Go(func() { s.tellViews(telling) })
+	background.Go(func() { s.tellEdges(telling) })
 	return s.http.Serve(ctx, ln)
 }
 

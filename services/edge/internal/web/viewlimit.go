@@ -13,7 +13,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
 )
 
 // docs/api.md, Limits.
@@ -21,7 +20,7 @@ const (
 	viewsPerMinute = 300
 	sitesViews     = 16 * viewsPerMinute // of an IPv6 /48, which has many sources
 	viewSources    = 16384               // remembered at a time
-	tellViewsEvery = time.Second
+	tellEvery      = time.Second
 	viewsTold      = 16384 // sources in a message, of some 16 bytes each
 )
 
@@ -62,8 +61,7 @@ func (l *viewLimit) admit(source netip.Addr, now time.Time) error {
 	viewers := make([]viewer, 1, 2)
 	viewers[0].id = l.hash(networkBytes(source))
 	if source.Is6() {
-		site := httpin.Site(source)
-		viewers = append(viewers, viewer{l.hash(site.Addr().AsSlice()[:site.Bits()/8]), true})
+		viewers = append(viewers, viewer{siteID(l.hash, source), true})
 	}
 	for _, v := range viewers {
 		limiter := l.limiter(v)
@@ -91,13 +89,10 @@ func (l *viewLimit) limiter(v viewer) *rate.Limiter {
 	return limiter
 }
 
-// untold returns the views since the last call; nil where there are none.
+// untold returns the views since the last call.
 func (l *viewLimit) untold() *event.SourceCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.fresh) == 0 {
-		return nil
-	}
 	counts := &event.SourceCounts{}
 	for v, calls := range l.fresh {
 		count := &event.SourceCount{Source: uint64(v.id), Calls: calls}
@@ -123,9 +118,16 @@ func (l *viewLimit) heard(counts *event.SourceCounts, now time.Time) {
 	take(counts.Sites, true)
 }
 
-// tellViews tells the other edges what this one has answered, until ctx ends.
-func (s *Server) tellViews(ctx context.Context) {
-	tick := time.NewTicker(tellViewsEvery)
+// heard takes what another edge has answered.
+func (s *Server) heard(counts *event.SourceCounts) {
+	now := s.now()
+	s.views.heard(counts, now)
+	s.keyless.heard(counts.Keyless, now)
+}
+
+// tellEdges tells the other edges what this one has answered, until ctx ends.
+func (s *Server) tellEdges(ctx context.Context) {
+	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -134,11 +136,12 @@ func (s *Server) tellViews(ctx context.Context) {
 		case <-tick.C:
 		}
 		counts := s.views.untold()
-		if counts == nil {
+		counts.Keyless = s.keyless.untold()
+		if len(counts.Sources)+len(counts.Keyless) == 0 { // a site is told with a source of it
 			continue
 		}
 		if err := s.bus.TellSources(counts); err != nil {
-			s.log.Warn("the other edges could not be told of views", slog.Any("error", err))
+			s.log.Warn("the other edges could not be told", slog.Any("error", err))
 		}
 	}
 }

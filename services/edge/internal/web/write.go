@@ -214,6 +214,12 @@ func (s *Server) writeOnce(w *writing) (*written, error) {
 	id := m.admission.RequestID
 	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
 	if !c.who.free() {
+		if c.who.anonymous {
+			if err := s.keyless.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+				c.Set(headerChargeSource, "none")
+				return nil, err
+			}
+		}
 		m.admission.Write, m.admission.IdempotencyID = true, c.idem
 		err := m.start().wait()
 		if fault.KindOf(err) == fault.IdempotencyInFlight {
@@ -263,6 +269,9 @@ func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, er
 		return nil, err
 	}
 	m.setCharge()
+	if m.admission.Anonymous && m.verdict != nil {
+		s.keyless.made(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
+	}
 	return &written{outcome: o, remaining: m.remaining()}, nil
 }
 
