@@ -202,16 +202,16 @@ func (s *Secret) Parse(text string) (Key, error) {
 }
 
 // plainMAC is the MAC of a key without a number.
-func (s *subkeys) plainMAC(k Key) []byte {
+func (k *subkeys) plainMAC(key Key) []byte {
 	var b [20]byte
-	return s.key.mac(k.appendPlain(b[:0]))[:macBytes]
+	return k.key.mac(key.appendPlain(b[:0]))[:macBytes]
 }
 
 // keyMAC is the MAC of all of a key. It is of more bytes than a plainMAC, so that neither passes for the other.
-func (s *subkeys) keyMAC(k Key) []byte {
+func (k *subkeys) keyMAC(key Key) []byte {
 	var b [26]byte
-	data := binary.BigEndian.AppendUint32(k.appendPlain(b[:0]), k.Number)
-	return s.key.mac(binary.BigEndian.AppendUint16(data, uint16(k.Secret)))[:macBytes]
+	data := binary.BigEndian.AppendUint32(key.appendPlain(b[:0]), key.Number)
+	return k.key.mac(binary.BigEndian.AppendUint16(data, uint16(key.Secret)))[:macBytes]
 }
 
 func (k *Key) appendPlain(b []byte) []byte {

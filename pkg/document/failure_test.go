@@ -280,7 +280,7 @@ func TestAnEngineThatWaitsForItsReadModelSaysSo(t *testing.T) {
 			err := e.Unready()
 			for _, text := range texts {
 				if err == nil || !strings.Contains(err.Error(), text) {
-					return fmt.Errorf("it is %v", err)
+					return fmt.Errorf("it has no %q: %w", text, err)
 				}
 			}
 			return nil

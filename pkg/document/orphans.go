@@ -31,6 +31,7 @@ type orphanSweeper struct {
 
 // Prefixes of the keys in the blob store. A trashed blob has the rest of its key after trash.
 func (o *orphanSweeper) live() string { return fmt.Sprintf("%s/%d/", o.cfg.Policy.Domain, o.number) }
+
 func (o *orphanSweeper) trash() string {
 	return fmt.Sprintf("%s-trash/%d/", o.cfg.Policy.Domain, o.number)
 }

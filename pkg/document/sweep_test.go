@@ -215,8 +215,11 @@ func TestASweepDeletesAllOldOutcomes(t *testing.T) {
 	eventually.NoError(t, "the old outcomes are gone", func() error {
 		for chunk := range slices.Chunk(ids, views.MaxLoad) {
 			docs, err := w.views.Store.Load(t.Context(), "paste_outcomes", chunk, views.Heads)
-			if err != nil || len(docs) > 0 {
-				return fmt.Errorf("%d are left, %v", len(docs), err)
+			if err != nil {
+				return err
+			}
+			if len(docs) > 0 {
+				return fmt.Errorf("%d are left", len(docs))
 			}
 		}
 		return nil

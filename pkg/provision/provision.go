@@ -58,7 +58,7 @@ func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	if known != "" {
 		first.Installation = known
 	}
-	if err := journal.Ensure(ctx, nc, []journal.Stream{first}, cfg.Partitions); err != nil && !(known == "" && errors.Is(err, journal.ErrStreamConfig)) {
+	if err := journal.Ensure(ctx, nc, []journal.Stream{first}, cfg.Partitions); err != nil && (known != "" || !errors.Is(err, journal.ErrStreamConfig)) {
 		return err
 	}
 	if known, err = installation(ctx, nc, domains[:1], 1); err != nil {

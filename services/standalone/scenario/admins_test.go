@@ -198,8 +198,11 @@ func TestANewPasswordEndsTheOtherSessions(t *testing.T) {
 	}
 	change("wrong password", "another horse").fails(t, http.StatusForbidden, "wrong_password", "")
 	for _, body := range []object{
-		{"currentPassword": p.password}, {"password": "another horse"}, {"currentPassword": p.password, "password": "1234567"},
-		{"currentPassword": p.password, "password": strings.Repeat("x", 129)}, {"currentPassword": p.password, "password": nil},
+		{"currentPassword": p.password},
+		{"password": "another horse"},
+		{"currentPassword": p.password, "password": "1234567"},
+		{"currentPassword": p.password, "password": strings.Repeat("x", 129)},
+		{"currentPassword": p.password, "password": nil},
 	} {
 		p.do(t, "PUT", "/api/users/user/password", body).fails(t, http.StatusBadRequest, "invalid_field", "")
 	}

@@ -100,11 +100,11 @@ func TestSharesThatWaitForEachOtherGoOn(t *testing.T) {
 		}
 		b.perSource = 30
 		started := time.Now()
-		first, second, third := later(b, shares[0], 10), make(<-chan error), make(<-chan error)
+		first := later(b, shares[0], 10)
 		synctest.Wait()
-		second = later(b, shares[1], 10)
+		second := later(b, shares[1], 10)
 		synctest.Wait()
-		third = later(b, shares[2], 10)
+		third := later(b, shares[2], 10)
 		if err := <-third; !errors.Is(err, errBusy) {
 			t.Errorf("the last one: %v", err)
 		}

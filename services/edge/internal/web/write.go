@@ -47,7 +47,7 @@ type writing struct {
 	discard func()
 }
 
-// admitFirstBytes is the length of a body from which on the request is admitted before the body is read: docs/adr/0009-large-bodies-are-admitted-before-they-are-read.md.
+// admitFirstBytes is the length of a body from which on the request is admitted before the body is read: docs/adr/0010-large-bodies-are-admitted-before-they-are-read.md.
 const admitFirstBytes = 64 << 10
 
 // incoming is a body that is not read yet.
