@@ -326,16 +326,21 @@ func jsonBytes(content httpin.Limit) int64 { return 6*content.Bytes + 64<<10 }
 
 // readContent reads a body of at most so many bytes. A longer one says what its content may have.
 func (s *Server) readContent(c *call, bytes int64, content httpin.Limit) ([]byte, error) {
-	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes, Name: content.Name})
+	body, err := s.http.ReadBody(c.Ctx, httpin.Limit{Bytes: bytes})
+	return body, ofContent(err, content)
+}
+
+// ofContent has the error of a body that is too long say what its content may have.
+func ofContent(err error, content httpin.Limit) error {
 	if fault.KindOf(err) == fault.TooLarge {
-		err = contentTooLarge(content)
+		return contentTooLarge(content)
 	}
-	return body, err
+	return err
 }
 
 // bodyOf is a body of at most so many bytes, which read takes. A longer one says what its content may have.
 func (s *Server) bodyOf(c *call, bytes int64, content httpin.Limit, read func(body []byte) error) incoming {
-	return incoming{limit: httpin.Limit{Bytes: bytes, Name: content.Name}, read: func() (uint64, error) {
+	return incoming{bytes: bytes, content: content, read: func() (uint64, error) {
 		body, err := s.readContent(c, bytes, content)
 		if err != nil {
 			return 0, err

@@ -133,9 +133,9 @@ func (s *Server) openTerminalForm(c *call, r *draftRules, d *draft, boundary str
 	if boundary == "" || len(boundary) > 70 {
 		return incoming{}, httpin.Malformed("The multipart body has no valid boundary.")
 	}
-	limit := httpin.Limit{Bytes: r.content.Bytes + multipartOverhead, Name: r.content.Name}
-	return incoming{limit: limit, read: func() (uint64, error) {
-		body, err := s.readContent(c, limit.Bytes, r.content)
+	most := r.content.Bytes + multipartOverhead
+	return incoming{bytes: most, content: r.content, read: func() (uint64, error) {
+		body, err := s.readContent(c, most, r.content)
 		if err != nil {
 			return 0, err
 		}

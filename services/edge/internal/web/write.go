@@ -52,22 +52,23 @@ const admitFirstBytes = 64 << 10
 
 // incoming is a body that is not read yet.
 type incoming struct {
-	limit httpin.Limit
+	bytes   int64        // that the body may have
+	content httpin.Limit // of the content in it, which a longer body is told
 	// read reads the body into what the writing's prepare uses, and returns the hash of the request, see bodyHash.
 	read func() (hash uint64, err error)
 }
 
 // received is a body that has been read.
 func received(hash uint64) incoming {
-	return incoming{limit: httpin.Limit{Bytes: math.MaxInt64}, read: func() (uint64, error) { return hash, nil }}
+	return incoming{bytes: math.MaxInt64, read: func() (uint64, error) { return hash, nil }}
 }
 
 // receive reads a body that is small. It has a larger one read once the request is admitted, so that a client that may not make
 // the request does not send it. It is called when prepare is set.
 func (s *Server) receive(w *writing, in incoming) error {
 	c := w.call
-	if err := httpin.CheckBody(c.Ctx, in.limit); err != nil {
-		return err
+	if err := httpin.CheckBody(c.Ctx, httpin.Limit{Bytes: in.bytes}); err != nil {
+		return ofContent(err, in.content)
 	}
 	late, err := s.http.BodyExceeds(c.Ctx, admitFirstBytes)
 	if err != nil {
