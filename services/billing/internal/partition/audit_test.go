@@ -37,20 +37,23 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 	prices := account.PriceEvent(plan.Published(10))
 	prices.StampMs = now
 	request := event.NewRequestID()
-	for subject, m := range map[string]event.Message{
-		event.PricesSubject(0): prices,
-		event.UsageSubject(0): &event.UsageBatch{Source: "edge", Number: 1, StampMs: now, Admissions: []*event.Admission{
+	for _, stored := range []struct {
+		subject string
+		message event.Message
+	}{
+		{event.PricesSubject(0), prices},
+		{event.UsageSubject(0), &event.UsageBatch{Source: "edge", Number: 1, StampMs: now, Admissions: []*event.Admission{
 			{RequestId: request[:], Account: 1, QuotaKey: uint32(plan.LiteCreate), Anonymous: true},
-		}},
-		event.AccountSubject(0): &event.CommandBatch{Source: "edge", Number: 1, StampMs: now, Commands: []*event.Command{
+		}}},
+		{event.AccountSubject(0), &event.CommandBatch{Source: "edge", Number: 1, StampMs: now, Commands: []*event.Command{
 			{Account: 5, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Pro)}}},
-		}},
+		}}},
 	} {
-		data, err := event.Encode(m)
+		data, err := event.Encode(stored.message)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := nc.Request(subject, data, 10*time.Second); err != nil {
+		if _, err := nc.Request(stored.subject, data, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
