@@ -18,8 +18,9 @@ import (
 const (
 	// sampled is how many documents are read again that a check has found before. There may be tens of thousands.
 	sampled = 500
-	// sampledGone is how many deleted documents are read through each base. More failures would be refused.
-	sampledGone = 4
+	// sampledGone is how many deleted documents of a shop are read through each base. An account with more than 100 failures a
+	// minute is refused, and Verify may be called each few seconds.
+	sampledGone = 2
 	readers     = 16
 	// patience is how long a check repeats a call that gets no answer.
 	patience   = 30 * time.Second
