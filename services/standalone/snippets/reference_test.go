@@ -131,6 +131,8 @@ func (i *instance) value(t *testing.T, o *operation, variable, account, key stri
 		return account, true
 	case "REQUESTID":
 		return i.do(t, "POST", path, content, "x-api-key", key).header.Get("X-Request-Id"), true
+	case "AUDITID":
+		return i.do(t, "POST", "/api/admin/audit", nil, "Authorization", "Bearer "+adminToken, "Prefer", "respond-async").text(t, "id"), true
 	case "PERIOD":
 		return time.Now().UTC().Format("2006-01"), true
 	case "NAME", "URL":
