@@ -70,3 +70,54 @@ func TestDeletedContentLeavesTheFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletedContentLeavesTheLogOfAKilledProcess at the next start, although nothing is written then.
+func TestDeletedContentLeavesTheLogOfAKilledProcess(t *testing.T) {
+	open := func(folder string, emptyLog time.Duration) *sqlite.Store {
+		t.Helper()
+		store, err := sqlite.Open(t.Context(), sqlite.Config{
+			Path: filepath.Join(folder, "views.db"), Collections: []views.Collection{{Name: "paste"}}, EmptyLog: emptyLog,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return store
+	}
+	folder, killed := t.TempDir(), t.TempDir()
+	store := open(folder, time.Hour)
+	text := bytes.Repeat([]byte("what nobody may read "), 500)
+	for _, b := range []views.Batch{
+		{Puts: []views.Put{{Collection: "paste", Doc: views.Doc{ID: "1", Seq: 1, Body: text}}}},
+		{Deletes: []views.Delete{{Collection: "paste", ID: "1", Seq: 2}}},
+	} {
+		if err := store.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := filepath.Join(killed, "views.db-wal")
+	for _, name := range []string{"views.db", "views.db-wal"} { // as they are left by a process that ends now
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(killed, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := os.ReadFile(log); err != nil || !bytes.Contains(data, text[:20]) {
+		t.Fatalf("the log does not have it: %v", err)
+	}
+	open(killed, 5*time.Millisecond)
+	eventually.NoError(t, "it has left", func() error {
+		data, err := os.ReadFile(log)
+		if err == nil && bytes.Contains(data, text[:20]) {
+			err = fmt.Errorf("it is in a log of %d bytes", len(data))
+		}
+		return err
+	})
+}

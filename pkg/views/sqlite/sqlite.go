@@ -128,7 +128,7 @@ func (s *Store) start(pool []*conn, writer *conn) {
 	for _, c := range pool {
 		s.workers.Go(func() { s.readLoop(c) })
 	}
-	w := &writerLoop{store: s, conn: writer, nextSweep: s.now()}
+	w := &writerLoop{store: s, conn: writer, nextSweep: s.now(), written: true} // a process that was killed may have left a log
 	s.workers.Go(w.run)
 	s.stop = sync.OnceValue(func() error {
 		close(s.quit)
