@@ -7,10 +7,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 // confirmAgain is how long a Confirmer waits for one answer.
 const confirmAgain = time.Second
+
+// ConfirmEvery is the shortest time between two messages of a Confirmer. Callers
+// that come in between share the next one. The messages stay in the journal, some
+// of which are kept for ever: without a bound one caller who repeats a question
+// adds gigabytes a day.
+const ConfirmEvery = 50 * time.Millisecond
 
 // Confirmer finds the end of a stream for readers that must see every message
 // that was acknowledged before they asked.
@@ -19,7 +27,7 @@ const confirmAgain = time.Second
 // have elected another one a moment ago. Only what a majority stores proves
 // that it still leads. So one message is appended for all readers that wait, and
 // its sequence is the answer. A stream of one replica has one server that knows
-// its end, and nothing is appended.
+// its end, and nothing is appended. Messages are at least ConfirmEvery apart.
 //
 // It is safe for concurrent use.
 type Confirmer struct {
@@ -28,6 +36,7 @@ type Confirmer struct {
 	message    func() ([]byte, error)
 	replicated atomic.Bool   // as of the last answer
 	turn       chan struct{} // held by the caller that asks for all of a round
+	appended   time.Time     // when the last message was; of the caller that has the turn
 
 	mu   sync.Mutex
 	next *round // that callers join
@@ -71,9 +80,6 @@ func (c *Confirmer) LastSequence(ctx context.Context) (uint64, error) {
 func (c *Confirmer) lead(ctx context.Context, r *round) {
 	c.mu.Lock()
 	mine := c.next == r
-	if mine {
-		c.next = nil
-	}
 	c.mu.Unlock()
 	if !mine {
 		return
@@ -81,6 +87,10 @@ func (c *Confirmer) lead(ctx context.Context, r *round) {
 	// The others of the round wait too: they don't fail with this caller.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiWait)
 	defer cancel()
+	wait.For(ctx, time.Until(c.appended.Add(ConfirmEvery))) // those who come meanwhile join
+	c.mu.Lock()
+	c.next = nil
+	c.mu.Unlock()
 	r.last, r.err = c.ask(ctx)
 	close(r.done)
 }
@@ -110,6 +120,7 @@ func (c *Confirmer) ask(ctx context.Context) (uint64, error) {
 func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 	attempt, cancel := context.WithTimeout(ctx, confirmAgain)
 	defer cancel()
+	c.appended = time.Now()
 	m, err := c.journal.nc.RequestWithContext(attempt, c.subject, data)
 	switch {
 	case err == nil:

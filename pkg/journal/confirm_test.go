@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -81,6 +82,34 @@ func TestTheEndIsConfirmedByAMajority(t *testing.T) {
 		_, err := j.State(t.Context())
 		return errors.Is(err, journal.ErrUnavailable)
 	})
+}
+
+// TestConfirmationsAreFew: the journal keeps them for ever, and one caller who asks again and again must not fill it.
+func TestConfirmationsAreFew(t *testing.T) {
+	t.Parallel()
+	cluster := journaltest.StartCluster(t, 3)
+	replicated := billing(0)
+	replicated.Replicas = 3
+	nc := cluster.Conn(t)
+	ensure(t, nc, replicated)
+	cluster.WaitCurrent(t, "BILLING_0")
+	c := journal.Open(nc, "BILLING_0").NewConfirmer(testSubject, noMessage)
+	began, calls := time.Now(), 0
+	var last uint64
+	for calls < 100 || time.Since(began) < time.Second {
+		end, err := c.LastSequence(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end <= last {
+			t.Fatalf("confirmed %d after %d", end, last)
+		}
+		last = end
+		calls++
+	}
+	if most := uint64(time.Since(began)/journal.ConfirmEvery) + 1; last > most {
+		t.Errorf("%d messages in %s, want %d at most", last, time.Since(began), most)
+	}
 }
 
 // TestAStaleAnswerIsAskedForAgain: at a start, a leader that was just elected or was just replaced may tell of less than
