@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"net/http"
@@ -58,6 +59,49 @@ func TestADamagedBlobIsNeverAnsweredWhole(t *testing.T) {
 	}
 	if status, got, err := get(""); err == nil && status == http.StatusOK {
 		t.Errorf("the damaged blob is answered with %d bytes and ends well", len(got))
+	}
+}
+
+// TestNoPageShowsAPartOfADamagedBlob: of a long text a page shows the beginning, which has no hash of its own.
+func TestNoPageShowsAPartOfADamagedBlob(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	text := bytes.Repeat([]byte("what was stored\n"), 64<<10) // 1 MiB
+	create, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/api/dev/pastes/create?language=plaintext", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create.Header.Set("Content-Type", "text/plain")
+	create.Header.Set("X-API-Key", accountKey(t, c.base))
+	answer, err := http.DefaultClient.Do(create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var created struct{ URL string }
+	err = json.NewDecoder(answer.Body).Decode(&created)
+	answer.Body.Close()
+	if err != nil || answer.StatusCode != http.StatusCreated || created.URL == "" {
+		t.Fatalf("%s: %+v, %v", answer.Status, created, err)
+	}
+	show := func() (status int, page []byte) {
+		t.Helper()
+		answer, err := http.Get(created.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if page, err = io.ReadAll(answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, page
+	}
+	if status, page := show(); status != http.StatusOK || !bytes.Contains(page, []byte("what was stored")) {
+		t.Errorf("the page of a sound blob: %d with %d bytes", status, len(page))
+	}
+	flipBit(t, filepath.Join(folder, "blobs", "keys", "paste"), 0)
+	if status, page := show(); status != http.StatusServiceUnavailable {
+		t.Errorf("the page of a damaged blob: %d with %d bytes", status, len(page))
 	}
 }
 

@@ -288,10 +288,16 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return nil, false, err
 	}
+	truncated = int64(content.GetSizeBytes()) > size
+	if truncated { // the beginning has no hash of its own
+		if err := s.whole.check(s.ctx, content); err != nil {
+			return nil, false, deletedSince(err)
+		}
+	}
 	if text, err = s.loadBeginning(s.ctx, content, size); err != nil {
 		return nil, false, deletedSince(err)
 	}
-	if int64(content.GetSizeBytes()) == size {
+	if !truncated {
 		return text, false, nil
 	}
 	return text[:wholeRunes(text)], true, nil
