@@ -136,6 +136,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.PublicURL() == "" {
 		s.SetPublicURL(URLOf(ln.Addr()))
 	}
+	if s.cfg.AdminOnly {
+		return s.http.Serve(ctx, ln) // it limits no views and no creations: the bus tells the server of the API what it hears
+	}
 	s.bus.HearSources(s.heard)
 	telling, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
