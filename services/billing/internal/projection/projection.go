@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
@@ -164,7 +165,7 @@ func ValidEntryID(s string) bool {
 	var at, sequence, index uint64
 	var stream string
 	n, err := fmt.Sscanf(s, "%12x-%16x-%4x-%s", &at, &sequence, &index, &stream)
-	return err == nil && n == 4 && len(s) <= maxEntryID
+	return err == nil && n == 4 && len(s) <= maxEntryID && utf8.ValidString(s) // as the store wants it
 }
 
 // Wait returns once all messages up to the sequence are in the store. They must have been pushed.

@@ -202,7 +202,7 @@ func TestTheAdminLogIsReadNewestFirst(t *testing.T) {
 	if want := []string{"2b", "1b", "2a", "1a", "0b", "0a"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, bad := range []string{"", "x", "0-0-0", "00000000003e8", strings.Repeat("a", 600)} {
+	for _, bad := range []string{"", "x", "0-0-0", "00000000003e8", strings.Repeat("a", 600), adminEntryID(1000, 1, 0, "\xff")} {
 		if ValidEntryID(bad) {
 			t.Errorf("%q was taken for an id", bad)
 		}
