@@ -215,6 +215,16 @@ func TestAFaultOfALargeBodyCostsNothing(t *testing.T) {
 	}
 }
 
+// TestFaultyLargeBodiesAreLimited: each is admitted and given back in the journal, which is kept for ever, and none uses the
+// allowance of its source.
+func TestFaultyLargeBodiesAreLimited(t *testing.T) {
+	i := common(t)
+	r := request{body: []byte(strings.Repeat("x", 70_000) + "\xff"), header: map[string]string{"Content-Type": "text/plain"}, source: newSource()}
+	i.untilRefused(t, "too_many_failures", func() answer { return i.do(t, "POST", "/api/dev/paste-lite/create", r) }, func(got answer) {
+		got.fails(t, http.StatusBadRequest, "invalid_field", "")
+	})
+}
+
 // TestKeylessCreationsAreLimitedForAnIPv6Site: whoever has a /48 has 65,536 sources, and may create what 16 of them may. Each edge
 // counts, and tells the others once a second.
 func TestKeylessCreationsAreLimitedForAnIPv6Site(t *testing.T) {

@@ -125,11 +125,15 @@ func (m *metered) remaining() int64 {
 // void gives the admission back and returns failure once that is stored. Where it can't be stored the answer is 503: it
 // must not say that nothing was charged. The client's failures count towards too_many_failures; our own and a 304 don't.
 func (m *metered) void(failure error) error {
+	return m.giveBack(failure, failure != nil && failedInExecution(fault.KindOf(failure).Status()))
+}
+
+// giveBack is void; failed says whether the failure counts.
+func (m *metered) giveBack(failure error, failed bool) error {
 	if !m.open {
 		return failure
 	}
 	m.open = false
-	failed := failure != nil && failedInExecution(fault.KindOf(failure).Status())
 	if err := m.s.bus.Void(m.s.ctx, m.admission, failed); err != nil {
 		return unavailable(err)
 	}

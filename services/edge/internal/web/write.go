@@ -40,6 +40,7 @@ type writing struct {
 	hash   uint64
 	// readHash finds hash by reading the body to its end. Nil where hash is known.
 	readHash func() (uint64, error)
+	late     bool // the body of a text is read once the request is admitted: see receive
 
 	// prepare fills in the request's action. It runs once the request is admitted, and may take time.
 	prepare func(ctx context.Context, r *event.Request) error
@@ -79,7 +80,7 @@ func (s *Server) receive(w *writing, in incoming) error {
 		return err
 	}
 	read, prepare := sync.OnceValues(in.read), w.prepare
-	w.readHash = read
+	w.readHash, w.late = read, true
 	w.prepare = func(ctx context.Context, r *event.Request) error {
 		hash, err := read()
 		if err != nil {
@@ -249,7 +250,7 @@ func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, er
 	}
 	if err != nil {
 		w.undo()
-		return nil, m.void(err)
+		return nil, w.void(m, err)
 	}
 	o, err := s.bus.Write(s.ctx, w.domain, r)
 	switch {
@@ -274,6 +275,15 @@ func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, er
 		s.keyless.made(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
 	}
 	return &written{outcome: o, remaining: m.remaining()}, nil
+}
+
+// void gives an admission back. A fault of a late body counts as a failed call: it uses no quota, and each is two entries in a
+// journal that is kept for ever.
+func (w *writing) void(m *metered, failure error) error {
+	if w.late && fault.KindOf(failure).Status() < fiber.StatusInternalServerError {
+		return m.giveBack(failure, true)
+	}
+	return m.void(failure)
 }
 
 func (w *writing) undo() {
