@@ -49,6 +49,25 @@ func TestGuessingAnAccountsPasswordIsLimited(t *testing.T) {
 	}
 }
 
+// TestGuessesAtACurrentPasswordAreLimited: also those that are made at the same time with a session.
+func TestGuessesAtACurrentPasswordAreLimited(t *testing.T) {
+	i := common(t)
+	p := i.person(t)
+	var wrong atomic.Int64
+	var all sync.WaitGroup
+	for range 150 * len(i.bases) {
+		all.Go(func() {
+			if p.do(t, "PUT", "/api/users/user/password", object{"currentPassword": "wrong", "password": "another horse"}).status == http.StatusForbidden {
+				wrong.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if most := int64(110 * len(i.bases)); wrong.Load() > most { // to look and to count are two steps
+		t.Errorf("%d wrong passwords were answered, want %d at most", wrong.Load(), most)
+	}
+}
+
 // TestRegistrationsOfANetworkAreLimited: exactly, over all edges and at the same time. An address that has an account is
 // told so beyond the limit too.
 func TestRegistrationsOfANetworkAreLimited(t *testing.T) {

@@ -34,8 +34,8 @@ func (s *Server) changePassword(c *call) error {
 
 // replacePassword checks the current password. Guessing it is limited by account, since who has the session is known.
 func (s *Server) replacePassword(c *call, current, password string) error {
-	account := accountSource(c.who.account)
-	if err := s.failures.refused(account, s.now()); err != nil {
+	account, begun := accountSource(c.who.account), s.now()
+	if err := s.failures.refused(account, begun); err != nil {
 		return err
 	}
 	user, err := s.userOf(c.who.account)
@@ -48,12 +48,19 @@ func (s *Server) replacePassword(c *call, current, password string) error {
 	if done, err := s.changedBefore(c, user, password); done || err != nil {
 		return err
 	}
+	// It counts before its turn comes, so that many at a time don't get past the limit.
+	if err := s.failures.refused(account, begun); err != nil {
+		return err
+	}
+	s.failures.add(account, begun)
 	right, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), current)
+	if err != nil || right {
+		s.failures.takeBack(account, begun)
+	}
 	if err != nil {
 		return err
 	}
 	if !right {
-		s.failures.add(account, s.now())
 		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
 	}
 	return s.storePassword(c, user, password, &event.SetPassword{
