@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,13 +18,14 @@ type signed struct {
 	token   string // that manages it
 	source  string // that it came from
 
-	creation, rotation request // under an Idempotency-Key
-	created, rotated   answer
+	creation, rotation, registration request // under an Idempotency-Key
+	created, rotated, registered     answer
 }
 
 const (
 	quickCreate = "/api/dev/paste-lite/create"
 	regenerate  = "/api/users/user/dev-key/regenerate"
+	register    = "/api/users/register"
 )
 
 // sign has the instance sign one of each.
@@ -47,6 +49,12 @@ func sign(t *testing.T, i *instance) *signed {
 	s.created = i.do(t, "POST", quickCreate, s.creation)
 	body := s.created.ok(t, http.StatusCreated)
 	s.keyless, s.token = text(t, body, "id"), text(t, body, "manageToken")
+	s.registration = request{
+		header: map[string]string{"Idempotency-Key": "registration"}, source: s.source,
+		body: object{"email": fmt.Sprintf("person%d@example.org", persons.Add(1)), "password": "correct horse"},
+	}
+	s.registered = i.do(t, "POST", register, s.registration)
+	s.registered.ok(t, http.StatusCreated)
 	return s
 }
 
@@ -65,7 +73,7 @@ func (s *signed) holds(t *testing.T) {
 			path  string
 			r     request
 			first answer
-		}{{quickCreate, s.creation, s.created}, {regenerate, s.rotation, s.rotated}} {
+		}{{quickCreate, s.creation, s.created}, {regenerate, s.rotation, s.rotated}, {register, s.registration, s.registered}} {
 			got := s.i.do(t, "POST", again.path, again.r)
 			got.hasHeader(t, "Idempotency-Replayed", "true")
 			if string(got.body) != string(again.first.body) {

@@ -143,10 +143,18 @@ func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email 
 	if err != nil {
 		return nil, "", err
 	}
-	o, err := s.command(c, &event.Command{
+	create := &event.Command{
 		Account: user.Account, IdempotencyId: c.idem, BodyHash: registrationHash(user, plan.Free),
 		Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Free)}},
-	})
+	}
+	o, err := s.command(c, create)
+	for _, id := range c.otherIdems { // while the secret is replaced: an edge with another one may have made the account
+		if fault.KindOf(err) != fault.EmailTaken {
+			break
+		}
+		create.IdempotencyId = id
+		o, err = s.command(c, create)
+	}
 	if err != nil {
 		if fault.KindOf(err) == fault.EmailTaken {
 			err = s.sourceFailed(c.Ctx, err)

@@ -47,7 +47,7 @@ func (s *Server) readIdempotencyKey(c *call) error {
 	}
 	id := event.NewIdempotencyID(scope, c.Method(), c.Path(), key)
 	c.idem = id[:]
-	if c.who.anonymous {
+	if c.who.anonymous || c.route.who == anybody {
 		for _, network := range s.secret.OtherNetworks(s.networkBytes(c.Ctx)) {
 			other := event.NewIdempotencyID(network.Bytes(), c.Method(), c.Path(), key)
 			c.otherIdems = append(c.otherIdems, other[:])
