@@ -78,7 +78,8 @@ func (r *reader) Close() error {
 // firstBytes is the room for the beginning of a part.
 const firstBytes = 64 << 10
 
-// part holds one part of a blob at a time. Its buffer grows with what has come, so that a slow reader takes little memory.
+// part holds one part of a blob at a time. Its buffer grows with what has come, so that a slow reader takes little memory: at
+// most 16 times that.
 type part struct {
 	buffer []byte
 	spare  buffers
@@ -106,7 +107,7 @@ func (p *part) next(ctx context.Context, from *source.Reader) (data []byte, last
 }
 
 func (p *part) grow() {
-	larger := p.spare.take(min(max(4*len(p.buffer), firstBytes), partBytes))
+	larger := p.spare.take(min(max(16*len(p.buffer), firstBytes), partBytes))
 	copy(larger, p.buffer)
 	p.buffer = larger
 }
