@@ -208,8 +208,22 @@ func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 	p := i.person(t)
 	body := p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK)
 	key := text(t, body, "apiKey")
-	var revoked atomic.Bool
-	var late atomic.Int64
+	late := i.useBeyond(t, key, "invalid_api_key", http.StatusUnauthorized, func() {
+		p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK)
+	}, func(err error) bool {
+		return strings.Contains(err.Error(), " 401 ") // otherwise the limit for bad keys has been reached
+	})
+	if late > 0 {
+		t.Errorf("%d requests were admitted after the key was replaced", late)
+	}
+}
+
+// useBeyond has clients use a key while end makes it useless, and for 20 calls more, which must be refused. It returns how many
+// requests were admitted that began after end. A client whose call fails goes on if expected says so.
+func (i *instance) useBeyond(t *testing.T, key, code string, status int, end func(), expected func(error) bool) (late int64) {
+	t.Helper()
+	var ended atomic.Bool
+	var admitted atomic.Int64
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	for range 8 {
@@ -226,28 +240,25 @@ func TestNoRequestIsAdmittedAfterARevocation(t *testing.T) {
 					return
 				default:
 				}
-				before := revoked.Load()
+				was := ended.Load()
 				_, err := w.do(key, operation{"GET", "/api/dev/paste-lite/list", "", http.StatusOK})
-				if err == nil && before {
-					late.Add(1)
+				if err == nil && was {
+					admitted.Add(1)
 				}
-				if err != nil && !strings.Contains(err.Error(), " 401 ") {
-					return // the limit for bad keys has been reached
+				if err != nil && !expected(err) {
+					return
 				}
 			}
 		})
 	}
-	p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK)
-	revoked.Store(true)
+	end()
+	ended.Store(true)
 	for range 20 {
-		got := i.do(t, "GET", "/api/dev/paste-lite/list", request{key: key})
-		got.fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+		i.do(t, "GET", "/api/dev/paste-lite/list", request{key: key}).fails(t, status, code, "")
 	}
 	close(stop)
 	group.Wait()
-	if late.Load() > 0 {
-		t.Errorf("%d requests were admitted after the key was replaced", late.Load())
-	}
+	return admitted.Load()
 }
 
 func TestAdminPathsAskForTheToken(t *testing.T) {
