@@ -133,14 +133,47 @@ func (s *Store) settled(ctx context.Context, stream string) (int64, error) {
 	return found.Seq, s.complete(ctx, found)
 }
 
+// completion is a batch that its checkpoint still carries. All calls of a process write it together, one after the other:
+// each goes on where the one before it was cut off. Otherwise the calls with a short deadline that wait for a slow server
+// would each begin anew, and keep it slow.
+type completion struct {
+	seq     int64
+	turn    chan struct{} // held by the call that writes
+	written int           // changes, of a batch that is not chunked
+	done    bool
+}
+
+// completion is the one of the batch that the checkpoint carries.
+func (s *Store) completion(at checkpointDocument) *completion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.completions[at.Stream]
+	if c == nil || c.seq != at.Seq {
+		c = &completion{seq: at.Seq, turn: make(chan struct{}, 1)}
+		s.completions[at.Stream] = c
+	}
+	return c
+}
+
 // complete writes the batch of a checkpoint and notes that it is written.
 // Several processes may do so at the same time.
 func (s *Store) complete(ctx context.Context, at checkpointDocument) error {
-	if err := s.write(ctx, s.checkpoints(), at.Stream, at.Batch); err != nil {
+	c := s.completion(at)
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.done {
+		return nil
+	}
+	if err := s.write(ctx, s.checkpoints(), at.Stream, at.Batch, &c.written); err != nil {
 		return err
 	}
 	filter := append(byID(at.Stream), bson.E{Key: "seq", Value: at.Seq}, bson.E{Key: "applied", Value: false})
 	_, err := s.checkpoints().ReplaceOne(ctx, filter, checkpointDocument{Stream: at.Stream, Seq: at.Seq, Applied: true})
+	c.done = err == nil
 	return err
 }
 
@@ -154,9 +187,10 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	return uint64(at), nil
 }
 
-// apply writes the changes in their order, by commands for one collection each.
-// Changes that are older than the stored document are left out.
-func (s *Store) apply(ctx context.Context, changes []change) error {
+// apply writes the changes in their order, by commands for one collection each,
+// and adds those that are written to written. Changes that are older than the
+// stored document are left out.
+func (s *Store) apply(ctx context.Context, changes []change, written *int) error {
 	for len(changes) > 0 {
 		collection := changes[0].Collection
 		n := slices.IndexFunc(changes, func(c change) bool { return c.Collection != collection })
@@ -168,6 +202,7 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 			return fmt.Errorf("write to %s: %w", collection, err)
 		}
 		changes = changes[n:]
+		*written += n
 	}
 	return nil
 }
@@ -229,7 +264,7 @@ func (s *Store) loose() *mongo.Collection { return s.db.Collection(looseCollecti
 
 func (s *Store) commitLoose(ctx context.Context, b views.Batch, changes []change) error {
 	if len(changes) < 2 {
-		return s.apply(ctx, changes)
+		return s.apply(ctx, changes, new(int))
 	}
 	loose := looseDocument{ID: uuid.NewString(), At: s.now().UTC()}
 	var err error
@@ -249,7 +284,7 @@ func (s *Store) commitLoose(ctx context.Context, b views.Batch, changes []change
 }
 
 func (s *Store) finishLoose(ctx context.Context, loose looseDocument) error {
-	if err := s.write(ctx, s.loose(), loose.ID, loose.Batch); err != nil {
+	if err := s.write(ctx, s.loose(), loose.ID, loose.Batch, new(int)); err != nil {
 		return err
 	}
 	_, err := s.loose().DeleteOne(ctx, byID(loose.ID))

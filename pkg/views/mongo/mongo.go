@@ -69,6 +69,9 @@ type Store struct {
 	// recordBytes bounds the changes that one document records. It is
 	// MaxDocBytes, and less in tests.
 	recordBytes int
+
+	mu          sync.Mutex
+	completions map[string]*completion // by stream: the last one
 }
 
 var _ views.Store = (*Store)(nil)
@@ -98,7 +101,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: connect to MongoDB: %w", views.ErrInvalid, err)
 	}
-	s := &Store{schema: schema, client: client, db: client.Database(config.Database), logger: config.Logger, now: config.Now, recordBytes: views.MaxDocBytes}
+	s := &Store{schema: schema, client: client, db: client.Database(config.Database), logger: config.Logger, now: config.Now, recordBytes: views.MaxDocBytes, completions: map[string]*completion{}}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -332,6 +332,31 @@ func TestEveryAttemptAtALargeBatchGetsFurther(t *testing.T) {
 	holdNothingLeft(t, config)
 }
 
+// TestCallsThatAreCutOffCompleteABatchTogether: with a server that answers few commands before a caller's deadline, each
+// of many callers gets the batch further, and nothing is written twice.
+func TestCallsThatAreCutOffCompleteABatchTogether(t *testing.T) {
+	const count = 5*bulkLimit + 1
+	config := serverConfig(t)
+	drop(t, config)
+	var half cut
+	config.monitor = half.monitor()
+	s := open(t, config)
+	if err := s.Commit(half.crash(t, 1), numbered(0, 1, count)); !errors.Is(err, views.ErrUnavailable) {
+		t.Fatal(err) // the checkpoint is moved
+	}
+	for parts := 1; parts <= 6; parts++ {
+		// One command finds the checkpoint, one writes.
+		if _, err := s.Checkpoint(half.crash(t, 2), "s"); !errors.Is(err, views.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		if got, want := seqs(t, s)[1], min(parts*bulkLimit, count); got != want {
+			t.Fatalf("%d documents are written after attempt %d, want %d", got, parts, want)
+		}
+	}
+	mustCheckpoint(t, s, 1)
+	holdNothingLeft(t, config)
+}
+
 // TestCommitCompletesTheOneBefore, of which the checkpoint has moved and no document is written.
 func TestCommitCompletesTheOneBefore(t *testing.T) {
 	for record, commands := range map[int]int{10: 1, 1: 4} { // a large one has three chunks before

@@ -79,11 +79,12 @@ func chunksOf(changes []change, maxBytes int) [][]change {
 	return append(parts, changes[first:])
 }
 
-// write writes the batch whose record is in the document of that id. Each chunk
+// write writes the batch whose record is in the document of that id, from the
+// change written on, which it moves. Of a large batch it moves nothing: each chunk
 // of a large one is noted there when it is written, so that every attempt gets
 // further. Several calls may do so at the same time: one that falls behind may
 // find its chunk deleted, and fails.
-func (s *Store) write(ctx context.Context, in *mongo.Collection, id string, r record) error {
+func (s *Store) write(ctx context.Context, in *mongo.Collection, id string, r record, written *int) error {
 	if r.Large == nil {
 		changes, err := r.changes, error(nil)
 		if changes == nil {
@@ -92,7 +93,7 @@ func (s *Store) write(ctx context.Context, in *mongo.Collection, id string, r re
 		if err != nil {
 			return err
 		}
-		return s.apply(ctx, changes)
+		return s.apply(ctx, changes[*written:], written)
 	}
 	for n := r.Large.Written; n < r.Large.Count; n++ {
 		var chunk chunkDocument
@@ -103,7 +104,7 @@ func (s *Store) write(ctx context.Context, in *mongo.Collection, id string, r re
 		if err != nil {
 			return err
 		}
-		if err := s.apply(ctx, changes); err != nil {
+		if err := s.apply(ctx, changes, new(int)); err != nil {
 			return err
 		}
 		before := append(byID(id), bson.E{Key: "large.id", Value: r.Large.ID}, bson.E{Key: "large.written", Value: n})
