@@ -205,18 +205,24 @@ const (
 	CommandStatus_COMMAND_INSUFFICIENT_CREDITS CommandStatus = 4
 	CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH CommandStatus = 5
 	CommandStatus_COMMAND_INVALID              CommandStatus = 6
+	CommandStatus_COMMAND_WEBHOOK_NOT_FOUND    CommandStatus = 30
+	CommandStatus_COMMAND_TOO_MANY_WEBHOOKS    CommandStatus = 31
+	CommandStatus_COMMAND_WEBHOOK_INVALID      CommandStatus = 32 // such as one that is told of a low balance, without the balance
 )
 
 // Enum value maps for CommandStatus.
 var (
 	CommandStatus_name = map[int32]string{
-		0: "COMMAND_UNSPECIFIED",
-		1: "COMMAND_OK",
-		2: "COMMAND_ACCOUNT_NOT_FOUND",
-		3: "COMMAND_ACCOUNT_EXISTS",
-		4: "COMMAND_INSUFFICIENT_CREDITS",
-		5: "COMMAND_IDEMPOTENCY_MISMATCH",
-		6: "COMMAND_INVALID",
+		0:  "COMMAND_UNSPECIFIED",
+		1:  "COMMAND_OK",
+		2:  "COMMAND_ACCOUNT_NOT_FOUND",
+		3:  "COMMAND_ACCOUNT_EXISTS",
+		4:  "COMMAND_INSUFFICIENT_CREDITS",
+		5:  "COMMAND_IDEMPOTENCY_MISMATCH",
+		6:  "COMMAND_INVALID",
+		30: "COMMAND_WEBHOOK_NOT_FOUND",
+		31: "COMMAND_TOO_MANY_WEBHOOKS",
+		32: "COMMAND_WEBHOOK_INVALID",
 	}
 	CommandStatus_value = map[string]int32{
 		"COMMAND_UNSPECIFIED":          0,
@@ -226,6 +232,9 @@ var (
 		"COMMAND_INSUFFICIENT_CREDITS": 4,
 		"COMMAND_IDEMPOTENCY_MISMATCH": 5,
 		"COMMAND_INVALID":              6,
+		"COMMAND_WEBHOOK_NOT_FOUND":    30,
+		"COMMAND_TOO_MANY_WEBHOOKS":    31,
+		"COMMAND_WEBHOOK_INVALID":      32,
 	}
 )
 
@@ -254,6 +263,166 @@ func (x CommandStatus) Number() protoreflect.EnumNumber {
 // Deprecated: Use CommandStatus.Descriptor instead.
 func (CommandStatus) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{3}
+}
+
+// AlertType says what has happened. The bit of a type in SetWebhook.events is 1 << (type - 1).
+type AlertType int32
+
+const (
+	AlertType_ALERT_UNSPECIFIED AlertType = 0
+	AlertType_ALERT_QUOTA       AlertType = 1  // a share of a monthly limit is used
+	AlertType_ALERT_CAP         AlertType = 2  // a share of a spending cap is spent
+	AlertType_ALERT_BALANCE     AlertType = 3  // the balance has gone below a value
+	AlertType_ALERT_KEY         AlertType = 4  // an API key expires soon
+	AlertType_ALERT_TEST        AlertType = 15 // somebody tries a webhook
+)
+
+// Enum value maps for AlertType.
+var (
+	AlertType_name = map[int32]string{
+		0:  "ALERT_UNSPECIFIED",
+		1:  "ALERT_QUOTA",
+		2:  "ALERT_CAP",
+		3:  "ALERT_BALANCE",
+		4:  "ALERT_KEY",
+		15: "ALERT_TEST",
+	}
+	AlertType_value = map[string]int32{
+		"ALERT_UNSPECIFIED": 0,
+		"ALERT_QUOTA":       1,
+		"ALERT_CAP":         2,
+		"ALERT_BALANCE":     3,
+		"ALERT_KEY":         4,
+		"ALERT_TEST":        15,
+	}
+)
+
+func (x AlertType) Enum() *AlertType {
+	p := new(AlertType)
+	*p = x
+	return p
+}
+
+func (x AlertType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AlertType) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[4].Descriptor()
+}
+
+func (AlertType) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[4]
+}
+
+func (x AlertType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AlertType.Descriptor instead.
+func (AlertType) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{4}
+}
+
+type DeliveryStatus int32
+
+const (
+	DeliveryStatus_DELIVERY_PENDING   DeliveryStatus = 0
+	DeliveryStatus_DELIVERY_DELIVERED DeliveryStatus = 1
+	DeliveryStatus_DELIVERY_FAILED    DeliveryStatus = 2 // given up
+)
+
+// Enum value maps for DeliveryStatus.
+var (
+	DeliveryStatus_name = map[int32]string{
+		0: "DELIVERY_PENDING",
+		1: "DELIVERY_DELIVERED",
+		2: "DELIVERY_FAILED",
+	}
+	DeliveryStatus_value = map[string]int32{
+		"DELIVERY_PENDING":   0,
+		"DELIVERY_DELIVERED": 1,
+		"DELIVERY_FAILED":    2,
+	}
+)
+
+func (x DeliveryStatus) Enum() *DeliveryStatus {
+	p := new(DeliveryStatus)
+	*p = x
+	return p
+}
+
+func (x DeliveryStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DeliveryStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[5].Descriptor()
+}
+
+func (DeliveryStatus) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[5]
+}
+
+func (x DeliveryStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DeliveryStatus.Descriptor instead.
+func (DeliveryStatus) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{5}
+}
+
+type WebhookStatus int32
+
+const (
+	WebhookStatus_WEBHOOK_UNSPECIFIED WebhookStatus = 0
+	WebhookStatus_WEBHOOK_OK          WebhookStatus = 1
+	WebhookStatus_WEBHOOK_NOT_FOUND   WebhookStatus = 2
+	WebhookStatus_WEBHOOK_BAD_URL     WebhookStatus = 3
+)
+
+// Enum value maps for WebhookStatus.
+var (
+	WebhookStatus_name = map[int32]string{
+		0: "WEBHOOK_UNSPECIFIED",
+		1: "WEBHOOK_OK",
+		2: "WEBHOOK_NOT_FOUND",
+		3: "WEBHOOK_BAD_URL",
+	}
+	WebhookStatus_value = map[string]int32{
+		"WEBHOOK_UNSPECIFIED": 0,
+		"WEBHOOK_OK":          1,
+		"WEBHOOK_NOT_FOUND":   2,
+		"WEBHOOK_BAD_URL":     3,
+	}
+)
+
+func (x WebhookStatus) Enum() *WebhookStatus {
+	p := new(WebhookStatus)
+	*p = x
+	return p
+}
+
+func (x WebhookStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WebhookStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[6].Descriptor()
+}
+
+func (WebhookStatus) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[6]
+}
+
+func (x WebhookStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WebhookStatus.Descriptor instead.
+func (WebhookStatus) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 type OutcomeStatus int32
@@ -307,11 +476,11 @@ func (x OutcomeStatus) String() string {
 }
 
 func (OutcomeStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[4].Descriptor()
+	return file_event_proto_enumTypes[7].Descriptor()
 }
 
 func (OutcomeStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[4]
+	return &file_event_proto_enumTypes[7]
 }
 
 func (x OutcomeStatus) Number() protoreflect.EnumNumber {
@@ -320,7 +489,7 @@ func (x OutcomeStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OutcomeStatus.Descriptor instead.
 func (OutcomeStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{4}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 type QueryStatus int32
@@ -374,11 +543,11 @@ func (x QueryStatus) String() string {
 }
 
 func (QueryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[5].Descriptor()
+	return file_event_proto_enumTypes[8].Descriptor()
 }
 
 func (QueryStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[5]
+	return &file_event_proto_enumTypes[8]
 }
 
 func (x QueryStatus) Number() protoreflect.EnumNumber {
@@ -387,7 +556,7 @@ func (x QueryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueryStatus.Descriptor instead.
 func (QueryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 type LedgerType int32
@@ -429,11 +598,11 @@ func (x LedgerType) String() string {
 }
 
 func (LedgerType) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[6].Descriptor()
+	return file_event_proto_enumTypes[9].Descriptor()
 }
 
 func (LedgerType) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[6]
+	return &file_event_proto_enumTypes[9]
 }
 
 func (x LedgerType) Number() protoreflect.EnumNumber {
@@ -442,7 +611,7 @@ func (x LedgerType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LedgerType.Descriptor instead.
 func (LedgerType) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 type UserStatus int32
@@ -487,11 +656,11 @@ func (x UserStatus) String() string {
 }
 
 func (UserStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[7].Descriptor()
+	return file_event_proto_enumTypes[10].Descriptor()
 }
 
 func (UserStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[7]
+	return &file_event_proto_enumTypes[10]
 }
 
 func (x UserStatus) Number() protoreflect.EnumNumber {
@@ -500,7 +669,7 @@ func (x UserStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserStatus.Descriptor instead.
 func (UserStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 // UsageBatch is one message on billing.<p>.usage: all that waited at one source.
@@ -1108,6 +1277,9 @@ type Command struct {
 	//	*Command_Suspend
 	//	*Command_Resume
 	//	*Command_Note
+	//	*Command_SetWebhook
+	//	*Command_DeleteWebhook
+	//	*Command_TestWebhook
 	Action        isCommand_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1248,6 +1420,33 @@ func (x *Command) GetNote() *Note {
 	return nil
 }
 
+func (x *Command) GetSetWebhook() *SetWebhook {
+	if x != nil {
+		if x, ok := x.Action.(*Command_SetWebhook); ok {
+			return x.SetWebhook
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeleteWebhook() *DeleteWebhook {
+	if x != nil {
+		if x, ok := x.Action.(*Command_DeleteWebhook); ok {
+			return x.DeleteWebhook
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetTestWebhook() *TestWebhook {
+	if x != nil {
+		if x, ok := x.Action.(*Command_TestWebhook); ok {
+			return x.TestWebhook
+		}
+	}
+	return nil
+}
+
 type isCommand_Action interface {
 	isCommand_Action()
 }
@@ -1280,6 +1479,18 @@ type Command_Note struct {
 	Note *Note `protobuf:"bytes,16,opt,name=note,proto3,oneof"`
 }
 
+type Command_SetWebhook struct {
+	SetWebhook *SetWebhook `protobuf:"bytes,30,opt,name=set_webhook,json=setWebhook,proto3,oneof"` // this and the next two from rules 4 on
+}
+
+type Command_DeleteWebhook struct {
+	DeleteWebhook *DeleteWebhook `protobuf:"bytes,31,opt,name=delete_webhook,json=deleteWebhook,proto3,oneof"`
+}
+
+type Command_TestWebhook struct {
+	TestWebhook *TestWebhook `protobuf:"bytes,32,opt,name=test_webhook,json=testWebhook,proto3,oneof"`
+}
+
 func (*Command_Create) isCommand_Action() {}
 
 func (*Command_SetTier) isCommand_Action() {}
@@ -1293,6 +1504,12 @@ func (*Command_Suspend) isCommand_Action() {}
 func (*Command_Resume) isCommand_Action() {}
 
 func (*Command_Note) isCommand_Action() {}
+
+func (*Command_SetWebhook) isCommand_Action() {}
+
+func (*Command_DeleteWebhook) isCommand_Action() {}
+
+func (*Command_TestWebhook) isCommand_Action() {}
 
 // AdminAction says which admin asks.
 type AdminAction struct {
@@ -1482,6 +1699,217 @@ func (x *Note) GetDetail() string {
 	return ""
 }
 
+// SetWebhook makes or changes what a webhook is told of. Its address and its secret are in billing's read model alone.
+type SetWebhook struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Webhook            uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Create             bool                   `protobuf:"varint,2,opt,name=create,proto3" json:"create,omitempty"`                                                           // else a webhook that does not exist is refused
+	Events             *uint32                `protobuf:"varint,3,opt,name=events,proto3,oneof" json:"events,omitempty"`                                                     // bits 1 << (AlertType - 1); absent: as before
+	Thresholds         *Percents              `protobuf:"bytes,4,opt,name=thresholds,proto3" json:"thresholds,omitempty"`                                                    // absent: as before; empty: the default
+	BalanceBelowMicros *uint64                `protobuf:"varint,5,opt,name=balance_below_micros,json=balanceBelowMicros,proto3,oneof" json:"balance_below_micros,omitempty"` // 0: none; absent: as before
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *SetWebhook) Reset() {
+	*x = SetWebhook{}
+	mi := &file_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetWebhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetWebhook) ProtoMessage() {}
+
+func (x *SetWebhook) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetWebhook.ProtoReflect.Descriptor instead.
+func (*SetWebhook) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetWebhook) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
+func (x *SetWebhook) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+func (x *SetWebhook) GetEvents() uint32 {
+	if x != nil && x.Events != nil {
+		return *x.Events
+	}
+	return 0
+}
+
+func (x *SetWebhook) GetThresholds() *Percents {
+	if x != nil {
+		return x.Thresholds
+	}
+	return nil
+}
+
+func (x *SetWebhook) GetBalanceBelowMicros() uint64 {
+	if x != nil && x.BalanceBelowMicros != nil {
+		return *x.BalanceBelowMicros
+	}
+	return 0
+}
+
+type Percents struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []uint32               `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"` // 1 to 100
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Percents) Reset() {
+	*x = Percents{}
+	mi := &file_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Percents) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Percents) ProtoMessage() {}
+
+func (x *Percents) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Percents.ProtoReflect.Descriptor instead.
+func (*Percents) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Percents) GetValues() []uint32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// DeleteWebhook ends all that a webhook is told of.
+type DeleteWebhook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Webhook       uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteWebhook) Reset() {
+	*x = DeleteWebhook{}
+	mi := &file_event_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteWebhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteWebhook) ProtoMessage() {}
+
+func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteWebhook.ProtoReflect.Descriptor instead.
+func (*DeleteWebhook) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeleteWebhook) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
+// TestWebhook has a webhook told of a test.
+type TestWebhook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Webhook       uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestWebhook) Reset() {
+	*x = TestWebhook{}
+	mi := &file_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestWebhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestWebhook) ProtoMessage() {}
+
+func (x *TestWebhook) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestWebhook.ProtoReflect.Descriptor instead.
+func (*TestWebhook) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TestWebhook) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
 // CreateAccount makes an account; with a key when key is set.
 type CreateAccount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1493,7 +1921,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1933,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1946,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -1544,7 +1972,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1984,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1997,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -1591,7 +2019,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +2031,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +2044,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -1651,7 +2079,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +2091,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +2104,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -1705,7 +2133,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +2145,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +2158,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -1771,13 +2199,15 @@ type CommandOutcome struct {
 	BalanceMicros uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
 	TimeMs        int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
 	SuspendedMs   int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
+	Webhook       *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                            // of SetWebhook, as it is then
+	Alert         string                 `protobuf:"bytes,31,opt,name=alert,proto3" json:"alert,omitempty"`                                // of TestWebhook: Alert.id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2219,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2232,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -1861,6 +2291,1527 @@ func (x *CommandOutcome) GetSuspendedMs() int64 {
 	return 0
 }
 
+func (x *CommandOutcome) GetWebhook() *WebhookRules {
+	if x != nil {
+		return x.Webhook
+	}
+	return nil
+}
+
+func (x *CommandOutcome) GetAlert() string {
+	if x != nil {
+		return x.Alert
+	}
+	return ""
+}
+
+// Alert is an event that webhooks are told of. The fold decides it, so that it happens once, whatever crashes.
+type Alert struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // follows from the journal alone
+	Position      string                 `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"` // orders the alerts of an account as they were decided
+	Account       uint64                 `protobuf:"fixed64,3,opt,name=account,proto3" json:"account,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Type          AlertType              `protobuf:"varint,5,opt,name=type,proto3,enum=quire.event.v1.AlertType" json:"type,omitempty"`
+	Webhooks      []uint64               `protobuf:"fixed64,6,rep,packed,name=webhooks,proto3" json:"webhooks,omitempty"`         // that are told
+	QuotaKey      uint32                 `protobuf:"varint,7,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"` // of a quota
+	KeyCap        bool                   `protobuf:"varint,8,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`       // of a cap: it is that of the key
+	Key           uint32                 `protobuf:"varint,9,opt,name=key,proto3" json:"key,omitempty"`                           // number of the key, of a key's cap and of a key
+	Threshold     uint32                 `protobuf:"varint,10,opt,name=threshold,proto3" json:"threshold,omitempty"`              // percent
+	Used          uint64                 `protobuf:"varint,11,opt,name=used,proto3" json:"used,omitempty"`                        // requests; of a cap micro-credits
+	Limit         uint64                 `protobuf:"varint,12,opt,name=limit,proto3" json:"limit,omitempty"`                      // likewise
+	FromMs        int64                  `protobuf:"varint,13,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`      // when the period that the limit is for began; 0: it has no end
+	UntilMs       int64                  `protobuf:"varint,14,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	BalanceMicros uint64                 `protobuf:"varint,15,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
+	BelowMicros   uint64                 `protobuf:"varint,16,opt,name=below_micros,json=belowMicros,proto3" json:"below_micros,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,17,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // of a key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Alert) Reset() {
+	*x = Alert{}
+	mi := &file_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Alert) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Alert) ProtoMessage() {}
+
+func (x *Alert) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Alert.ProtoReflect.Descriptor instead.
+func (*Alert) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Alert) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Alert) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *Alert) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *Alert) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Alert) GetType() AlertType {
+	if x != nil {
+		return x.Type
+	}
+	return AlertType_ALERT_UNSPECIFIED
+}
+
+func (x *Alert) GetWebhooks() []uint64 {
+	if x != nil {
+		return x.Webhooks
+	}
+	return nil
+}
+
+func (x *Alert) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *Alert) GetKeyCap() bool {
+	if x != nil {
+		return x.KeyCap
+	}
+	return false
+}
+
+func (x *Alert) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *Alert) GetThreshold() uint32 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *Alert) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *Alert) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Alert) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *Alert) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Alert) GetBalanceMicros() uint64 {
+	if x != nil {
+		return x.BalanceMicros
+	}
+	return 0
+}
+
+func (x *Alert) GetBelowMicros() uint64 {
+	if x != nil {
+		return x.BelowMicros
+	}
+	return 0
+}
+
+func (x *Alert) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+// WebhookRules says what a webhook is told of.
+type WebhookRules struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Webhook            uint64                 `protobuf:"fixed64,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Events             uint32                 `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"`
+	Thresholds         []uint32               `protobuf:"varint,3,rep,packed,name=thresholds,proto3" json:"thresholds,omitempty"`                                      // percent, ascending; empty: the default
+	BalanceBelowMicros uint64                 `protobuf:"varint,4,opt,name=balance_below_micros,json=balanceBelowMicros,proto3" json:"balance_below_micros,omitempty"` // 0: none
+	CreatedMs          int64                  `protobuf:"varint,5,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *WebhookRules) Reset() {
+	*x = WebhookRules{}
+	mi := &file_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhookRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhookRules) ProtoMessage() {}
+
+func (x *WebhookRules) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
+func (*WebhookRules) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *WebhookRules) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
+func (x *WebhookRules) GetEvents() uint32 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *WebhookRules) GetThresholds() []uint32 {
+	if x != nil {
+		return x.Thresholds
+	}
+	return nil
+}
+
+func (x *WebhookRules) GetBalanceBelowMicros() uint64 {
+	if x != nil {
+		return x.BalanceBelowMicros
+	}
+	return 0
+}
+
+func (x *WebhookRules) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+// Delivery is an alert on its way to one webhook, as the read model keeps it.
+type Delivery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Alert         *Alert                 `protobuf:"bytes,1,opt,name=alert,proto3" json:"alert,omitempty"`
+	Webhook       uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Status        DeliveryStatus         `protobuf:"varint,3,opt,name=status,proto3,enum=quire.event.v1.DeliveryStatus" json:"status,omitempty"`
+	Attempts      []*DeliveryAttempt     `protobuf:"bytes,4,rep,name=attempts,proto3" json:"attempts,omitempty"`            // the latest, the oldest first
+	NextMs        int64                  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // of the next attempt, while it is pending
+	Tries         uint32                 `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`                 // since it was made, or sent again by its owner
+	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`           // of the alert's message in the journal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Delivery) Reset() {
+	*x = Delivery{}
+	mi := &file_event_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delivery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delivery) ProtoMessage() {}
+
+func (x *Delivery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
+func (*Delivery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Delivery) GetAlert() *Alert {
+	if x != nil {
+		return x.Alert
+	}
+	return nil
+}
+
+func (x *Delivery) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
+func (x *Delivery) GetStatus() DeliveryStatus {
+	if x != nil {
+		return x.Status
+	}
+	return DeliveryStatus_DELIVERY_PENDING
+}
+
+func (x *Delivery) GetAttempts() []*DeliveryAttempt {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+func (x *Delivery) GetNextMs() int64 {
+	if x != nil {
+		return x.NextMs
+	}
+	return 0
+}
+
+func (x *Delivery) GetTries() uint32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
+}
+
+func (x *Delivery) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+type DeliveryAttempt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TimeMs        int64                  `protobuf:"varint,1,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Status        uint32                 `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // of the answer; 0: there was none
+	DurationMs    uint32                 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`   // empty: the answer was 2xx
+	Answer        string                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"` // its beginning
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeliveryAttempt) Reset() {
+	*x = DeliveryAttempt{}
+	mi := &file_event_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeliveryAttempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeliveryAttempt) ProtoMessage() {}
+
+func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
+func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *DeliveryAttempt) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *DeliveryAttempt) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *DeliveryAttempt) GetDurationMs() uint32 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *DeliveryAttempt) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *DeliveryAttempt) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+// WebhookAddress is where a webhook is, and what signs for it. It is in the read model alone, since an address may be personal data.
+type WebhookAddress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Webhook       uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Url           string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	Secrets       []*WebhookSecret       `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty"` // the newest first
+	Change        []byte                 `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`   // idempotency id of its creation; empty: none
+	CreatedMs     int64                  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WebhookAddress) Reset() {
+	*x = WebhookAddress{}
+	mi := &file_event_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhookAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhookAddress) ProtoMessage() {}
+
+func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
+func (*WebhookAddress) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WebhookAddress) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *WebhookAddress) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
+func (x *WebhookAddress) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *WebhookAddress) GetSecrets() []*WebhookSecret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *WebhookAddress) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *WebhookAddress) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+type WebhookSecret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sealed        []byte                 `protobuf:"bytes,1,opt,name=sealed,proto3" json:"sealed,omitempty"`                   // encrypted with a key of QUIRE_SECRET
+	UntilMs       int64                  `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // until when it signs; 0: it is the present one
+	Change        []byte                 `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`                   // idempotency id of the rotation that made it; empty: none
+	CreatedMs     int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WebhookSecret) Reset() {
+	*x = WebhookSecret{}
+	mi := &file_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhookSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhookSecret) ProtoMessage() {}
+
+func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
+func (*WebhookSecret) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WebhookSecret) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *WebhookSecret) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *WebhookSecret) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *WebhookSecret) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+// WebhookRequest asks for the addresses or deliveries of an account's webhooks, or changes them.
+type WebhookRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Account uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Webhook uint64                 `protobuf:"fixed64,2,opt,name=webhook,proto3" json:"webhook,omitempty"` // 0: all, or a new one
+	// Types that are valid to be assigned to Action:
+	//
+	//	*WebhookRequest_Create
+	//	*WebhookRequest_Set
+	//	*WebhookRequest_Delete
+	//	*WebhookRequest_Rotate
+	//	*WebhookRequest_Find
+	//	*WebhookRequest_Deliveries
+	//	*WebhookRequest_Replay
+	Action        isWebhookRequest_Action `protobuf_oneof:"action"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WebhookRequest) Reset() {
+	*x = WebhookRequest{}
+	mi := &file_event_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhookRequest) ProtoMessage() {}
+
+func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
+func (*WebhookRequest) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *WebhookRequest) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *WebhookRequest) GetWebhook() uint64 {
+	if x != nil {
+		return x.Webhook
+	}
+	return 0
+}
+
+func (x *WebhookRequest) GetAction() isWebhookRequest_Action {
+	if x != nil {
+		return x.Action
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetCreate() *CreateAddress {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Create); ok {
+			return x.Create
+		}
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetSet() *SetAddress {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Set); ok {
+			return x.Set
+		}
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetDelete() *DeleteAddress {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Delete); ok {
+			return x.Delete
+		}
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetRotate() *RotateSecret {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Rotate); ok {
+			return x.Rotate
+		}
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetFind() *FindAddresses {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Find); ok {
+			return x.Find
+		}
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetDeliveries() *ListDeliveries {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Deliveries); ok {
+			return x.Deliveries
+		}
+	}
+	return nil
+}
+
+func (x *WebhookRequest) GetReplay() *ReplayDelivery {
+	if x != nil {
+		if x, ok := x.Action.(*WebhookRequest_Replay); ok {
+			return x.Replay
+		}
+	}
+	return nil
+}
+
+type isWebhookRequest_Action interface {
+	isWebhookRequest_Action()
+}
+
+type WebhookRequest_Create struct {
+	Create *CreateAddress `protobuf:"bytes,10,opt,name=create,proto3,oneof"`
+}
+
+type WebhookRequest_Set struct {
+	Set *SetAddress `protobuf:"bytes,11,opt,name=set,proto3,oneof"`
+}
+
+type WebhookRequest_Delete struct {
+	Delete *DeleteAddress `protobuf:"bytes,12,opt,name=delete,proto3,oneof"`
+}
+
+type WebhookRequest_Rotate struct {
+	Rotate *RotateSecret `protobuf:"bytes,13,opt,name=rotate,proto3,oneof"`
+}
+
+type WebhookRequest_Find struct {
+	Find *FindAddresses `protobuf:"bytes,14,opt,name=find,proto3,oneof"`
+}
+
+type WebhookRequest_Deliveries struct {
+	Deliveries *ListDeliveries `protobuf:"bytes,15,opt,name=deliveries,proto3,oneof"`
+}
+
+type WebhookRequest_Replay struct {
+	Replay *ReplayDelivery `protobuf:"bytes,16,opt,name=replay,proto3,oneof"`
+}
+
+func (*WebhookRequest_Create) isWebhookRequest_Action() {}
+
+func (*WebhookRequest_Set) isWebhookRequest_Action() {}
+
+func (*WebhookRequest_Delete) isWebhookRequest_Action() {}
+
+func (*WebhookRequest_Rotate) isWebhookRequest_Action() {}
+
+func (*WebhookRequest_Find) isWebhookRequest_Action() {}
+
+func (*WebhookRequest_Deliveries) isWebhookRequest_Action() {}
+
+func (*WebhookRequest_Replay) isWebhookRequest_Action() {}
+
+type CreateAddress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Change        []byte                 `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"` // idempotency id; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAddress) Reset() {
+	*x = CreateAddress{}
+	mi := &file_event_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAddress) ProtoMessage() {}
+
+func (x *CreateAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
+func (*CreateAddress) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CreateAddress) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *CreateAddress) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type SetAddress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAddress) Reset() {
+	*x = SetAddress{}
+	mi := &file_event_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAddress) ProtoMessage() {}
+
+func (x *SetAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
+func (*SetAddress) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SetAddress) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+type DeleteAddress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAddress) Reset() {
+	*x = DeleteAddress{}
+	mi := &file_event_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAddress) ProtoMessage() {}
+
+func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
+func (*DeleteAddress) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{30}
+}
+
+type RotateSecret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        []byte                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"` // idempotency id; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSecret) Reset() {
+	*x = RotateSecret{}
+	mi := &file_event_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSecret) ProtoMessage() {}
+
+func (x *RotateSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
+func (*RotateSecret) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RotateSecret) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type FindAddresses struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindAddresses) Reset() {
+	*x = FindAddresses{}
+	mi := &file_event_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindAddresses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindAddresses) ProtoMessage() {}
+
+func (x *FindAddresses) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
+func (*FindAddresses) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{32}
+}
+
+type ListDeliveries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Alert.position of the last one of the page before; empty: from the newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeliveries) Reset() {
+	*x = ListDeliveries{}
+	mi := &file_event_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeliveries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeliveries) ProtoMessage() {}
+
+func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
+func (*ListDeliveries) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListDeliveries) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListDeliveries) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+type ReplayDelivery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Alert         string                 `protobuf:"bytes,1,opt,name=alert,proto3" json:"alert,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayDelivery) Reset() {
+	*x = ReplayDelivery{}
+	mi := &file_event_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayDelivery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayDelivery) ProtoMessage() {}
+
+func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
+func (*ReplayDelivery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ReplayDelivery) GetAlert() string {
+	if x != nil {
+		return x.Alert
+	}
+	return ""
+}
+
+type WebhookAnswer struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Status          WebhookStatus          `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.WebhookStatus" json:"status,omitempty"`
+	Addresses       []*WebhookAddress      `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`                                       // without their secrets
+	Secret          string                 `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`                                             // of CreateAddress and RotateSecret
+	PreviousUntilMs int64                  `protobuf:"varint,4,opt,name=previous_until_ms,json=previousUntilMs,proto3" json:"previous_until_ms,omitempty"` // of RotateSecret: until when the secret of before signs too
+	Replayed        bool                   `protobuf:"varint,5,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Deliveries      []*Delivery            `protobuf:"bytes,6,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	More            bool                   `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	Reason          string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // of WEBHOOK_BAD_URL, for people; completes "url must …"
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *WebhookAnswer) Reset() {
+	*x = WebhookAnswer{}
+	mi := &file_event_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhookAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhookAnswer) ProtoMessage() {}
+
+func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
+func (*WebhookAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *WebhookAnswer) GetStatus() WebhookStatus {
+	if x != nil {
+		return x.Status
+	}
+	return WebhookStatus_WEBHOOK_UNSPECIFIED
+}
+
+func (x *WebhookAnswer) GetAddresses() []*WebhookAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *WebhookAnswer) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *WebhookAnswer) GetPreviousUntilMs() int64 {
+	if x != nil {
+		return x.PreviousUntilMs
+	}
+	return 0
+}
+
+func (x *WebhookAnswer) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+func (x *WebhookAnswer) GetDeliveries() []*Delivery {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
+func (x *WebhookAnswer) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *WebhookAnswer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// WebhooksQuery asks what the account's webhooks are told of.
+type WebhooksQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WebhooksQuery) Reset() {
+	*x = WebhooksQuery{}
+	mi := &file_event_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhooksQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhooksQuery) ProtoMessage() {}
+
+func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
+func (*WebhooksQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{36}
+}
+
+type WebhooksAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Webhooks      []*WebhookRules        `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"` // in the order in which they were made
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WebhooksAnswer) Reset() {
+	*x = WebhooksAnswer{}
+	mi := &file_event_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhooksAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhooksAnswer) ProtoMessage() {}
+
+func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
+func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
+	if x != nil {
+		return x.Webhooks
+	}
+	return nil
+}
+
+// AlertsQuery asks for the account's alerts after one, the oldest first. Without a position it asks where they end.
+type AlertsQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertsQuery) Reset() {
+	*x = AlertsQuery{}
+	mi := &file_event_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertsQuery) ProtoMessage() {}
+
+func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
+func (*AlertsQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AlertsQuery) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *AlertsQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type AlertsAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Alerts        []*Alert               `protobuf:"bytes,1,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	Last          string                 `protobuf:"bytes,2,opt,name=last,proto3" json:"last,omitempty"` // position of the last one of the page, or of all that are there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertsAnswer) Reset() {
+	*x = AlertsAnswer{}
+	mi := &file_event_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertsAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertsAnswer) ProtoMessage() {}
+
+func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
+func (*AlertsAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AlertsAnswer) GetAlerts() []*Alert {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
+func (x *AlertsAnswer) GetLast() string {
+	if x != nil {
+		return x.Last
+	}
+	return ""
+}
+
+// AlertState is what an account's webhooks are told of, and what they were told.
+type AlertState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Webhooks      []*WebhookRules        `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
+	Told          []*CrossingState       `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
+	LowMicros     []uint64               `protobuf:"varint,3,rep,packed,name=low_micros,json=lowMicros,proto3" json:"low_micros,omitempty"` // values that the balance has gone below since the last grant that lifted it above them
+	RemindedMs    int64                  `protobuf:"varint,4,opt,name=reminded_ms,json=remindedMs,proto3" json:"reminded_ms,omitempty"`     // up to when reminders of keys were given
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertState) Reset() {
+	*x = AlertState{}
+	mi := &file_event_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertState) ProtoMessage() {}
+
+func (x *AlertState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
+func (*AlertState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *AlertState) GetWebhooks() []*WebhookRules {
+	if x != nil {
+		return x.Webhooks
+	}
+	return nil
+}
+
+func (x *AlertState) GetTold() []*CrossingState {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
+func (x *AlertState) GetLowMicros() []uint64 {
+	if x != nil {
+		return x.LowMicros
+	}
+	return nil
+}
+
+func (x *AlertState) GetRemindedMs() int64 {
+	if x != nil {
+		return x.RemindedMs
+	}
+	return 0
+}
+
+// CrossingState is the highest share of a limit that webhooks were told of in one period.
+type CrossingState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          AlertType              `protobuf:"varint,1,opt,name=type,proto3,enum=quire.event.v1.AlertType" json:"type,omitempty"`
+	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	KeyCap        bool                   `protobuf:"varint,3,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`
+	Key           uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`
+	FromMs        int64                  `protobuf:"varint,5,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
+	Limit         uint64                 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	Percent       uint32                 `protobuf:"varint,7,opt,name=percent,proto3" json:"percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CrossingState) Reset() {
+	*x = CrossingState{}
+	mi := &file_event_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CrossingState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CrossingState) ProtoMessage() {}
+
+func (x *CrossingState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
+func (*CrossingState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *CrossingState) GetType() AlertType {
+	if x != nil {
+		return x.Type
+	}
+	return AlertType_ALERT_UNSPECIFIED
+}
+
+func (x *CrossingState) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *CrossingState) GetKeyCap() bool {
+	if x != nil {
+		return x.KeyCap
+	}
+	return false
+}
+
+func (x *CrossingState) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *CrossingState) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *CrossingState) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *CrossingState) GetPercent() uint32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
 // PriceBook is one message on billing.<p>.prices. The decisions after it use it, and the rules that it names.
 // From rules 2 on a book that is not agreed has no effect, unless it is the first.
 type PriceBook struct {
@@ -1880,7 +3831,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +3843,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +3856,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -1981,7 +3932,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +3944,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +3957,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -2035,7 +3986,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +3998,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +4011,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -2106,7 +4057,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +4069,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +4082,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -2192,7 +4143,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +4155,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +4168,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -2278,7 +4229,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +4241,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +4254,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -2454,7 +4405,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +4417,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +4430,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -2520,7 +4471,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +4483,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +4496,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -2584,7 +4535,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +4547,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +4560,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Update) GetContent() *Content {
@@ -2705,7 +4656,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2717,7 +4668,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2730,7 +4681,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Tags) GetValues() []string {
@@ -2750,7 +4701,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +4713,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +4726,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -2802,7 +4753,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +4765,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +4778,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -2846,7 +4797,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2858,7 +4809,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2871,7 +4822,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -2887,7 +4838,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +4850,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +4863,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Content) GetInline() []byte {
@@ -2969,7 +4920,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +4932,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +4945,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Document) GetId() string {
@@ -3128,7 +5079,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +5091,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +5104,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -3206,7 +5157,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +5169,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +5182,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -3345,7 +5296,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +5308,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +5321,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -3413,7 +5364,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +5376,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +5389,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -3473,7 +5424,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +5436,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +5449,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -3523,7 +5474,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +5486,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +5499,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -3605,7 +5556,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +5568,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +5581,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -3667,7 +5618,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3679,7 +5630,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3692,7 +5643,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -3733,7 +5684,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +5696,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +5709,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -3787,7 +5738,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +5750,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +5763,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -3852,7 +5803,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +5815,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +5828,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Read) GetItem() string {
@@ -3945,7 +5896,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3957,7 +5908,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3970,7 +5921,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -3995,7 +5946,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4007,7 +5958,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4020,7 +5971,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -4091,7 +6042,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +6054,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +6067,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -4201,7 +6152,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4213,7 +6164,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4226,7 +6177,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -4267,7 +6218,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +6230,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +6243,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -4320,6 +6271,8 @@ type Query struct {
 	//	*Query_AdminLog
 	//	*Query_Accounts
 	//	*Query_Hold
+	//	*Query_Webhooks
+	//	*Query_Alerts
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4327,7 +6280,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +6292,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +6305,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -4466,6 +6419,24 @@ func (x *Query) GetHold() *HoldQuery {
 	return nil
 }
 
+func (x *Query) GetWebhooks() *WebhooksQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Webhooks); ok {
+			return x.Webhooks
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetAlerts() *AlertsQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Alerts); ok {
+			return x.Alerts
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -4510,6 +6481,14 @@ type Query_Hold struct {
 	Hold *HoldQuery `protobuf:"bytes,40,opt,name=hold,proto3,oneof"`
 }
 
+type Query_Webhooks struct {
+	Webhooks *WebhooksQuery `protobuf:"bytes,50,opt,name=webhooks,proto3,oneof"`
+}
+
+type Query_Alerts struct {
+	Alerts *AlertsQuery `protobuf:"bytes,51,opt,name=alerts,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -4530,6 +6509,10 @@ func (*Query_Accounts) isQuery_Query() {}
 
 func (*Query_Hold) isQuery_Query() {}
 
+func (*Query_Webhooks) isQuery_Query() {}
+
+func (*Query_Alerts) isQuery_Query() {}
+
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
@@ -4541,7 +6524,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4553,7 +6536,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4566,7 +6549,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -4600,7 +6583,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +6595,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4625,7 +6608,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -4651,7 +6634,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4663,7 +6646,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4676,7 +6659,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -4697,7 +6680,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4709,7 +6692,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4722,7 +6705,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -4757,7 +6740,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4769,7 +6752,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4782,7 +6765,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -4815,7 +6798,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4827,7 +6810,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4840,7 +6823,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -4854,7 +6837,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4866,7 +6849,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4879,7 +6862,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -4906,7 +6889,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4918,7 +6901,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4931,7 +6914,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -4950,7 +6933,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +6945,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +6958,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 type QueryAnswer struct {
@@ -4994,6 +6977,8 @@ type QueryAnswer struct {
 	//	*QueryAnswer_AdminLog
 	//	*QueryAnswer_Accounts
 	//	*QueryAnswer_Hold
+	//	*QueryAnswer_Webhooks
+	//	*QueryAnswer_Alerts
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5001,7 +6986,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5013,7 +6998,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5026,7 +7011,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -5142,6 +7127,24 @@ func (x *QueryAnswer) GetHold() *HoldAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetWebhooks() *WebhooksAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Webhooks); ok {
+			return x.Webhooks
+		}
+	}
+	return nil
+}
+
+func (x *QueryAnswer) GetAlerts() *AlertsAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Alerts); ok {
+			return x.Alerts
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -5190,6 +7193,14 @@ type QueryAnswer_Hold struct {
 	Hold *HoldAnswer `protobuf:"bytes,40,opt,name=hold,proto3,oneof"`
 }
 
+type QueryAnswer_Webhooks struct {
+	Webhooks *WebhooksAnswer `protobuf:"bytes,50,opt,name=webhooks,proto3,oneof"`
+}
+
+type QueryAnswer_Alerts struct {
+	Alerts *AlertsAnswer `protobuf:"bytes,51,opt,name=alerts,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -5212,6 +7223,10 @@ func (*QueryAnswer_Accounts) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Hold) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_Webhooks) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Alerts) isQueryAnswer_Answer() {}
+
 // HoldQuery asks for the open hold under an idempotency id of Query.account, an account or a keyless network.
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5222,7 +7237,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5234,7 +7249,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5247,7 +7262,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -5269,7 +7284,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5281,7 +7296,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5294,7 +7309,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -5339,7 +7354,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5351,7 +7366,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5364,7 +7379,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Progress) GetInstance() string {
@@ -5427,7 +7442,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5439,7 +7454,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5452,7 +7467,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -5595,7 +7610,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5607,7 +7622,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5620,7 +7635,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -5717,7 +7732,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5729,7 +7744,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5742,7 +7757,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -5769,7 +7784,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5781,7 +7796,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5794,7 +7809,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -5816,7 +7831,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5828,7 +7843,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5841,7 +7856,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -5887,7 +7902,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5899,7 +7914,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5912,7 +7927,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -5981,7 +7996,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5993,7 +8008,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6006,7 +8021,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -6082,7 +8097,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6094,7 +8109,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6107,7 +8122,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -6141,7 +8156,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6153,7 +8168,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6166,7 +8181,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -6258,7 +8273,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6270,7 +8285,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6283,7 +8298,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -6416,7 +8431,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6428,7 +8443,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6441,7 +8456,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -6482,7 +8497,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6494,7 +8509,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6507,7 +8522,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -6585,7 +8600,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6597,7 +8612,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6610,7 +8625,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -6655,6 +8670,7 @@ type UserRequest struct {
 	//	*UserRequest_SetPassword
 	//	*UserRequest_EndSessions
 	//	*UserRequest_List
+	//	*UserRequest_Webhook
 	Action        isUserRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6662,7 +8678,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6674,7 +8690,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6687,7 +8703,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -6776,6 +8792,15 @@ func (x *UserRequest) GetList() *ListUsers {
 	return nil
 }
 
+func (x *UserRequest) GetWebhook() *WebhookRequest {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_Webhook); ok {
+			return x.Webhook
+		}
+	}
+	return nil
+}
+
 type isUserRequest_Action interface {
 	isUserRequest_Action()
 }
@@ -6812,6 +8837,10 @@ type UserRequest_List struct {
 	List *ListUsers `protobuf:"bytes,17,opt,name=list,proto3,oneof"`
 }
 
+type UserRequest_Webhook struct {
+	Webhook *WebhookRequest `protobuf:"bytes,50,opt,name=webhook,proto3,oneof"`
+}
+
 func (*UserRequest_Register) isUserRequest_Action() {}
 
 func (*UserRequest_Find) isUserRequest_Action() {}
@@ -6828,6 +8857,8 @@ func (*UserRequest_EndSessions) isUserRequest_Action() {}
 
 func (*UserRequest_List) isUserRequest_Action() {}
 
+func (*UserRequest_Webhook) isUserRequest_Action() {}
+
 // SetPassword replaces a password and ends the sessions of the account. The answer has the user as it is then.
 type SetPassword struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6842,7 +8873,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6854,7 +8885,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6867,7 +8898,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -6915,7 +8946,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6927,7 +8958,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6940,7 +8971,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -6961,7 +8992,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +9004,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +9017,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -7015,7 +9046,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7027,7 +9058,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7040,7 +9071,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -7081,7 +9112,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7093,7 +9124,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7106,7 +9137,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -7135,7 +9166,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7147,7 +9178,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7160,7 +9191,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -7200,7 +9231,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7212,7 +9243,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7225,7 +9256,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -7244,7 +9275,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7256,7 +9287,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7269,7 +9300,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -7287,13 +9318,14 @@ type UserAnswer struct {
 	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`                      // likewise: there are more users after these
 	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: users of a source in a day
 	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // likewise: when the day ends
+	Webhook       *WebhookAnswer         `protobuf:"bytes,50,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7305,7 +9337,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7318,7 +9350,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -7363,6 +9395,13 @@ func (x *UserAnswer) GetResetMs() int64 {
 	return 0
 }
 
+func (x *UserAnswer) GetWebhook() *WebhookAnswer {
+	if x != nil {
+		return x.Webhook
+	}
+	return nil
+}
+
 type User struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Account        uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -7378,7 +9417,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7390,7 +9429,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7403,7 +9442,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -7480,7 +9519,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7492,7 +9531,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7505,7 +9544,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -7630,7 +9669,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7642,7 +9681,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7655,7 +9694,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -7689,7 +9728,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7701,7 +9740,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7714,7 +9753,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *SourceState) GetSource() string {
@@ -7802,13 +9841,14 @@ type AccountState struct {
 	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`                                   // settled requests whose payment the void of another may give back, the oldest first
 	SuspendedMs          int64                  `protobuf:"varint,19,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // 0: not suspended
 	SuspensionReason     string                 `protobuf:"bytes,20,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
+	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"` // absent: it has no webhooks
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7820,7 +9860,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7833,7 +9873,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -7976,6 +10016,13 @@ func (x *AccountState) GetSuspensionReason() string {
 	return ""
 }
 
+func (x *AccountState) GetAlerts() *AlertState {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
 // PaidState is a request that credits paid and that was served. It is kept while open holds may make it a free one.
 type PaidState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7992,7 +10039,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8004,7 +10051,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8017,7 +10064,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -8084,7 +10131,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +10143,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +10156,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -8176,7 +10223,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8188,7 +10235,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8201,7 +10248,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -8277,7 +10324,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8289,7 +10336,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8302,7 +10349,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -8430,7 +10477,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8442,7 +10489,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8455,7 +10502,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -8505,7 +10552,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8517,7 +10564,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8530,7 +10577,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -8627,7 +10674,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
 	"\bstamp_ms\x18\x03 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x04 \x01(\x03R\boffsetMs\x123\n" +
-	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xb0\x04\n" +
+	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xf9\x05\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -8643,7 +10690,11 @@ const file_event_proto_rawDesc = "" +
 	"rotate_key\x18\r \x01(\v2\x19.quire.event.v1.RotateKeyH\x00R\trotateKey\x123\n" +
 	"\asuspend\x18\x0e \x01(\v2\x17.quire.event.v1.SuspendH\x00R\asuspend\x120\n" +
 	"\x06resume\x18\x0f \x01(\v2\x16.quire.event.v1.ResumeH\x00R\x06resume\x12*\n" +
-	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04noteB\b\n" +
+	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04note\x12=\n" +
+	"\vset_webhook\x18\x1e \x01(\v2\x1a.quire.event.v1.SetWebhookH\x00R\n" +
+	"setWebhook\x12F\n" +
+	"\x0edelete_webhook\x18\x1f \x01(\v2\x1d.quire.event.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12@\n" +
+	"\ftest_webhook\x18  \x01(\v2\x1b.quire.event.v1.TestWebhookH\x00R\vtestWebhookB\b\n" +
 	"\x06action\"#\n" +
 	"\vAdminAction\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\"!\n" +
@@ -8653,7 +10704,24 @@ const file_event_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"6\n" +
 	"\x04Note\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"P\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xf0\x01\n" +
+	"\n" +
+	"SetWebhook\x12\x18\n" +
+	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
+	"\x06create\x18\x02 \x01(\bR\x06create\x12\x1b\n" +
+	"\x06events\x18\x03 \x01(\rH\x00R\x06events\x88\x01\x01\x128\n" +
+	"\n" +
+	"thresholds\x18\x04 \x01(\v2\x18.quire.event.v1.PercentsR\n" +
+	"thresholds\x125\n" +
+	"\x14balance_below_micros\x18\x05 \x01(\x04H\x01R\x12balanceBelowMicros\x88\x01\x01B\t\n" +
+	"\a_eventsB\x17\n" +
+	"\x15_balance_below_micros\"\"\n" +
+	"\bPercents\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\rR\x06values\")\n" +
+	"\rDeleteWebhook\x12\x18\n" +
+	"\awebhook\x18\x01 \x01(\x06R\awebhook\"'\n" +
+	"\vTestWebhook\x12\x18\n" +
+	"\awebhook\x18\x01 \x01(\x06R\awebhook\"P\n" +
 	"\rCreateAccount\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\rR\x04tier\x12+\n" +
 	"\x03key\x18\x02 \x01(\v2\x19.quire.event.v1.RotateKeyR\x03key\"\x1d\n" +
@@ -8671,7 +10739,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12:\n" +
-	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xa1\x02\n" +
+	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xef\x02\n" +
 	"\x0eCommandOutcome\x125\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.CommandStatusR\x06status\x12\x1a\n" +
 	"\breplayed\x18\x02 \x01(\bR\breplayed\x12\x12\n" +
@@ -8681,7 +10749,132 @@ const file_event_proto_rawDesc = "" +
 	"\x0ekey_created_ms\x18\x05 \x01(\x03R\fkeyCreatedMs\x12%\n" +
 	"\x0ebalance_micros\x18\x06 \x01(\x04R\rbalanceMicros\x12\x17\n" +
 	"\atime_ms\x18\a \x01(\x03R\x06timeMs\x12!\n" +
-	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\"\xe4\x02\n" +
+	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\x126\n" +
+	"\awebhook\x18\x1e \x01(\v2\x1c.quire.event.v1.WebhookRulesR\awebhook\x12\x14\n" +
+	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xde\x03\n" +
+	"\x05Alert\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\tR\bposition\x12\x18\n" +
+	"\aaccount\x18\x03 \x01(\x06R\aaccount\x12\x17\n" +
+	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x12-\n" +
+	"\x04type\x18\x05 \x01(\x0e2\x19.quire.event.v1.AlertTypeR\x04type\x12\x1a\n" +
+	"\bwebhooks\x18\x06 \x03(\x06R\bwebhooks\x12\x1b\n" +
+	"\tquota_key\x18\a \x01(\rR\bquotaKey\x12\x17\n" +
+	"\akey_cap\x18\b \x01(\bR\x06keyCap\x12\x10\n" +
+	"\x03key\x18\t \x01(\rR\x03key\x12\x1c\n" +
+	"\tthreshold\x18\n" +
+	" \x01(\rR\tthreshold\x12\x12\n" +
+	"\x04used\x18\v \x01(\x04R\x04used\x12\x14\n" +
+	"\x05limit\x18\f \x01(\x04R\x05limit\x12\x17\n" +
+	"\afrom_ms\x18\r \x01(\x03R\x06fromMs\x12\x19\n" +
+	"\buntil_ms\x18\x0e \x01(\x03R\auntilMs\x12%\n" +
+	"\x0ebalance_micros\x18\x0f \x01(\x04R\rbalanceMicros\x12!\n" +
+	"\fbelow_micros\x18\x10 \x01(\x04R\vbelowMicros\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x11 \x01(\x03R\texpiresMs\"\xb1\x01\n" +
+	"\fWebhookRules\x12\x18\n" +
+	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
+	"\x06events\x18\x02 \x01(\rR\x06events\x12\x1e\n" +
+	"\n" +
+	"thresholds\x18\x03 \x03(\rR\n" +
+	"thresholds\x120\n" +
+	"\x14balance_below_micros\x18\x04 \x01(\x04R\x12balanceBelowMicros\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\"\x91\x02\n" +
+	"\bDelivery\x12+\n" +
+	"\x05alert\x18\x01 \x01(\v2\x15.quire.event.v1.AlertR\x05alert\x12\x18\n" +
+	"\awebhook\x18\x02 \x01(\x06R\awebhook\x126\n" +
+	"\x06status\x18\x03 \x01(\x0e2\x1e.quire.event.v1.DeliveryStatusR\x06status\x12;\n" +
+	"\battempts\x18\x04 \x03(\v2\x1f.quire.event.v1.DeliveryAttemptR\battempts\x12\x17\n" +
+	"\anext_ms\x18\x05 \x01(\x03R\x06nextMs\x12\x14\n" +
+	"\x05tries\x18\x06 \x01(\rR\x05tries\x12\x1a\n" +
+	"\bsequence\x18\a \x01(\x04R\bsequence\"\x91\x01\n" +
+	"\x0fDeliveryAttempt\x12\x17\n" +
+	"\atime_ms\x18\x01 \x01(\x03R\x06timeMs\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\rR\x06status\x12\x1f\n" +
+	"\vduration_ms\x18\x03 \x01(\rR\n" +
+	"durationMs\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x16\n" +
+	"\x06answer\x18\x05 \x01(\tR\x06answer\"\xc6\x01\n" +
+	"\x0eWebhookAddress\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x18\n" +
+	"\awebhook\x18\x02 \x01(\x06R\awebhook\x12\x10\n" +
+	"\x03url\x18\x03 \x01(\tR\x03url\x127\n" +
+	"\asecrets\x18\x04 \x03(\v2\x1d.quire.event.v1.WebhookSecretR\asecrets\x12\x16\n" +
+	"\x06change\x18\x05 \x01(\fR\x06change\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x06 \x01(\x03R\tcreatedMs\"y\n" +
+	"\rWebhookSecret\x12\x16\n" +
+	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12\x16\n" +
+	"\x06change\x18\x03 \x01(\fR\x06change\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\"\xd9\x03\n" +
+	"\x0eWebhookRequest\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x18\n" +
+	"\awebhook\x18\x02 \x01(\x06R\awebhook\x127\n" +
+	"\x06create\x18\n" +
+	" \x01(\v2\x1d.quire.event.v1.CreateAddressH\x00R\x06create\x12.\n" +
+	"\x03set\x18\v \x01(\v2\x1a.quire.event.v1.SetAddressH\x00R\x03set\x127\n" +
+	"\x06delete\x18\f \x01(\v2\x1d.quire.event.v1.DeleteAddressH\x00R\x06delete\x126\n" +
+	"\x06rotate\x18\r \x01(\v2\x1c.quire.event.v1.RotateSecretH\x00R\x06rotate\x123\n" +
+	"\x04find\x18\x0e \x01(\v2\x1d.quire.event.v1.FindAddressesH\x00R\x04find\x12@\n" +
+	"\n" +
+	"deliveries\x18\x0f \x01(\v2\x1e.quire.event.v1.ListDeliveriesH\x00R\n" +
+	"deliveries\x128\n" +
+	"\x06replay\x18\x10 \x01(\v2\x1e.quire.event.v1.ReplayDeliveryH\x00R\x06replayB\b\n" +
+	"\x06action\"9\n" +
+	"\rCreateAddress\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
+	"\x06change\x18\x02 \x01(\fR\x06change\"\x1e\n" +
+	"\n" +
+	"SetAddress\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\x0f\n" +
+	"\rDeleteAddress\"&\n" +
+	"\fRotateSecret\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\fR\x06change\"\x0f\n" +
+	"\rFindAddresses\">\n" +
+	"\x0eListDeliveries\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\"&\n" +
+	"\x0eReplayDelivery\x12\x14\n" +
+	"\x05alert\x18\x01 \x01(\tR\x05alert\"\xca\x02\n" +
+	"\rWebhookAnswer\x125\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.WebhookStatusR\x06status\x12<\n" +
+	"\taddresses\x18\x02 \x03(\v2\x1e.quire.event.v1.WebhookAddressR\taddresses\x12\x16\n" +
+	"\x06secret\x18\x03 \x01(\tR\x06secret\x12*\n" +
+	"\x11previous_until_ms\x18\x04 \x01(\x03R\x0fpreviousUntilMs\x12\x1a\n" +
+	"\breplayed\x18\x05 \x01(\bR\breplayed\x128\n" +
+	"\n" +
+	"deliveries\x18\x06 \x03(\v2\x18.quire.event.v1.DeliveryR\n" +
+	"deliveries\x12\x12\n" +
+	"\x04more\x18\a \x01(\bR\x04more\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\"\x0f\n" +
+	"\rWebhooksQuery\"J\n" +
+	"\x0eWebhooksAnswer\x128\n" +
+	"\bwebhooks\x18\x01 \x03(\v2\x1c.quire.event.v1.WebhookRulesR\bwebhooks\"9\n" +
+	"\vAlertsQuery\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\"Q\n" +
+	"\fAlertsAnswer\x12-\n" +
+	"\x06alerts\x18\x01 \x03(\v2\x15.quire.event.v1.AlertR\x06alerts\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\tR\x04last\"\xb9\x01\n" +
+	"\n" +
+	"AlertState\x128\n" +
+	"\bwebhooks\x18\x01 \x03(\v2\x1c.quire.event.v1.WebhookRulesR\bwebhooks\x121\n" +
+	"\x04told\x18\x02 \x03(\v2\x1d.quire.event.v1.CrossingStateR\x04told\x12\x1d\n" +
+	"\n" +
+	"low_micros\x18\x03 \x03(\x04R\tlowMicros\x12\x1f\n" +
+	"\vreminded_ms\x18\x04 \x01(\x03R\n" +
+	"remindedMs\"\xcf\x01\n" +
+	"\rCrossingState\x12-\n" +
+	"\x04type\x18\x01 \x01(\x0e2\x19.quire.event.v1.AlertTypeR\x04type\x12\x1b\n" +
+	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x17\n" +
+	"\akey_cap\x18\x03 \x01(\bR\x06keyCap\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\rR\x03key\x12\x17\n" +
+	"\afrom_ms\x18\x05 \x01(\x03R\x06fromMs\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\x04R\x05limit\x12\x18\n" +
+	"\apercent\x18\a \x01(\rR\apercent\"\xe4\x02\n" +
 	"\tPriceBook\x12\x19\n" +
 	"\bstamp_ms\x18\x01 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x02 \x01(\x03R\boffsetMs\x12.\n" +
@@ -8908,7 +11101,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xfd\x04\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xf1\x05\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -8922,7 +11115,9 @@ const file_event_proto_rawDesc = "" +
 	"\x06prices\x18\x10 \x01(\v2\x1b.quire.event.v1.PricesQueryH\x00R\x06prices\x12<\n" +
 	"\tadmin_log\x18\x1e \x01(\v2\x1d.quire.event.v1.AdminLogQueryH\x00R\badminLog\x12;\n" +
 	"\baccounts\x18\x1f \x01(\v2\x1d.quire.event.v1.AccountsQueryH\x00R\baccounts\x12/\n" +
-	"\x04hold\x18( \x01(\v2\x19.quire.event.v1.HoldQueryH\x00R\x04holdB\a\n" +
+	"\x04hold\x18( \x01(\v2\x19.quire.event.v1.HoldQueryH\x00R\x04hold\x12;\n" +
+	"\bwebhooks\x182 \x01(\v2\x1d.quire.event.v1.WebhooksQueryH\x00R\bwebhooks\x125\n" +
+	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alertsB\a\n" +
 	"\x05query\"s\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -8952,7 +11147,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"+\n" +
 	"\rAccountsQuery\x12\x1a\n" +
 	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\r\n" +
-	"\vPricesQuery\"\xc7\x05\n" +
+	"\vPricesQuery\"\xbd\x06\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -8966,7 +11161,9 @@ const file_event_proto_rawDesc = "" +
 	"\bprogress\x18\x14 \x01(\v2\x18.quire.event.v1.ProgressH\x00R\bprogress\x12=\n" +
 	"\tadmin_log\x18\x1e \x01(\v2\x1e.quire.event.v1.AdminLogAnswerH\x00R\badminLog\x12<\n" +
 	"\baccounts\x18\x1f \x01(\v2\x1e.quire.event.v1.AccountsAnswerH\x00R\baccounts\x120\n" +
-	"\x04hold\x18( \x01(\v2\x1a.quire.event.v1.HoldAnswerH\x00R\x04holdB\b\n" +
+	"\x04hold\x18( \x01(\v2\x1a.quire.event.v1.HoldAnswerH\x00R\x04hold\x12<\n" +
+	"\bwebhooks\x182 \x01(\v2\x1e.quire.event.v1.WebhooksAnswerH\x00R\bwebhooks\x126\n" +
+	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alertsB\b\n" +
 	"\x06answer\"2\n" +
 	"\tHoldQuery\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\"\x96\x01\n" +
@@ -9111,7 +11308,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\x9b\x04\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xd7\x04\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -9122,7 +11319,8 @@ const file_event_proto_rawDesc = "" +
 	"\rclose_session\x18\x0e \x01(\v2\x1c.quire.event.v1.CloseSessionH\x00R\fcloseSession\x12@\n" +
 	"\fset_password\x18\x0f \x01(\v2\x1b.quire.event.v1.SetPasswordH\x00R\vsetPassword\x12@\n" +
 	"\fend_sessions\x18\x10 \x01(\v2\x1b.quire.event.v1.EndSessionsH\x00R\vendSessions\x12/\n" +
-	"\x04list\x18\x11 \x01(\v2\x19.quire.event.v1.ListUsersH\x00R\x04listB\b\n" +
+	"\x04list\x18\x11 \x01(\v2\x19.quire.event.v1.ListUsersH\x00R\x04list\x12:\n" +
+	"\awebhook\x182 \x01(\v2\x1e.quire.event.v1.WebhookRequestH\x00R\awebhookB\b\n" +
 	"\x06action\"\xa0\x01\n" +
 	"\vSetPassword\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12#\n" +
@@ -9152,7 +11350,7 @@ const file_event_proto_rawDesc = "" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xdb\x01\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\x94\x02\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
@@ -9160,7 +11358,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05users\x18\x03 \x03(\v2\x14.quire.event.v1.UserR\x05users\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
-	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\"\xda\x01\n" +
+	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
+	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\"\xda\x01\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -9204,7 +11403,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\x94\x06\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xc8\x06\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -9230,7 +11429,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05terms\x18\x11 \x01(\x04R\x05terms\x12-\n" +
 	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\x12!\n" +
 	"\fsuspended_ms\x18\x13 \x01(\x03R\vsuspendedMs\x12+\n" +
-	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\"\xe2\x01\n" +
+	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x122\n" +
+	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\"\xe2\x01\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -9315,7 +11515,7 @@ const file_event_proto_rawDesc = "" +
 	"\fChargeSource\x12\x0f\n" +
 	"\vCHARGE_NONE\x10\x00\x12\x10\n" +
 	"\fCHARGE_QUOTA\x10\x01\x12\x12\n" +
-	"\x0eCHARGE_CREDITS\x10\x02*\xcc\x01\n" +
+	"\x0eCHARGE_CREDITS\x10\x02*\xa7\x02\n" +
 	"\rCommandStatus\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -9324,7 +11524,28 @@ const file_event_proto_rawDesc = "" +
 	"\x16COMMAND_ACCOUNT_EXISTS\x10\x03\x12 \n" +
 	"\x1cCOMMAND_INSUFFICIENT_CREDITS\x10\x04\x12 \n" +
 	"\x1cCOMMAND_IDEMPOTENCY_MISMATCH\x10\x05\x12\x13\n" +
-	"\x0fCOMMAND_INVALID\x10\x06*\xbd\x01\n" +
+	"\x0fCOMMAND_INVALID\x10\x06\x12\x1d\n" +
+	"\x19COMMAND_WEBHOOK_NOT_FOUND\x10\x1e\x12\x1d\n" +
+	"\x19COMMAND_TOO_MANY_WEBHOOKS\x10\x1f\x12\x1b\n" +
+	"\x17COMMAND_WEBHOOK_INVALID\x10 *t\n" +
+	"\tAlertType\x12\x15\n" +
+	"\x11ALERT_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vALERT_QUOTA\x10\x01\x12\r\n" +
+	"\tALERT_CAP\x10\x02\x12\x11\n" +
+	"\rALERT_BALANCE\x10\x03\x12\r\n" +
+	"\tALERT_KEY\x10\x04\x12\x0e\n" +
+	"\n" +
+	"ALERT_TEST\x10\x0f*S\n" +
+	"\x0eDeliveryStatus\x12\x14\n" +
+	"\x10DELIVERY_PENDING\x10\x00\x12\x16\n" +
+	"\x12DELIVERY_DELIVERED\x10\x01\x12\x13\n" +
+	"\x0fDELIVERY_FAILED\x10\x02*d\n" +
+	"\rWebhookStatus\x12\x17\n" +
+	"\x13WEBHOOK_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"WEBHOOK_OK\x10\x01\x12\x15\n" +
+	"\x11WEBHOOK_NOT_FOUND\x10\x02\x12\x13\n" +
+	"\x0fWEBHOOK_BAD_URL\x10\x03*\xbd\x01\n" +
 	"\rOutcomeStatus\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x06\n" +
 	"\x02OK\x10\x01\x12\r\n" +
@@ -9375,232 +11596,292 @@ func file_event_proto_rawDescGZIP() []byte {
 	return file_event_proto_rawDescData
 }
 
-var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 121)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
 	(ChargeSource)(0),           // 2: quire.event.v1.ChargeSource
 	(CommandStatus)(0),          // 3: quire.event.v1.CommandStatus
-	(OutcomeStatus)(0),          // 4: quire.event.v1.OutcomeStatus
-	(QueryStatus)(0),            // 5: quire.event.v1.QueryStatus
-	(LedgerType)(0),             // 6: quire.event.v1.LedgerType
-	(UserStatus)(0),             // 7: quire.event.v1.UserStatus
-	(*UsageBatch)(nil),          // 8: quire.event.v1.UsageBatch
-	(*Admission)(nil),           // 9: quire.event.v1.Admission
-	(*Settlement)(nil),          // 10: quire.event.v1.Settlement
-	(*VerdictBatch)(nil),        // 11: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 12: quire.event.v1.Verdict
-	(*CommandBatch)(nil),        // 13: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 14: quire.event.v1.Command
-	(*AdminAction)(nil),         // 15: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 16: quire.event.v1.Suspend
-	(*Resume)(nil),              // 17: quire.event.v1.Resume
-	(*Note)(nil),                // 18: quire.event.v1.Note
-	(*CreateAccount)(nil),       // 19: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 20: quire.event.v1.SetTier
-	(*Grant)(nil),               // 21: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 22: quire.event.v1.RotateKey
-	(*CommandOutcomeBatch)(nil), // 23: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 24: quire.event.v1.CommandOutcome
-	(*PriceBook)(nil),           // 25: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 26: quire.event.v1.TierPlan
-	(*Term)(nil),                // 27: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 28: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 29: quire.event.v1.ReadLease
-	(*Request)(nil),             // 30: quire.event.v1.Request
-	(*Charge)(nil),              // 31: quire.event.v1.Charge
-	(*Create)(nil),              // 32: quire.event.v1.Create
-	(*Update)(nil),              // 33: quire.event.v1.Update
-	(*Tags)(nil),                // 34: quire.event.v1.Tags
-	(*Delete)(nil),              // 35: quire.event.v1.Delete
-	(*Burn)(nil),                // 36: quire.event.v1.Burn
-	(*Expire)(nil),              // 37: quire.event.v1.Expire
-	(*Content)(nil),             // 38: quire.event.v1.Content
-	(*Document)(nil),            // 39: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 40: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 41: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 42: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 43: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 44: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 45: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 46: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 47: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 48: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 49: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 50: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 51: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 52: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 53: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 54: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 55: quire.event.v1.Announcement
-	(*Query)(nil),               // 56: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 57: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 58: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 59: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 60: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 61: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 62: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 63: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 64: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 65: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 66: quire.event.v1.QueryAnswer
-	(*HoldQuery)(nil),           // 67: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 68: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 69: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 70: quire.event.v1.UsageAnswer
-	(*AdminEntry)(nil),          // 71: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 72: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 73: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 74: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 75: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 76: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 77: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 78: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 79: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 80: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 81: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 82: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 83: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 84: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 85: quire.event.v1.EndSessions
-	(*ListUsers)(nil),           // 86: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 87: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 88: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 89: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 90: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 91: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 92: quire.event.v1.UserAnswer
-	(*User)(nil),                // 93: quire.event.v1.User
-	(*BillingState)(nil),        // 94: quire.event.v1.BillingState
-	(*BookState)(nil),           // 95: quire.event.v1.BookState
-	(*SourceState)(nil),         // 96: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 97: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 98: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 99: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 100: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 101: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 102: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 103: quire.event.v1.CommandKept
+	(AlertType)(0),              // 4: quire.event.v1.AlertType
+	(DeliveryStatus)(0),         // 5: quire.event.v1.DeliveryStatus
+	(WebhookStatus)(0),          // 6: quire.event.v1.WebhookStatus
+	(OutcomeStatus)(0),          // 7: quire.event.v1.OutcomeStatus
+	(QueryStatus)(0),            // 8: quire.event.v1.QueryStatus
+	(LedgerType)(0),             // 9: quire.event.v1.LedgerType
+	(UserStatus)(0),             // 10: quire.event.v1.UserStatus
+	(*UsageBatch)(nil),          // 11: quire.event.v1.UsageBatch
+	(*Admission)(nil),           // 12: quire.event.v1.Admission
+	(*Settlement)(nil),          // 13: quire.event.v1.Settlement
+	(*VerdictBatch)(nil),        // 14: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 15: quire.event.v1.Verdict
+	(*CommandBatch)(nil),        // 16: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 17: quire.event.v1.Command
+	(*AdminAction)(nil),         // 18: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 19: quire.event.v1.Suspend
+	(*Resume)(nil),              // 20: quire.event.v1.Resume
+	(*Note)(nil),                // 21: quire.event.v1.Note
+	(*SetWebhook)(nil),          // 22: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 23: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 24: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 25: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 26: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 27: quire.event.v1.SetTier
+	(*Grant)(nil),               // 28: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 29: quire.event.v1.RotateKey
+	(*CommandOutcomeBatch)(nil), // 30: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 31: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 32: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 33: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 34: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 35: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 36: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 37: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 38: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 39: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 40: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 41: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 42: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 43: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 44: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 45: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 46: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 47: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 48: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 49: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 50: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 51: quire.event.v1.AlertState
+	(*CrossingState)(nil),       // 52: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 53: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 54: quire.event.v1.TierPlan
+	(*Term)(nil),                // 55: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 56: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 57: quire.event.v1.ReadLease
+	(*Request)(nil),             // 58: quire.event.v1.Request
+	(*Charge)(nil),              // 59: quire.event.v1.Charge
+	(*Create)(nil),              // 60: quire.event.v1.Create
+	(*Update)(nil),              // 61: quire.event.v1.Update
+	(*Tags)(nil),                // 62: quire.event.v1.Tags
+	(*Delete)(nil),              // 63: quire.event.v1.Delete
+	(*Burn)(nil),                // 64: quire.event.v1.Burn
+	(*Expire)(nil),              // 65: quire.event.v1.Expire
+	(*Content)(nil),             // 66: quire.event.v1.Content
+	(*Document)(nil),            // 67: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 68: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 69: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 70: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 71: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 72: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 73: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 74: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 75: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 76: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 77: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 78: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 79: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 80: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 81: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 82: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 83: quire.event.v1.Announcement
+	(*Query)(nil),               // 84: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 85: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 86: quire.event.v1.LedgerQuery
+	(*StatementQuery)(nil),      // 87: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 88: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 89: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 90: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 91: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 92: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 93: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 94: quire.event.v1.QueryAnswer
+	(*HoldQuery)(nil),           // 95: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 96: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 97: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 98: quire.event.v1.UsageAnswer
+	(*AdminEntry)(nil),          // 99: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 100: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 101: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 102: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 103: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 104: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 105: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 106: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 107: quire.event.v1.ExplainAnswer
+	(*GrantUse)(nil),            // 108: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 109: quire.event.v1.AuditAnswer
+	(*AllowanceAnswer)(nil),     // 110: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 111: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 112: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 113: quire.event.v1.EndSessions
+	(*ListUsers)(nil),           // 114: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 115: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 116: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 117: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 118: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 119: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 120: quire.event.v1.UserAnswer
+	(*User)(nil),                // 121: quire.event.v1.User
+	(*BillingState)(nil),        // 122: quire.event.v1.BillingState
+	(*BookState)(nil),           // 123: quire.event.v1.BookState
+	(*SourceState)(nil),         // 124: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 125: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 126: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 127: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 128: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 129: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 130: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 131: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	9,   // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	10,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	12,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	13,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
 	0,   // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	12,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	15,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
 	1,   // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
 	2,   // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	14,  // 6: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	15,  // 7: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	19,  // 8: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	20,  // 9: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	21,  // 10: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	22,  // 11: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	16,  // 12: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	17,  // 13: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	18,  // 14: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	22,  // 15: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	24,  // 16: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	3,   // 17: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	26,  // 18: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	27,  // 19: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	30,  // 20: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	29,  // 21: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	31,  // 22: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	32,  // 23: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	33,  // 24: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	35,  // 25: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	36,  // 26: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	37,  // 27: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	39,  // 28: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	38,  // 29: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	34,  // 30: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	38,  // 31: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	41,  // 32: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	4,   // 33: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	39,  // 34: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	46,  // 35: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	43,  // 36: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	45,  // 37: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	48,  // 38: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	48,  // 39: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	48,  // 40: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	50,  // 41: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	52,  // 42: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	4,   // 43: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	39,  // 44: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	41,  // 45: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	39,  // 46: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	39,  // 47: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	57,  // 48: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	58,  // 49: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	59,  // 50: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	60,  // 51: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	61,  // 52: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	62,  // 53: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	65,  // 54: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	63,  // 55: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	64,  // 56: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	67,  // 57: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	5,   // 58: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	70,  // 59: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	77,  // 60: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	78,  // 61: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	79,  // 62: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	81,  // 63: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	82,  // 64: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	25,  // 65: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	69,  // 66: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	72,  // 67: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	73,  // 68: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	68,  // 69: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	75,  // 70: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 71: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	71,  // 72: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	74,  // 73: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	6,   // 74: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	76,  // 75: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	75,  // 76: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	12,  // 77: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	80,  // 78: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 79: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	87,  // 80: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	88,  // 81: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	89,  // 82: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	90,  // 83: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	91,  // 84: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	84,  // 85: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	85,  // 86: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	86,  // 87: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	7,   // 88: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	93,  // 89: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	93,  // 90: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	25,  // 91: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	96,  // 92: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	97,  // 93: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	102, // 94: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	103, // 95: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	95,  // 96: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	25,  // 97: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	99,  // 98: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	100, // 99: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	101, // 100: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	101, // 101: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	98,  // 102: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	80,  // 103: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	75,  // 104: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	75,  // 105: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 106: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	80,  // 107: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 108: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	101, // 109: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	101, // 110: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	24,  // 111: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	112, // [112:112] is the sub-list for method output_type
-	112, // [112:112] is the sub-list for method input_type
-	112, // [112:112] is the sub-list for extension type_name
-	112, // [112:112] is the sub-list for extension extendee
-	0,   // [0:112] is the sub-list for field type_name
+	17,  // 6: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	18,  // 7: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	26,  // 8: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	27,  // 9: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	28,  // 10: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	29,  // 11: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	19,  // 12: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	20,  // 13: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	21,  // 14: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	22,  // 15: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	24,  // 16: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	25,  // 17: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	23,  // 18: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	29,  // 19: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	31,  // 20: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	3,   // 21: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	33,  // 22: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	4,   // 23: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	32,  // 24: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	5,   // 25: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	35,  // 26: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	37,  // 27: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	39,  // 28: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	40,  // 29: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	41,  // 30: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	42,  // 31: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	43,  // 32: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	44,  // 33: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	45,  // 34: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	6,   // 35: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	36,  // 36: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	34,  // 37: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	33,  // 38: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	32,  // 39: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	33,  // 40: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	52,  // 41: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	4,   // 42: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	54,  // 43: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	55,  // 44: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	58,  // 45: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	57,  // 46: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	59,  // 47: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	60,  // 48: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	61,  // 49: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	63,  // 50: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	64,  // 51: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	65,  // 52: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	67,  // 53: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	66,  // 54: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	62,  // 55: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	66,  // 56: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	69,  // 57: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	7,   // 58: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	67,  // 59: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	74,  // 60: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	71,  // 61: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	73,  // 62: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	76,  // 63: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	76,  // 64: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	76,  // 65: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	78,  // 66: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	80,  // 67: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	7,   // 68: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	67,  // 69: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	69,  // 70: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	67,  // 71: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	67,  // 72: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	85,  // 73: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	86,  // 74: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	87,  // 75: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	88,  // 76: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	89,  // 77: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	90,  // 78: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	93,  // 79: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	91,  // 80: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	92,  // 81: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	95,  // 82: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	47,  // 83: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	49,  // 84: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	8,   // 85: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	98,  // 86: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	105, // 87: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	106, // 88: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	107, // 89: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	109, // 90: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	110, // 91: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	53,  // 92: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	97,  // 93: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	100, // 94: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	101, // 95: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	96,  // 96: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	48,  // 97: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	50,  // 98: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	103, // 99: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 100: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	99,  // 101: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	102, // 102: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	9,   // 103: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	104, // 104: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	103, // 105: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	15,  // 106: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	108, // 107: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 108: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	115, // 109: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	116, // 110: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	117, // 111: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	118, // 112: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	119, // 113: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	112, // 114: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	113, // 115: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	114, // 116: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	38,  // 117: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	10,  // 118: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	121, // 119: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	121, // 120: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	46,  // 121: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	53,  // 122: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	124, // 123: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	125, // 124: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	130, // 125: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	131, // 126: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	123, // 127: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	53,  // 128: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	127, // 129: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	128, // 130: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	129, // 131: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	129, // 132: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	126, // 133: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	51,  // 134: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	108, // 135: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	103, // 136: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	103, // 137: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 138: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	108, // 139: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 140: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	129, // 141: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	129, // 142: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	31,  // 143: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	144, // [144:144] is the sub-list for method output_type
+	144, // [144:144] is the sub-list for method input_type
+	144, // [144:144] is the sub-list for extension type_name
+	144, // [144:144] is the sub-list for extension extendee
+	0,   // [0:144] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -9616,17 +11897,30 @@ func file_event_proto_init() {
 		(*Command_Suspend)(nil),
 		(*Command_Resume)(nil),
 		(*Command_Note)(nil),
+		(*Command_SetWebhook)(nil),
+		(*Command_DeleteWebhook)(nil),
+		(*Command_TestWebhook)(nil),
 	}
-	file_event_proto_msgTypes[22].OneofWrappers = []any{
+	file_event_proto_msgTypes[11].OneofWrappers = []any{}
+	file_event_proto_msgTypes[27].OneofWrappers = []any{
+		(*WebhookRequest_Create)(nil),
+		(*WebhookRequest_Set)(nil),
+		(*WebhookRequest_Delete)(nil),
+		(*WebhookRequest_Rotate)(nil),
+		(*WebhookRequest_Find)(nil),
+		(*WebhookRequest_Deliveries)(nil),
+		(*WebhookRequest_Replay)(nil),
+	}
+	file_event_proto_msgTypes[47].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[25].OneofWrappers = []any{}
-	file_event_proto_msgTypes[45].OneofWrappers = []any{}
-	file_event_proto_msgTypes[48].OneofWrappers = []any{
+	file_event_proto_msgTypes[50].OneofWrappers = []any{}
+	file_event_proto_msgTypes[70].OneofWrappers = []any{}
+	file_event_proto_msgTypes[73].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -9637,8 +11931,10 @@ func file_event_proto_init() {
 		(*Query_AdminLog)(nil),
 		(*Query_Accounts)(nil),
 		(*Query_Hold)(nil),
+		(*Query_Webhooks)(nil),
+		(*Query_Alerts)(nil),
 	}
-	file_event_proto_msgTypes[58].OneofWrappers = []any{
+	file_event_proto_msgTypes[83].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -9650,8 +11946,10 @@ func file_event_proto_init() {
 		(*QueryAnswer_AdminLog)(nil),
 		(*QueryAnswer_Accounts)(nil),
 		(*QueryAnswer_Hold)(nil),
+		(*QueryAnswer_Webhooks)(nil),
+		(*QueryAnswer_Alerts)(nil),
 	}
-	file_event_proto_msgTypes[75].OneofWrappers = []any{
+	file_event_proto_msgTypes[100].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -9660,14 +11958,15 @@ func file_event_proto_init() {
 		(*UserRequest_SetPassword)(nil),
 		(*UserRequest_EndSessions)(nil),
 		(*UserRequest_List)(nil),
+		(*UserRequest_Webhook)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   96,
+			NumEnums:      11,
+			NumMessages:   121,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

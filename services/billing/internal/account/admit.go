@@ -83,6 +83,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.CostMicros, v.BalanceMicros = h.cost, uint64(a.available)
 	}
 	a.current.used[h.key]++
+	f.usedMore(a, h.key, term.Limit)
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 }
@@ -97,7 +98,9 @@ func (f *Fold) hold(v *event.Verdict, held bool) {
 
 // overage pays for a request beyond the quota.
 func (f *Fold) overage(a *account, h *hold, price uint64) {
+	before := a.available
 	f.pay(a, h, price)
+	f.lowered(a, before, f.time)
 	if f.rules >= RulesHeld {
 		h.movable = true
 		a.current.paid[h.key]++

@@ -69,6 +69,7 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 		return &event.CommandOutcome{
 			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
 			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs,
+			Webhook: o.Webhook, Alert: o.Alert,
 		}
 	}
 	k := &keptCommand{id: id, body: c.BodyHash, time: f.time, outcome: f.execute(c, index)}
@@ -84,7 +85,7 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	a := f.account(c.Account)
 	create, note := c.GetCreate(), c.GetNote()
 	switch {
-	case c.Action == nil || f.rules < RulesSafe && sinceRulesSafe(c):
+	case c.Action == nil || f.rules < RulesSafe && sinceRulesSafe(c) || f.rules < RulesHolders && sinceRulesHolders(c):
 		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
 	case c.Account == 0 && note != nil:
 		return f.outcome(event.CommandStatus_COMMAND_OK, nil)
@@ -123,6 +124,8 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	case *event.Command_Resume:
 		a.suspended, a.suspensionReason = 0, ""
 		status = event.CommandStatus_COMMAND_OK
+	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
+		return f.webhookCommand(a, c)
 	}
 	f.changed(a.id)
 	return f.outcome(status, a)
@@ -132,6 +135,15 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 func sinceRulesSafe(c *event.Command) bool {
 	switch c.Action.(type) {
 	case *event.Command_Suspend, *event.Command_Resume, *event.Command_Note:
+		return true
+	}
+	return false
+}
+
+// sinceRulesHolders is sinceRulesSafe for the next rules.
+func sinceRulesHolders(c *event.Command) bool {
+	switch c.Action.(type) {
+	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 		return true
 	}
 	return false
@@ -182,7 +194,9 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 		if a.available < -amount {
 			return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
 		}
+		before := a.available
 		f.adjust(a, uint64(-amount))
+		f.lowered(a, before, f.time)
 		f.enter(a, &event.LedgerEntry{
 			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason,
 		})
@@ -197,6 +211,7 @@ func (f *Fold) grant(a *account, g *event.Grant, index int) event.CommandStatus 
 		expires: g.ExpiresMs, created: f.time, reason: g.Reason, account: a,
 	})
 	a.available += amount
+	a.lifted()
 	f.enter(a, &event.LedgerEntry{
 		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason,
 	})

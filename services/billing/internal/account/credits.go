@@ -151,7 +151,9 @@ func (f *Fold) expire(g *grant) {
 	f.touch(&g.account.principal)
 	heap.Pop(&f.expiries)
 	g.over = true
+	before := g.account.available
 	f.expireRest(g, g.expires)
+	f.lowered(g.account, before, g.expires)
 	f.tidy(g)
 }
 

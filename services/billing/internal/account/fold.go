@@ -111,6 +111,7 @@ type Effects struct {
 	Changed []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
 	Anew    []Anew
 	Admin   []*event.AdminEntry // in order; without ids
+	Alerts  []*event.Alert      // in order
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -294,8 +295,9 @@ func (f *Fold) resetEffects() {
 	clear(e.Ledger)
 	clear(e.Closed)
 	clear(e.Admin)
+	clear(e.Alerts)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
-	e.Admin = e.Admin[:0]
+	e.Admin, e.Alerts = e.Admin[:0], e.Alerts[:0]
 	f.ordinal = 0
 }
 

@@ -42,6 +42,7 @@ type history struct {
 	closed   []Closed
 	changed  []event.AccountID
 	told     []*event.AdminEntry
+	alerts   []*event.Alert
 }
 
 func newHistory(t tester, book *plan.Book) *history {
@@ -72,6 +73,7 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 	h.ledger = append(h.ledger, effects.Ledger...)
 	h.closed = append(h.closed, effects.Closed...)
 	h.told = append(h.told, effects.Admin...)
+	h.alerts = append(h.alerts, effects.Alerts...)
 	h.changed = append([]event.AccountID(nil), effects.Changed...)
 	return append([]Answer(nil), effects.Answers...)
 }

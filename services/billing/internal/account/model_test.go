@@ -20,6 +20,7 @@ type model struct {
 	accounts map[uint64]*modelAccount
 	networks map[uint64]*modelParty
 	requests []*modelRequest
+	alerts   []string // see modelAlert
 }
 
 type modelParty struct {
@@ -43,6 +44,7 @@ type modelAccount struct {
 	waived  int
 
 	suspended bool
+	hooks     modelHooks
 }
 
 // modelStorage is a change of stored bytes.
@@ -205,10 +207,14 @@ func (m *model) advance(now int64) {
 	for {
 		var what func()
 		due := now + 1
-		for _, a := range m.accounts {
+		for id, a := range m.accounts {
 			for _, g := range a.grants {
 				if g.expires != 0 && !g.over && g.expires < due {
-					due, what = g.expires, func() { m.expire(a, g) }
+					due, what = g.expires, func() {
+						before := a.balance()
+						m.expire(a, g)
+						m.tellLow(id, before)
+					}
 				}
 			}
 		}
@@ -350,6 +356,7 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 		return admitted, -1, 0
 	case int64(used) < term.Limit:
 		m.requests = append(m.requests, r)
+		m.tellUsed(r.account, r.key, r.month, used+1)
 		return admitted, term.Limit - int64(used) - 1, 0
 	case term.Limit == 0 && !term.Overage:
 		return upgrade, 0, 0
@@ -357,9 +364,12 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 		return exhausted, 0, 0
 	}
 	r.paid = int64(term.Price)
+	before := a.balance()
 	r.uses = a.take(r.paid)
+	m.tellLow(r.account, before)
 	r.terms, r.order = m.terms(a), len(m.requests)
 	m.requests = append(m.requests, r)
+	m.tellUsed(r.account, r.key, r.month, used+1)
 	return admitted, 0, r.paid
 }
 

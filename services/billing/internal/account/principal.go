@@ -50,6 +50,8 @@ type account struct {
 	terms uint64     // sequence of the last change of tier, prices or rules that the account has seen
 	paid  []paidList // paid requests that were served and that voids may make free; nil where there is none
 
+	alerts *alerts // nil: it has no webhooks
+
 	storageBytes uint64
 	storageSince int64 // up to when storageBytes is in the integrals
 }

@@ -91,6 +91,7 @@ func TestFailedCallsCostNothingBesideOthers(t *testing.T) {
 }
 
 func TestFoldAgreesWithTheModel(t *testing.T) {
+	told := 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t, uint32(rapid.IntRange(RulesFirst, NewestRules).Draw(t, "rules")))
 		steps := rapid.IntRange(5, 60).Draw(t, "steps")
@@ -99,11 +100,17 @@ func TestFoldAgreesWithTheModel(t *testing.T) {
 			m.compare(t)
 		}
 		m.finish(t)
+		told += len(m.alerts)
 	})
+	if told == 0 {
+		t.Error("webhooks were told of nothing in any history")
+	}
 }
 
 func (m *machine) step(t *rapid.T) {
-	switch rapid.IntRange(0, 14).Draw(t, "step") {
+	switch rapid.IntRange(0, 15).Draw(t, "step") {
+	case 15:
+		m.webhookCommand(t)
 	case 12:
 		m.pricesChange(t)
 	case 13, 14:
@@ -359,6 +366,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 			t.Fatalf("took %d of %d: %v", amount, a.balance(), o)
 		}
 	case amount < 0:
+		defer m.model.tellLow(id, a.balance())
 		a.take(-amount)
 		a.taken += -amount
 		a.ledger += amount
@@ -367,6 +375,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		a.grants = append(a.grants, &modelGrant{number: m.grants, left: amount, expires: expires})
 		a.granted += amount
 		a.ledger += amount
+		a.liftLow()
 	}
 }
 
@@ -409,6 +418,7 @@ func (m *machine) compare(t *rapid.T) {
 			t.Fatalf("%x: ledger %d, model %d, balance %d with %d in flight", id, sum, a.ledger, a.balance(), open)
 		}
 	}
+	m.compareAlerts(t)
 	if !slices.IsSortedFunc(m.ledger, func(a, b *event.LedgerEntry) int {
 		if a.Id < b.Id && a.TimeMs <= b.TimeMs {
 			return -1

@@ -22,8 +22,10 @@ const (
 	RulesHeld = 2
 	// RulesSafe: an account can be suspended, and an admin's action that changes nothing in the fold is noted.
 	RulesSafe = 3
+	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings.
+	RulesHolders = 4
 	// NewestRules are the newest that this code knows.
-	NewestRules = RulesSafe
+	NewestRules = RulesHolders
 )
 
 // ErrRules means that the journal has come to rules that this code does not know. A newer version of the program wrote it.

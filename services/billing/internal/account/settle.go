@@ -244,6 +244,7 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 		return
 	}
 	a.current.used[key]++
+	f.usedMore(a, key, term.Limit)
 	f.traceCharged(h, uint64(term.Price))
 	if f.watches(request) {
 		f.trace.until = f.time + HoldMillis + MemoryMillis

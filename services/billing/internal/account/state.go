@@ -12,7 +12,7 @@ import (
 
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
 // the same messages. Snapshots of this version and of the one before are used. Restore reads both.
-const CodeVersion = 2
+const CodeVersion = 3
 
 // globalState is the state without accounts and networks.
 func (f *Fold) globalState() *event.BillingState {
@@ -59,7 +59,7 @@ func (a *account) state() *event.AccountState {
 		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
-		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason,
+		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, Alerts: a.alerts.state(),
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -212,6 +212,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
+		alerts: restoreAlerts(s.Alerts),
 	}
 	a.principal.account = a
 	if len(s.Months) == 0 || !validTier(a.tier) {

@@ -1,0 +1,386 @@
+package account
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// An account's webhooks are told of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
+// value. The fold decides them, from RulesHolders on, so that each happens once, on every replica and after every crash. What
+// is paid for or refused never depends on them. A crossing is told once a period: a void that takes the counter back and a
+// later request that brings it to the same share again tell nothing.
+
+// MaxWebhooks is how many webhooks an account may have.
+const MaxWebhooks = 10
+
+const (
+	maxThresholds = 10 // of a webhook
+	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as told of. Whoever changes a cap
+	// more often may be told of one again.
+	maxLimits = 8
+)
+
+// alertEvents are the bits of all events that a webhook may be told of.
+const alertEvents = 1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALERT_CAP-1) |
+	1<<(event.AlertType_ALERT_BALANCE-1) | 1<<(event.AlertType_ALERT_KEY-1)
+
+// defaultThresholds are those of a webhook that names none, in percent.
+func defaultThresholds() []uint32 { return []uint32{50, 80, 100} }
+
+// alerts are the webhooks of an account, and what they were told.
+type alerts struct {
+	webhooks []*webhook // in the order in which they were made
+	told     []told
+	low      []uint64 // values that the balance has gone below since a grant lifted it above them
+}
+
+// webhook says what one webhook is told of. It is replaced and never changed, since alerts share it.
+type webhook struct {
+	id         uint64
+	events     uint32
+	thresholds []uint32 // ascending; empty: the default
+	below      uint64   // micro-credits; 0: none
+	created    int64
+}
+
+func (w *webhook) wants(t event.AlertType) bool { return w.events&(1<<(t-1)) != 0 }
+
+func (w *webhook) percents() []uint32 {
+	if len(w.thresholds) > 0 {
+		return w.thresholds
+	}
+	return defaultThresholds()
+}
+
+// limited is a counter or an amount with a limit, in one period.
+type limited struct {
+	kind   event.AlertType
+	key    plan.QuotaKey // of a quota
+	keyCap bool          // of a cap: it is that of apiKey
+	apiKey uint32
+	from   int64 // when the period began; 0: it has no end
+}
+
+// told is the highest share of a limit that webhooks were told of.
+type told struct {
+	limited
+	limit   uint64
+	percent uint32
+}
+
+// setWebhook makes or changes a webhook.
+func (f *Fold) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus, *webhook) {
+	before := a.webhook(c.GetWebhook())
+	w := webhook{id: c.GetWebhook(), created: f.time}
+	switch {
+	case before != nil:
+		w = *before
+	case w.id == 0:
+		return event.CommandStatus_COMMAND_WEBHOOK_INVALID, nil
+	case !c.GetCreate():
+		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND, nil
+	case a.alerts != nil && len(a.alerts.webhooks) >= MaxWebhooks:
+		return event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS, nil
+	}
+	if c.Events != nil {
+		w.events = c.GetEvents()
+	}
+	if c.Thresholds != nil {
+		w.thresholds = slices.Compact(slices.Sorted(slices.Values(c.Thresholds.Values)))
+	}
+	if c.BalanceBelowMicros != nil {
+		w.below = c.GetBalanceBelowMicros()
+	}
+	if !w.valid() {
+		return event.CommandStatus_COMMAND_WEBHOOK_INVALID, nil
+	}
+	if a.alerts == nil {
+		a.alerts = &alerts{}
+	}
+	if i := slices.IndexFunc(a.alerts.webhooks, func(o *webhook) bool { return o.id == w.id }); i >= 0 {
+		a.alerts.webhooks[i] = &w
+	} else {
+		a.alerts.webhooks = append(a.alerts.webhooks, &w)
+	}
+	a.alerts.tidy()
+	return event.CommandStatus_COMMAND_OK, &w
+}
+
+// webhookCommand changes nothing that an edge remembers of the account.
+func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcome {
+	var status event.CommandStatus
+	var set *webhook
+	var alert string
+	switch action := c.Action.(type) {
+	case *event.Command_SetWebhook:
+		status, set = f.setWebhook(a, action.SetWebhook)
+	case *event.Command_DeleteWebhook:
+		status = f.deleteWebhook(a, action.DeleteWebhook.GetWebhook())
+	case *event.Command_TestWebhook:
+		status, alert = f.testWebhook(a, action.TestWebhook.GetWebhook())
+	}
+	o := f.outcome(status, a)
+	o.Alert = alert
+	if set != nil {
+		o.Webhook = set.rules()
+	}
+	return o
+}
+
+func (w *webhook) valid() bool {
+	if w.events == 0 || w.events&^uint32(alertEvents) != 0 || len(w.thresholds) > maxThresholds || w.below > maxBalance {
+		return false
+	}
+	if slices.ContainsFunc(w.thresholds, func(p uint32) bool { return p < 1 || p > 100 }) {
+		return false
+	}
+	return w.below > 0 || !w.wants(event.AlertType_ALERT_BALANCE)
+}
+
+func (f *Fold) deleteWebhook(a *account, id uint64) event.CommandStatus {
+	if a.webhook(id) == nil {
+		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND
+	}
+	a.alerts.webhooks = slices.DeleteFunc(a.alerts.webhooks, func(w *webhook) bool { return w.id == id })
+	if a.alerts.tidy(); len(a.alerts.webhooks) == 0 {
+		a.alerts = nil
+	}
+	return event.CommandStatus_COMMAND_OK
+}
+
+// testWebhook has a webhook told of a test, and returns the id of that alert.
+func (f *Fold) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
+	if a.webhook(id) == nil {
+		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND, ""
+	}
+	alert := f.tell(a, f.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
+	return event.CommandStatus_COMMAND_OK, alert.Id
+}
+
+func (a *account) webhook(id uint64) *webhook {
+	if a.alerts == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(a.alerts.webhooks, func(w *webhook) bool { return w.id == id }); i >= 0 {
+		return a.alerts.webhooks[i]
+	}
+	return nil
+}
+
+// tidy forgets values of the balance that no webhook is told of any more.
+func (l *alerts) tidy() {
+	l.low = slices.DeleteFunc(l.low, func(value uint64) bool {
+		return !slices.ContainsFunc(l.webhooks, func(w *webhook) bool { return w.wantsBelow(value) })
+	})
+}
+
+func (w *webhook) wantsBelow(value uint64) bool {
+	return w.below == value && w.wants(event.AlertType_ALERT_BALANCE)
+}
+
+// usedMore tells of what one more request of a quota key has reached. It is counted already.
+func (f *Fold) usedMore(a *account, key plan.QuotaKey, limit int64) {
+	if a.alerts == nil || limit <= 0 {
+		return
+	}
+	m := monthNumber(a.month)
+	f.grown(a, limited{kind: event.AlertType_ALERT_QUOTA, key: key, from: m.start}, growth{
+		before: uint64(a.current.used[key]) - 1, after: uint64(a.current.used[key]), limit: uint64(limit), until: m.end,
+	})
+}
+
+// growth of a counter or an amount.
+type growth struct {
+	before, after, limit uint64
+	until                int64 // end of the period; 0: it has none
+}
+
+// crosses tells whether the growth reaches a share of the limit. Limits are below 2^57, which maxBalance is too.
+func (g growth) crosses(percent uint32) bool {
+	at := uint64(percent) * g.limit
+	return g.before*100 < at && g.after*100 >= at
+}
+
+// grown tells of the shares of a limit that a growth has reached, unless they were told of in this period.
+func (f *Fold) grown(a *account, of limited, g growth) {
+	if a.alerts == nil || g.limit == 0 || g.limit > math.MaxUint64/100 || g.after > math.MaxUint64/100 {
+		return
+	}
+	var reached []uint32
+	for _, w := range a.alerts.webhooks {
+		if !w.wants(of.kind) {
+			continue
+		}
+		for _, percent := range w.percents() {
+			if g.crosses(percent) {
+				reached = append(reached, percent)
+			}
+		}
+	}
+	if len(reached) == 0 {
+		return
+	}
+	slices.Sort(reached)
+	seen := a.alerts.seen(of, g.limit)
+	for _, percent := range slices.Compact(reached) {
+		if percent <= seen.percent {
+			continue
+		}
+		seen.percent = percent
+		var to []uint64
+		for _, w := range a.alerts.webhooks {
+			if w.wants(of.kind) && slices.Contains(w.percents(), percent) {
+				to = append(to, w.id)
+			}
+		}
+		f.tell(a, f.time, to, &event.Alert{
+			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: of.apiKey, Threshold: percent,
+			Used: g.after, Limit: g.limit, FromMs: of.from, UntilMs: g.until,
+		})
+	}
+}
+
+// seen finds what webhooks were told of a limit, or begins to remember it. Earlier periods are forgotten, and the oldest of too
+// many limits.
+func (l *alerts) seen(of limited, limit uint64) *told {
+	same, oldest := 0, -1
+	l.told = slices.DeleteFunc(l.told, func(t told) bool {
+		past := t.from < of.from
+		t.from = of.from
+		return past && t.limited == of
+	})
+	for i := range l.told {
+		t := &l.told[i]
+		if t.limited != of {
+			continue
+		}
+		if t.limit == limit {
+			return t
+		}
+		if same++; oldest < 0 {
+			oldest = i
+		}
+	}
+	if same >= maxLimits {
+		l.told = slices.Delete(l.told, oldest, oldest+1)
+	}
+	l.told = append(l.told, told{limited: of, limit: limit})
+	return &l.told[len(l.told)-1]
+}
+
+// lowered tells of the values that the balance has gone below.
+func (f *Fold) lowered(a *account, before, at int64) {
+	if a.alerts == nil || before <= a.available {
+		return
+	}
+	var values []uint64
+	for _, w := range a.alerts.webhooks {
+		v := int64(w.below)
+		if w.wants(event.AlertType_ALERT_BALANCE) && before >= v && a.available < v && !slices.Contains(a.alerts.low, w.below) {
+			values = append(values, w.below)
+		}
+	}
+	slices.SortFunc(values, func(x, y uint64) int { return cmp.Compare(y, x) })
+	for _, value := range slices.Compact(values) {
+		a.alerts.low = append(a.alerts.low, value)
+		var to []uint64
+		for _, w := range a.alerts.webhooks {
+			if w.wantsBelow(value) {
+				to = append(to, w.id)
+			}
+		}
+		f.tell(a, at, to, &event.Alert{
+			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: uint64(a.available), BelowMicros: value,
+		})
+	}
+}
+
+// lifted notes that a grant was given: a balance that it has brought to a value may go below that again.
+func (a *account) lifted() {
+	if a.alerts != nil {
+		a.alerts.low = slices.DeleteFunc(a.alerts.low, func(value uint64) bool { return a.available >= int64(value) })
+	}
+}
+
+// tell adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
+// goes on from a backup gives no id again.
+func (f *Fold) tell(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
+	h := sha256.New()
+	h.Write([]byte("alert"))
+	h.Write(f.chain[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, a.id))
+	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(f.effects.Alerts))))
+	sum := h.Sum(nil)
+	id := append(make([]byte, 0, len(alertPrefix)+2*alertDigits), alertPrefix...)
+	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum), alertDigits)
+	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum[8:]), alertDigits)
+	alert.Id, alert.Account, alert.TimeMs, alert.Webhooks = string(id), a.id, at, webhooks
+	alert.Position = string(ledgerID(f.sequence, uint32(len(f.effects.Alerts))))
+	f.effects.Alerts = append(f.effects.Alerts, alert)
+	return alert
+}
+
+const (
+	alertPrefix = "evt_"
+	alertDigits = 11 // in base62, of each half of the hash
+)
+
+// Webhooks are what an account's webhooks are told of, in the order in which they were made.
+func (f *Fold) Webhooks(id event.AccountID) []*event.WebhookRules {
+	a := f.accounts[uint64(id)]
+	if a == nil || a.alerts == nil {
+		return nil
+	}
+	return a.alerts.rules()
+}
+
+func (l *alerts) rules() (list []*event.WebhookRules) {
+	for _, w := range l.webhooks {
+		list = append(list, w.rules())
+	}
+	return list
+}
+
+func (w *webhook) rules() *event.WebhookRules {
+	return &event.WebhookRules{
+		Webhook: w.id, Events: w.events, Thresholds: slices.Clone(w.thresholds), BalanceBelowMicros: w.below, CreatedMs: w.created,
+	}
+}
+
+func (l *alerts) state() *event.AlertState {
+	if l == nil {
+		return nil
+	}
+	s := &event.AlertState{Webhooks: l.rules(), LowMicros: slices.Clone(l.low)}
+	for _, t := range l.told {
+		s.Told = append(s.Told, &event.CrossingState{
+			Type: t.kind, QuotaKey: uint32(t.key), KeyCap: t.keyCap, Key: t.apiKey, FromMs: t.from, Limit: t.limit, Percent: t.percent,
+		})
+	}
+	return s
+}
+
+func restoreAlerts(s *event.AlertState) *alerts {
+	if s == nil {
+		return nil
+	}
+	l := &alerts{low: slices.Clone(s.LowMicros)}
+	for _, w := range s.Webhooks {
+		l.webhooks = append(l.webhooks, &webhook{
+			id: w.Webhook, events: w.Events, thresholds: slices.Clone(w.Thresholds), below: w.BalanceBelowMicros, created: w.CreatedMs,
+		})
+	}
+	for _, t := range s.Told {
+		l.told = append(l.told, told{
+			limited: limited{kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs},
+			limit:   t.Limit, percent: t.Percent,
+		})
+	}
+	return l
+}
