@@ -50,8 +50,9 @@ func (l *Load) newSource(random *rand.Rand) string {
 		a[1] += byte(number >> 16 & 1)
 		return netip.AddrFrom4(a).String()
 	}
-	a := [16]byte{0x20, 0x01, 0x0d, 0xb8} // the limit is for the /64, which the first eight bytes name
-	binary.BigEndian.PutUint32(a[4:], number)
+	// The limit is for the /64, which the first eight bytes name. A /48, the first six, has a limit of its own for all its sources.
+	a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
+	binary.BigEndian.PutUint32(a[4:], number<<16|number>>16)
 	binary.BigEndian.PutUint64(a[8:], random.Uint64())
 	return netip.AddrFrom16(a).String()
 }
