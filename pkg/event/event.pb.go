@@ -503,6 +503,7 @@ const (
 	QueryStatus_QUERY_PENDING           QueryStatus = 10 // under way: the asker asks the instance that QueryAnswer.progress names again
 	QueryStatus_QUERY_BUSY              QueryStatus = 11 // not begun: another explanation of the account is under way, or too many are
 	QueryStatus_QUERY_LIMITED           QueryStatus = 12 // not begun: too many in this minute
+	QueryStatus_QUERY_KEY_SCOPE         QueryStatus = 13 // with UsageQuery.check_key: the key is current, and its scopes don't allow this
 	QueryStatus_QUERY_ACCOUNT_SUSPENDED QueryStatus = 5  // with UsageQuery.check_key: the key is current, and the account is suspended
 )
 
@@ -517,6 +518,7 @@ var (
 		10: "QUERY_PENDING",
 		11: "QUERY_BUSY",
 		12: "QUERY_LIMITED",
+		13: "QUERY_KEY_SCOPE",
 		5:  "QUERY_ACCOUNT_SUSPENDED",
 	}
 	QueryStatus_value = map[string]int32{
@@ -528,6 +530,7 @@ var (
 		"QUERY_PENDING":           10,
 		"QUERY_BUSY":              11,
 		"QUERY_LIMITED":           12,
+		"QUERY_KEY_SCOPE":         13,
 		"QUERY_ACCOUNT_SUSPENDED": 5,
 	}
 )
@@ -768,6 +771,7 @@ type Admission struct {
 	KeyFingerprint uint64                 `protobuf:"fixed64,6,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
 	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service. Unsettled, a write becomes void and a read served
 	IdempotencyId  []byte                 `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty without Idempotency-Key
+	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key within its account; 0: the default key
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -856,6 +860,13 @@ func (x *Admission) GetIdempotencyId() []byte {
 		return x.IdempotencyId
 	}
 	return nil
+}
+
+func (x *Admission) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
 }
 
 // Settlement closes a hold, or reports a change of storage, or both.
@@ -6518,6 +6529,8 @@ type UsageQuery struct {
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
 	KeyVersion     uint32                 `protobuf:"varint,2,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,3,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
+	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`     // number of the key that is checked; 0: the default key
+	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"` // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -6569,6 +6582,20 @@ func (x *UsageQuery) GetKeyVersion() uint32 {
 func (x *UsageQuery) GetKeyFingerprint() uint64 {
 	if x != nil {
 		return x.KeyFingerprint
+	}
+	return 0
+}
+
+func (x *UsageQuery) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *UsageQuery) GetScope() uint32 {
+	if x != nil {
+		return x.Scope
 	}
 	return 0
 }
@@ -10033,6 +10060,7 @@ type PaidState struct {
 	Index         uint32                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
 	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
+	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"` // number of the API key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10114,6 +10142,13 @@ func (x *PaidState) GetGrants() []*GrantUse {
 		return x.Grants
 	}
 	return nil
+}
+
+func (x *PaidState) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
 }
 
 type MonthState struct {
@@ -10318,6 +10353,7 @@ type HoldState struct {
 	TimedOut       bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`                   // closed by time-out; a later settlement still counts
 	Terms          uint64                 `protobuf:"varint,15,opt,name=terms,proto3" json:"terms,omitempty"`                                         // those of the account at the admission
 	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
+	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                             // number of the API key
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -10460,6 +10496,13 @@ func (x *HoldState) GetTerms() uint64 {
 func (x *HoldState) GetReturnedMicros() uint64 {
 	if x != nil {
 		return x.ReturnedMicros
+	}
+	return 0
+}
+
+func (x *HoldState) GetKey() uint32 {
+	if x != nil {
+		return x.Key
 	}
 	return 0
 }
@@ -10622,7 +10665,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"admissions\x18\x05 \x03(\v2\x19.quire.event.v1.AdmissionR\n" +
 	"admissions\x12<\n" +
-	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\"\x86\x02\n" +
+	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\"\x98\x02\n" +
 	"\tAdmission\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -10633,7 +10676,8 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12'\n" +
 	"\x0fkey_fingerprint\x18\x06 \x01(\x06R\x0ekeyFingerprint\x12\x14\n" +
 	"\x05write\x18\a \x01(\bR\x05write\x12%\n" +
-	"\x0eidempotency_id\x18\b \x01(\fR\ridempotencyId\"\xca\x02\n" +
+	"\x0eidempotency_id\x18\b \x01(\fR\ridempotencyId\x12\x10\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\"\xca\x02\n" +
 	"\n" +
 	"Settlement\x12\x1d\n" +
 	"\n" +
@@ -11118,13 +11162,15 @@ const file_event_proto_rawDesc = "" +
 	"\x04hold\x18( \x01(\v2\x19.quire.event.v1.HoldQueryH\x00R\x04hold\x12;\n" +
 	"\bwebhooks\x182 \x01(\v2\x1d.quire.event.v1.WebhooksQueryH\x00R\bwebhooks\x125\n" +
 	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alertsB\a\n" +
-	"\x05query\"s\n" +
+	"\x05query\"\x9b\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
 	"\tcheck_key\x18\x01 \x01(\bR\bcheckKey\x12\x1f\n" +
 	"\vkey_version\x18\x02 \x01(\rR\n" +
 	"keyVersion\x12'\n" +
-	"\x0fkey_fingerprint\x18\x03 \x01(\x06R\x0ekeyFingerprint\";\n" +
+	"\x0fkey_fingerprint\x18\x03 \x01(\x06R\x0ekeyFingerprint\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\rR\x03key\x12\x14\n" +
+	"\x05scope\x18\x05 \x01(\rR\x05scope\";\n" +
 	"\vLedgerQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\"(\n" +
@@ -11430,7 +11476,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\x12!\n" +
 	"\fsuspended_ms\x18\x13 \x01(\x03R\vsuspendedMs\x12+\n" +
 	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x122\n" +
-	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\"\xe2\x01\n" +
+	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\"\xf4\x01\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -11440,7 +11486,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05index\x18\x05 \x01(\rR\x05index\x12\x1f\n" +
 	"\vcost_micros\x18\x06 \x01(\x04R\n" +
 	"costMicros\x120\n" +
-	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\"\xf9\x01\n" +
+	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\x12\x10\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\"\xf9\x01\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
@@ -11462,7 +11509,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04over\x18\a \x01(\bR\x04over\"\x97\x04\n" +
+	"\x04over\x18\a \x01(\bR\x04over\"\xa9\x04\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -11482,7 +11529,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05index\x18\r \x01(\rR\x05index\x12\x1b\n" +
 	"\ttimed_out\x18\x0e \x01(\bR\btimedOut\x12\x14\n" +
 	"\x05terms\x18\x0f \x01(\x04R\x05terms\x12'\n" +
-	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\"\xce\x01\n" +
+	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\x12\x10\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\"\xce\x01\n" +
 	"\fNetworkState\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\x06R\anetwork\x12\x1f\n" +
 	"\vadmitted_ms\x18\x02 \x03(\x03R\n" +
@@ -11555,7 +11603,7 @@ const file_event_proto_rawDesc = "" +
 	"\x10VERSION_MISMATCH\x10\x05\x12\x15\n" +
 	"\x11DEADLINE_EXCEEDED\x10\x06\x12\x18\n" +
 	"\x14IDEMPOTENCY_MISMATCH\x10\a\x12\f\n" +
-	"\bID_TAKEN\x10\b*\xcb\x01\n" +
+	"\bID_TAKEN\x10\b*\xe0\x01\n" +
 	"\vQueryStatus\x12\x15\n" +
 	"\x11QUERY_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bQUERY_OK\x10\x01\x12\x13\n" +
@@ -11566,7 +11614,8 @@ const file_event_proto_rawDesc = "" +
 	"\x12\x0e\n" +
 	"\n" +
 	"QUERY_BUSY\x10\v\x12\x11\n" +
-	"\rQUERY_LIMITED\x10\f\x12\x1b\n" +
+	"\rQUERY_LIMITED\x10\f\x12\x13\n" +
+	"\x0fQUERY_KEY_SCOPE\x10\r\x12\x1b\n" +
 	"\x17QUERY_ACCOUNT_SUSPENDED\x10\x05*s\n" +
 	"\n" +
 	"LedgerType\x12\x16\n" +

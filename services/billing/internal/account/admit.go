@@ -21,6 +21,9 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	}
 	h.key, h.write, h.time, h.sequence, h.index = key, item.Write, f.time, f.sequence, index
 	h.month = f.month.number
+	if f.rules >= RulesHolders {
+		h.keyNumber = item.Key
+	}
 	trace := f.traced(h, item)
 	if item.Anonymous {
 		f.admitNetwork(item, h, v)
@@ -46,7 +49,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	v.Tier = uint32(a.tier)
-	if a.keyVersion == 0 || item.KeyVersion != a.keyVersion || item.KeyFingerprint != a.fingerprint {
+	if !a.keyCurrent(h.keyNumber, item.KeyVersion, item.KeyFingerprint) {
 		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.keyVersion
 		return
 	}

@@ -18,6 +18,7 @@ type hold struct {
 	result         event.Result // of a closed one
 	month          uint32       // in which it is counted
 	index          uint32       // position in its batch
+	keyNumber      uint32       // of the API key; 0: the default key, a network, or before RulesHolders
 	sequence       uint64
 	time           int64
 	closedAt       int64

@@ -29,11 +29,12 @@ type paidList struct {
 
 // paidRequest is one that was served, and whose credits may come back.
 type paidRequest struct {
-	request  event.RequestID
-	sequence uint64 // of its admission
-	index    uint32
-	cost     uint64
-	use      []grantUse
+	request   event.RequestID
+	sequence  uint64 // of its admission
+	index     uint32
+	keyNumber uint32 // as hold.keyNumber
+	cost      uint64
+	use       []grantUse
 }
 
 // chargedLate is the index of a request that was charged anew: it comes after the admissions of the message.
@@ -129,6 +130,7 @@ func (f *Fold) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
+		keyNumber: h.keyNumber,
 	})
 	h.use = nil
 	f.trimPaid(a, h.key)

@@ -9,10 +9,14 @@ import (
 // Exists tells whether there is such an account.
 func (f *Fold) Exists(id event.AccountID) bool { return f.accounts[uint64(id)] != nil }
 
-// KeyCurrent tells whether the key is the account's current one.
-func (f *Fold) KeyCurrent(id event.AccountID, version uint32, fingerprint uint64) bool {
+// KeyCurrent tells whether the key is a current one of the account.
+func (f *Fold) KeyCurrent(id event.AccountID, number, version uint32, fingerprint uint64) bool {
 	a := f.accounts[uint64(id)]
-	return a != nil && version != 0 && a.keyVersion == version && a.fingerprint == fingerprint
+	return a != nil && a.keyCurrent(number, version, fingerprint)
+}
+
+func (a *account) keyCurrent(number, version uint32, fingerprint uint64) bool {
+	return number == 0 && version != 0 && a.keyVersion == version && a.fingerprint == fingerprint
 }
 
 // Suspended tells whether there is such an account and it is suspended.

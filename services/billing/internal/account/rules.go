@@ -22,7 +22,8 @@ const (
 	RulesHeld = 2
 	// RulesSafe: an account can be suspended, and an admin's action that changes nothing in the fold is noted.
 	RulesSafe = 3
-	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings.
+	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings. It can have
+	// several keys, and each request counts for the one that it was sent with.
 	RulesHolders = 4
 	// NewestRules are the newest that this code knows.
 	NewestRules = RulesHolders

@@ -114,7 +114,7 @@ func (l *holdList) states() []*event.HoldState {
 			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
 			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
 			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut, Terms: h.terms, ReturnedMicros: h.returned,
-			Grants: useStates(h.use),
+			Grants: useStates(h.use), Key: h.keyNumber,
 		}
 		if h.hasIdempotency {
 			s.IdempotencyId = slices.Clone(h.idempotency[:])
@@ -136,7 +136,7 @@ func (a *account) paidStates() (list []*event.PaidState) {
 		for _, p := range l.items {
 			list = append(list, &event.PaidState{
 				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
-				CostMicros: p.cost, Grants: useStates(p.use),
+				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber,
 			})
 		}
 	}
@@ -274,6 +274,7 @@ func (a *account) restorePaid(paid []*event.PaidState) error {
 		}
 		a.paid[last].items = append(a.paid[last].items, paidRequest{
 			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
+			keyNumber: s.Key,
 		})
 	}
 	return nil
@@ -333,6 +334,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
 		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
+		keyNumber: s.Key,
 	}
 	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
 	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {

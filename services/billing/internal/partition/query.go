@@ -91,7 +91,7 @@ func status(s event.QueryStatus) *event.QueryAnswer { return &event.QueryAnswer{
 func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *event.QueryAnswer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q.GetCheckKey() && !p.fold.KeyCurrent(id, q.GetKeyVersion(), q.GetKeyFingerprint()) {
+	if q.GetCheckKey() && !p.fold.KeyCurrent(id, q.GetKey(), q.GetKeyVersion(), q.GetKeyFingerprint()) {
 		return status(event.QueryStatus_QUERY_INVALID_KEY)
 	}
 	if q.GetCheckKey() && p.fold.Suspended(id) {

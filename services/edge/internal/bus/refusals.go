@@ -29,7 +29,7 @@ type refusals struct {
 // refused holds the refusals of one account. It is replaced, never changed.
 type refused struct {
 	final []refusal
-	// oldKey is the refusal with the highest current key version. Versions only grow, so keys of older versions
+	// oldKey is the refusal of the default key with the highest current version. Versions only grow, so keys of older versions
 	// stay refused for ever.
 	oldKey *Verdict
 }
@@ -37,6 +37,7 @@ type refused struct {
 type refusal struct {
 	key         plan.QuotaKey
 	anonymous   bool
+	number      uint32
 	version     uint32
 	fingerprint uint64
 	count       int // number of refusals so far, each before the last one expired
@@ -46,7 +47,7 @@ type refusal struct {
 
 // answers reports whether the refusal applies to a.
 func (r *refusal) answers(a *Admission) bool {
-	return r.key == a.Key && r.anonymous == a.Anonymous && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
+	return r.key == a.Key && r.anonymous == a.Anonymous && r.number == a.KeyNumber && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
 }
 
 func newRefusals(ttl time.Duration, first int) *refusals {
@@ -60,7 +61,7 @@ func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	if !ok {
 		return nil
 	}
-	if v := known.oldKey; v != nil && !a.Anonymous && a.KeyVersion > 0 && a.KeyVersion < v.CurrentKeyVersion {
+	if v := known.oldKey; v != nil && !a.Anonymous && a.KeyNumber == 0 && a.KeyVersion > 0 && a.KeyVersion < v.CurrentKeyVersion {
 		return v
 	}
 	// A write with this idempotency id may have been served already. Billing does not refuse its repetition.
@@ -83,7 +84,7 @@ func sameMonth(now time.Time, ms int64) bool {
 // remember keeps a refusal that billing would repeat: one of an old key, or a final one. Final means that no open
 // hold of the account could give enough quota back.
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
-	old := v.Decision == event.Decision_INVALID_KEY && v.CurrentKeyVersion > a.KeyVersion
+	old := v.Decision == event.Decision_INVALID_KEY && a.KeyNumber == 0 && v.CurrentKeyVersion > a.KeyVersion
 	// The seconds until the quota resets may have been rounded up.
 	life := min(r.ttl, time.Duration(v.ResetSeconds)*time.Second-time.Second)
 	if v.ResetSeconds == 0 {
@@ -98,7 +99,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 		switch {
 		case !old:
 			known.final = known.with(refusal{
-				key: a.Key, anonymous: a.Anonymous, version: a.KeyVersion, fingerprint: a.KeyFingerprint,
+				key: a.Key, anonymous: a.Anonymous, number: a.KeyNumber, version: a.KeyVersion, fingerprint: a.KeyFingerprint,
 				count: 1, until: time.Now().Add(life), verdict: &kept,
 			}, a)
 		case known.oldKey == nil || known.oldKey.CurrentKeyVersion < kept.CurrentKeyVersion:

@@ -15,6 +15,7 @@ type Admission struct {
 	Account        event.AccountID // for a keyless caller, the pseudo-account of its network
 	Key            plan.QuotaKey
 	Anonymous      bool
+	KeyNumber      uint32
 	KeyVersion     uint32
 	KeyFingerprint uint64
 	Write          bool   // the document service that folds the write settles it; all others are settled by Served or Void
@@ -49,7 +50,7 @@ type usageLane struct {
 
 // Bytes of an item in an encoded batch, rounded up.
 const (
-	admissionBytes  = 80
+	admissionBytes  = 88
 	settlementBytes = 48
 )
 
@@ -95,7 +96,7 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 			a := &as[len(batch.Admissions)]
 			a.RequestId, a.Account, a.QuotaKey = v.RequestID[:], uint64(v.Account), uint32(v.Key)
 			a.Anonymous, a.KeyVersion, a.KeyFingerprint = v.Anonymous, v.KeyVersion, v.KeyFingerprint
-			a.Write, a.IdempotencyId = v.Write, v.IdempotencyID
+			a.Write, a.IdempotencyId, a.Key = v.Write, v.IdempotencyID, v.KeyNumber
 			batch.Admissions = append(batch.Admissions, a)
 			continue
 		}

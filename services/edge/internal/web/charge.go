@@ -46,7 +46,8 @@ func (s *Server) meter(c *call) *metered {
 	}}
 	m := &c.metered
 	if !c.who.anonymous {
-		m.admission.KeyVersion, m.admission.KeyFingerprint = c.who.key.Version, c.who.key.Fingerprint()
+		key := &c.who.key
+		m.admission.KeyNumber, m.admission.KeyVersion, m.admission.KeyFingerprint = key.Number, key.Version, key.Fingerprint()
 	}
 	return m
 }

@@ -52,9 +52,9 @@ func (s *Server) currentKey(key apikey.Key) (bool, error) {
 	return a.Status == event.QueryStatus_QUERY_OK, nil
 }
 
-// keyCheck is a query for the usage of a key's account, as long as the key is the current one.
+// keyCheck is a query for the usage of a key's account, as long as the key is a current one and has no scopes.
 func keyCheck(key apikey.Key) *event.UsageQuery {
-	return &event.UsageQuery{CheckKey: true, KeyVersion: key.Version, KeyFingerprint: key.Fingerprint()}
+	return &event.UsageQuery{CheckKey: true, Key: key.Number, KeyVersion: key.Version, KeyFingerprint: key.Fingerprint()}
 }
 
 // rotation is the part of a key that billing stores.

@@ -28,12 +28,13 @@ func pageLimit(name string, v httpin.Value) (uint32, error) {
 // listing is a kind of list.
 type listing struct {
 	domain event.Domain
-	field  string // of the answer
+	field  string        // of the answer
+	scope  plan.QuotaKey // that a key with scopes needs for a list that is not metered
 	item   func(o object, doc *event.Document) object
 }
 
 func (s *Server) textList(k *textKind) *listing {
-	return &listing{domain: k.domain, field: "pastes", item: func(o object, doc *event.Document) object {
+	return &listing{domain: k.domain, field: "pastes", scope: k.read, item: func(o object, doc *event.Document) object {
 		return s.listedText(o, k, doc)
 	}}
 }
@@ -52,7 +53,7 @@ func (s *Server) list(c *call, l *listing) error {
 		return err
 	}
 	if c.route.key == unmetered {
-		if err := s.checkUnmetered(c); err != nil {
+		if err := s.checkUnmetered(c, l.scope); err != nil {
 			return err
 		}
 		return s.answerList(c, l, q)
@@ -99,9 +100,9 @@ func sendPage(c *call, o object, next string) error {
 	return send(c.Ctx, fiber.StatusOK, o.bool("hasMore", next != "").remaining(plan.Unlimited))
 }
 
-// checkUnmetered has billing confirm the key of a call that it does not count.
-func (s *Server) checkUnmetered(c *call) error {
-	if err := s.checkKey(c); err != nil {
+// checkUnmetered has billing confirm the key of a call that it does not count. A key with scopes needs that one.
+func (s *Server) checkUnmetered(c *call, scope plan.QuotaKey) error {
+	if err := s.checkKey(c, scope); err != nil {
 		return err
 	}
 	c.Set(headerChargeSource, "none")

@@ -9,6 +9,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -18,14 +19,15 @@ type textKind struct {
 	domain event.Domain
 	api    string // path of its endpoints
 	page   string // path of its page for people
+	read   plan.QuotaKey
 }
 
 func pasteKind() *textKind {
-	return &textKind{domain: event.Paste, api: "/api/dev/pastes", page: "/p/"}
+	return &textKind{domain: event.Paste, api: "/api/dev/pastes", page: "/p/", read: plan.PastesGet}
 }
 
 func quickKind() *textKind {
-	return &textKind{domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/"}
+	return &textKind{domain: event.Lite, api: "/api/dev/paste-lite", page: "/q/", read: plan.LiteGet}
 }
 
 func (s *Server) createText(c *call, k *textKind) error {

@@ -53,12 +53,17 @@ type entryView struct {
 	Reason    *string `json:"reason"`
 }
 
-// checkKey has billing confirm that an API key is the account's current one. A session needs no check.
-func (s *Server) checkKey(c *call) error {
+// checkHolder has billing confirm that an API key is a current one of the account and has no scopes. A session needs no check.
+// Each endpoint that a session or a key without scopes may call begins with it, or with callerUsage.
+func (s *Server) checkHolder(c *call) error { return s.checkKey(c, unmetered) }
+
+// checkKey has billing confirm that an API key is a current one of the account, and that its scopes, if it has any, have the
+// quota key. A session needs no check.
+func (s *Server) checkKey(c *call, scope plan.QuotaKey) error {
 	if c.who.key.Version == 0 {
 		return nil
 	}
-	_, err := s.callerUsage(c)
+	_, err := s.usageForKey(c, scope)
 	return err
 }
 
@@ -71,7 +76,7 @@ func (s *Server) ledger(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkKey(c); err != nil {
+	if err := s.checkHolder(c); err != nil {
 		return err
 	}
 	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
@@ -167,7 +172,7 @@ func (s *Server) statement(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkKey(c); err != nil {
+	if err := s.checkHolder(c); err != nil {
 		return err
 	}
 	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
@@ -256,7 +261,7 @@ func (s *Server) explain(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkKey(c); err != nil {
+	if err := s.checkHolder(c); err != nil {
 		return err
 	}
 	e, err := s.bus.Explain(s.ctx, c.who.account, id)

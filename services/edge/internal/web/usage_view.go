@@ -121,11 +121,18 @@ func (s *Server) usage(account event.AccountID) (*event.UsageAnswer, error) {
 	return s.usageOf(nil, account, &event.UsageQuery{})
 }
 
-// callerUsage is usage of the account that calls. An API key that is not the account's current one is 401.
+// callerUsage is usage of the account that calls. An API key that is not a current one of the account is 401, one with scopes
+// is 403.
 func (s *Server) callerUsage(c *call) (*event.UsageAnswer, error) {
+	return s.usageForKey(c, unmetered)
+}
+
+// usageForKey is callerUsage for a key that may have scopes, if the quota key is one of them.
+func (s *Server) usageForKey(c *call, scope plan.QuotaKey) (*event.UsageAnswer, error) {
 	q := &event.UsageQuery{}
 	if key := c.who.key; key.Version != 0 {
 		q = keyCheck(key)
+		q.Scope = uint32(scope)
 	}
 	return s.usageOf(c, c.who.account, q)
 }

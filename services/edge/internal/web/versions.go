@@ -22,7 +22,7 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(k.domain, read)
 	}
-	if err := s.checkUnmetered(c); err != nil {
+	if err := s.checkUnmetered(c, k.read); err != nil {
 		return err
 	}
 	found, err := s.foundVersions(pending)

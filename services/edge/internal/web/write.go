@@ -135,7 +135,7 @@ func (s *Server) kept(w *writing) (*written, error) {
 		s.setQuotaNow(c)
 		return s.replay(w, outcome)
 	}
-	usage, err := s.callerUsage(c)
+	usage, err := s.usageForKey(c, c.route.key)
 	if err != nil {
 		return nil, err
 	}
