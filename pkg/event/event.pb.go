@@ -8698,6 +8698,9 @@ type UserRequest struct {
 	//	*UserRequest_EndSessions
 	//	*UserRequest_List
 	//	*UserRequest_Webhook
+	//	*UserRequest_SetEmail
+	//	*UserRequest_ListSessions
+	//	*UserRequest_EndSession
 	Action        isUserRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8828,6 +8831,33 @@ func (x *UserRequest) GetWebhook() *WebhookRequest {
 	return nil
 }
 
+func (x *UserRequest) GetSetEmail() *SetEmail {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_SetEmail); ok {
+			return x.SetEmail
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetListSessions() *ListSessions {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_ListSessions); ok {
+			return x.ListSessions
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetEndSession() *EndSession {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_EndSession); ok {
+			return x.EndSession
+		}
+	}
+	return nil
+}
+
 type isUserRequest_Action interface {
 	isUserRequest_Action()
 }
@@ -8868,6 +8898,18 @@ type UserRequest_Webhook struct {
 	Webhook *WebhookRequest `protobuf:"bytes,50,opt,name=webhook,proto3,oneof"`
 }
 
+type UserRequest_SetEmail struct {
+	SetEmail *SetEmail `protobuf:"bytes,40,opt,name=set_email,json=setEmail,proto3,oneof"`
+}
+
+type UserRequest_ListSessions struct {
+	ListSessions *ListSessions `protobuf:"bytes,41,opt,name=list_sessions,json=listSessions,proto3,oneof"`
+}
+
+type UserRequest_EndSession struct {
+	EndSession *EndSession `protobuf:"bytes,42,opt,name=end_session,json=endSession,proto3,oneof"`
+}
+
 func (*UserRequest_Register) isUserRequest_Action() {}
 
 func (*UserRequest_Find) isUserRequest_Action() {}
@@ -8885,6 +8927,12 @@ func (*UserRequest_EndSessions) isUserRequest_Action() {}
 func (*UserRequest_List) isUserRequest_Action() {}
 
 func (*UserRequest_Webhook) isUserRequest_Action() {}
+
+func (*UserRequest_SetEmail) isUserRequest_Action() {}
+
+func (*UserRequest_ListSessions) isUserRequest_Action() {}
+
+func (*UserRequest_EndSession) isUserRequest_Action() {}
 
 // SetPassword replaces a password and ends the sessions of the account. The answer has the user as it is then.
 type SetPassword struct {
@@ -9008,6 +9056,173 @@ func (x *EndSessions) GetAccount() uint64 {
 	return 0
 }
 
+// SetEmail replaces the address of a user. The answer is USER_EXISTS if another account has it.
+type SetEmail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Email         string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"` // USER_CHANGED unless this is the present password hash
+	Change        []byte                 `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`               // idempotency id; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetEmail) Reset() {
+	*x = SetEmail{}
+	mi := &file_event_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetEmail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetEmail) ProtoMessage() {}
+
+func (x *SetEmail) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
+func (*SetEmail) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *SetEmail) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *SetEmail) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *SetEmail) GetIfHash() string {
+	if x != nil {
+		return x.IfHash
+	}
+	return ""
+}
+
+func (x *SetEmail) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+// ListSessions asks for the valid sessions of an account, the one that was used last first.
+type ListSessions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessions) Reset() {
+	*x = ListSessions{}
+	mi := &file_event_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessions) ProtoMessage() {}
+
+func (x *ListSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
+func (*ListSessions) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *ListSessions) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+// EndSession ends one session of an account: that whose hash begins with a prefix.
+type EndSession struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Prefix        []byte                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"` // 12 bytes of OpenSession.session_hash
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSession) Reset() {
+	*x = EndSession{}
+	mi := &file_event_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSession) ProtoMessage() {}
+
+func (x *EndSession) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
+func (*EndSession) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *EndSession) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *EndSession) GetPrefix() []byte {
+	if x != nil {
+		return x.Prefix
+	}
+	return nil
+}
+
 // ListUsers asks for users in the order of their accounts.
 type ListUsers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9019,7 +9234,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9031,7 +9246,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9044,7 +9259,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -9073,7 +9288,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9085,7 +9300,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9098,7 +9313,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -9139,7 +9354,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9151,7 +9366,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9164,7 +9379,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -9186,14 +9401,18 @@ type OpenSession struct {
 	SessionHash   []byte                 `protobuf:"bytes,1,opt,name=session_hash,json=sessionHash,proto3" json:"session_hash,omitempty"` // SHA-256 of the session token
 	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
 	ExpiresMs     int64                  `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	Epoch         uint64                 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"` // User.epoch as it was when the password was checked
+	Epoch         uint64                 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"`                          // User.epoch as it was when the password was checked
+	CreatedMs     int64                  `protobuf:"varint,10,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"` // set by the store; 0: opened by an earlier version
+	SeenMs        int64                  `protobuf:"varint,11,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`          // when it was used last, to the hour; set by the store
+	Agent         string                 `protobuf:"bytes,12,opt,name=agent,proto3" json:"agent,omitempty"`                           // browser and system, as a few words
+	Network       string                 `protobuf:"bytes,13,opt,name=network,proto3" json:"network,omitempty"`                       // that it was opened from: an IPv4 /24 or IPv6 /48
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9205,7 +9424,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9218,7 +9437,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -9249,6 +9468,34 @@ func (x *OpenSession) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *OpenSession) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *OpenSession) GetSeenMs() int64 {
+	if x != nil {
+		return x.SeenMs
+	}
+	return 0
+}
+
+func (x *OpenSession) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *OpenSession) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
 type CheckSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SessionHash   []byte                 `protobuf:"bytes,1,opt,name=session_hash,json=sessionHash,proto3" json:"session_hash,omitempty"`
@@ -9258,7 +9505,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9270,7 +9517,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9283,7 +9530,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -9302,7 +9549,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9314,7 +9561,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9327,7 +9574,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -9346,13 +9593,14 @@ type UserAnswer struct {
 	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                    // of USER_LIMITED: users of a source in a day
 	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // likewise: when the day ends
 	Webhook       *WebhookAnswer         `protobuf:"bytes,50,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Sessions      []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // of ListSessions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9364,7 +9612,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9377,7 +9625,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -9429,6 +9677,13 @@ func (x *UserAnswer) GetWebhook() *WebhookAnswer {
 	return nil
 }
 
+func (x *UserAnswer) GetSessions() []*OpenSession {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
 type User struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Account        uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -9438,13 +9693,15 @@ type User struct {
 	Epoch          uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                       // drawn anew whenever sessions are ended: only those of the present epoch are valid
 	PasswordMs     int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`            // when the password was changed last; 0: never
 	PasswordChange []byte                 `protobuf:"bytes,7,opt,name=password_change,json=passwordChange,proto3" json:"password_change,omitempty"` // idempotency id of that change; empty: none
+	EmailChange    []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`         // idempotency id of the last change of the address; empty: none
+	Reserved       bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                 // no user yet: the user of this account is about to get this address
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9456,7 +9713,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9469,7 +9726,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -9521,6 +9778,20 @@ func (x *User) GetPasswordChange() []byte {
 	return nil
 }
 
+func (x *User) GetEmailChange() []byte {
+	if x != nil {
+		return x.EmailChange
+	}
+	return nil
+}
+
+func (x *User) GetReserved() bool {
+	if x != nil {
+		return x.Reserved
+	}
+	return false
+}
+
 // BillingState is a snapshot of one partition's fold. Equal states have equal bytes.
 type BillingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9546,7 +9817,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9558,7 +9829,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9571,7 +9842,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -9696,7 +9967,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9708,7 +9979,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9721,7 +9992,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -9755,7 +10026,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9767,7 +10038,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9780,7 +10051,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *SourceState) GetSource() string {
@@ -9875,7 +10146,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9887,7 +10158,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9900,7 +10171,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -10067,7 +10338,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10079,7 +10350,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10092,7 +10363,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -10166,7 +10437,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10178,7 +10449,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10191,7 +10462,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -10258,7 +10529,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10270,7 +10541,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10283,7 +10554,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -10360,7 +10631,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10372,7 +10643,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10385,7 +10656,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -10520,7 +10791,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10532,7 +10803,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10545,7 +10816,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -10595,7 +10866,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10607,7 +10878,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10620,7 +10891,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -11354,7 +11625,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xd7\x04\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\x94\x06\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -11366,7 +11637,11 @@ const file_event_proto_rawDesc = "" +
 	"\fset_password\x18\x0f \x01(\v2\x1b.quire.event.v1.SetPasswordH\x00R\vsetPassword\x12@\n" +
 	"\fend_sessions\x18\x10 \x01(\v2\x1b.quire.event.v1.EndSessionsH\x00R\vendSessions\x12/\n" +
 	"\x04list\x18\x11 \x01(\v2\x19.quire.event.v1.ListUsersH\x00R\x04list\x12:\n" +
-	"\awebhook\x182 \x01(\v2\x1e.quire.event.v1.WebhookRequestH\x00R\awebhookB\b\n" +
+	"\awebhook\x182 \x01(\v2\x1e.quire.event.v1.WebhookRequestH\x00R\awebhook\x127\n" +
+	"\tset_email\x18( \x01(\v2\x18.quire.event.v1.SetEmailH\x00R\bsetEmail\x12C\n" +
+	"\rlist_sessions\x18) \x01(\v2\x1c.quire.event.v1.ListSessionsH\x00R\flistSessions\x12=\n" +
+	"\vend_session\x18* \x01(\v2\x1a.quire.event.v1.EndSessionH\x00R\n" +
+	"endSessionB\b\n" +
 	"\x06action\"\xa0\x01\n" +
 	"\vSetPassword\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12#\n" +
@@ -11375,7 +11650,18 @@ const file_event_proto_rawDesc = "" +
 	"\fkeep_session\x18\x04 \x01(\fR\vkeepSession\x12\x16\n" +
 	"\x06change\x18\x05 \x01(\fR\x06change\"'\n" +
 	"\vEndSessions\x12\x18\n" +
-	"\aaccount\x18\x01 \x01(\x06R\aaccount\"F\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\"k\n" +
+	"\bSetEmail\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
+	"\x05email\x18\x02 \x01(\tR\x05email\x12\x17\n" +
+	"\aif_hash\x18\x03 \x01(\tR\x06ifHash\x12\x16\n" +
+	"\x06change\x18\x04 \x01(\fR\x06change\"(\n" +
+	"\fListSessions\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\">\n" +
+	"\n" +
+	"EndSession\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\fR\x06prefix\"F\n" +
 	"\tListUsers\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12#\n" +
 	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"{\n" +
@@ -11386,17 +11672,23 @@ const file_event_proto_rawDesc = "" +
 	"\x06source\x18\x04 \x01(\x06R\x06source\":\n" +
 	"\bFindUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\x06R\aaccount\"\x7f\n" +
+	"\aaccount\x18\x02 \x01(\x06R\aaccount\"\xe7\x01\n" +
 	"\vOpenSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x06R\x05epoch\"1\n" +
+	"\x05epoch\x18\x04 \x01(\x06R\x05epoch\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\n" +
+	" \x01(\x03R\tcreatedMs\x12\x17\n" +
+	"\aseen_ms\x18\v \x01(\x03R\x06seenMs\x12\x14\n" +
+	"\x05agent\x18\f \x01(\tR\x05agent\x12\x18\n" +
+	"\anetwork\x18\r \x01(\tR\anetwork\"1\n" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\x94\x02\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xcd\x02\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
@@ -11405,7 +11697,8 @@ const file_event_proto_rawDesc = "" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
-	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\"\xda\x01\n" +
+	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\x127\n" +
+	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\"\x99\x02\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -11415,7 +11708,9 @@ const file_event_proto_rawDesc = "" +
 	"\x05epoch\x18\x05 \x01(\x06R\x05epoch\x12\x1f\n" +
 	"\vpassword_ms\x18\x06 \x01(\x03R\n" +
 	"passwordMs\x12'\n" +
-	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\"\xd5\x04\n" +
+	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\x12!\n" +
+	"\femail_change\x18( \x01(\fR\vemailChange\x12\x1a\n" +
+	"\breserved\x18) \x01(\bR\breserved\"\xd5\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -11646,7 +11941,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 121)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -11762,24 +12057,27 @@ var file_event_proto_goTypes = []any{
 	(*UserRequest)(nil),         // 111: quire.event.v1.UserRequest
 	(*SetPassword)(nil),         // 112: quire.event.v1.SetPassword
 	(*EndSessions)(nil),         // 113: quire.event.v1.EndSessions
-	(*ListUsers)(nil),           // 114: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 115: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 116: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 117: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 118: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 119: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 120: quire.event.v1.UserAnswer
-	(*User)(nil),                // 121: quire.event.v1.User
-	(*BillingState)(nil),        // 122: quire.event.v1.BillingState
-	(*BookState)(nil),           // 123: quire.event.v1.BookState
-	(*SourceState)(nil),         // 124: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 125: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 126: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 127: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 128: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 129: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 130: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 131: quire.event.v1.CommandKept
+	(*SetEmail)(nil),            // 114: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 115: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 116: quire.event.v1.EndSession
+	(*ListUsers)(nil),           // 117: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 118: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 119: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 120: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 121: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 122: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 123: quire.event.v1.UserAnswer
+	(*User)(nil),                // 124: quire.event.v1.User
+	(*BillingState)(nil),        // 125: quire.event.v1.BillingState
+	(*BookState)(nil),           // 126: quire.event.v1.BookState
+	(*SourceState)(nil),         // 127: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 128: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 129: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 130: quire.event.v1.MonthState
+	(*GrantState)(nil),          // 131: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 132: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 133: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 134: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	12,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -11891,46 +12189,50 @@ var file_event_proto_depIdxs = []int32{
 	15,  // 106: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
 	108, // 107: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
 	2,   // 108: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	115, // 109: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	116, // 110: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	117, // 111: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	118, // 112: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	119, // 113: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	118, // 109: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	119, // 110: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	120, // 111: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	121, // 112: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	122, // 113: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
 	112, // 114: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
 	113, // 115: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	114, // 116: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	117, // 116: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
 	38,  // 117: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	10,  // 118: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	121, // 119: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	121, // 120: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	46,  // 121: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	53,  // 122: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	124, // 123: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	125, // 124: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	130, // 125: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	131, // 126: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	123, // 127: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	53,  // 128: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	127, // 129: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	128, // 130: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	129, // 131: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	129, // 132: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	126, // 133: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	51,  // 134: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	108, // 135: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	103, // 136: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	103, // 137: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 138: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	108, // 139: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 140: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	129, // 141: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	129, // 142: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	31,  // 143: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	144, // [144:144] is the sub-list for method output_type
-	144, // [144:144] is the sub-list for method input_type
-	144, // [144:144] is the sub-list for extension type_name
-	144, // [144:144] is the sub-list for extension extendee
-	0,   // [0:144] is the sub-list for field type_name
+	114, // 118: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	115, // 119: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	116, // 120: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	10,  // 121: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	124, // 122: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	124, // 123: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	46,  // 124: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	120, // 125: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	53,  // 126: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	127, // 127: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	128, // 128: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	133, // 129: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	134, // 130: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	126, // 131: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	53,  // 132: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	130, // 133: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	131, // 134: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	132, // 135: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	132, // 136: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	129, // 137: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	51,  // 138: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	108, // 139: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	103, // 140: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	103, // 141: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	2,   // 142: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	108, // 143: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 144: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	132, // 145: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	132, // 146: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	31,  // 147: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	148, // [148:148] is the sub-list for method output_type
+	148, // [148:148] is the sub-list for method input_type
+	148, // [148:148] is the sub-list for extension type_name
+	148, // [148:148] is the sub-list for extension extendee
+	0,   // [0:148] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -12008,6 +12310,9 @@ func file_event_proto_init() {
 		(*UserRequest_EndSessions)(nil),
 		(*UserRequest_List)(nil),
 		(*UserRequest_Webhook)(nil),
+		(*UserRequest_SetEmail)(nil),
+		(*UserRequest_ListSessions)(nil),
+		(*UserRequest_EndSession)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -12015,7 +12320,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   121,
+			NumMessages:   124,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

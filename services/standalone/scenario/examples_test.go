@@ -55,7 +55,8 @@ type stage struct {
 	i       *instance
 	owner   account // Pro, with credits, a full quota of uploads, and documents of each kind
 	person  *person
-	paid    string // id of a request that credits paid
+	mover   *person // whose email is changed; nil until then
+	paid    string  // id of a request that credits paid
 	matched map[string]bool
 }
 
@@ -121,6 +122,8 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"] = s.owner.upload(t, "notes.txt", []byte("hello"))
 	case strings.Contains(d.path, "/audits/"):
 		values["id"] = s.i.audit(t)["id"].(string)
+	case strings.Contains(d.path, "/sessions/"):
+		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
 	case strings.Contains(d.path, "{id}"):
 		values["id"] = s.owner.id
 		if d.method != "GET" && !strings.HasSuffix(d.path, "/credits") { // the owner's tier and key must stay
@@ -145,6 +148,12 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		fresh := s.i.do(t, "POST", "/api/users/login", request{body: object{"email": s.person.email, "password": s.person.password}})
 		s.person.keep(t, fresh)
 		r.cookies = s.person.cookies
+	}
+	if d.path == "/api/users/user/email" { // likewise; always of the same account, which has the example's address from then on
+		if s.mover == nil {
+			s.mover = s.i.personWith(t, "correct horse battery staple")
+		}
+		r.cookies = s.mover.cookies
 	}
 	if d.path == "/api/users/user/password" { // its example has the password of an account of its own
 		fresh := s.i.personWith(t, "correct horse battery staple")

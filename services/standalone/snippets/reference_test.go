@@ -1,6 +1,7 @@
 package snippets
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"quire.dev/docs"
+	"quire.dev/pkg/apikey"
 )
 
 // operation is an operation of the reference with its snippets, by language.
@@ -97,7 +99,7 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 	s := setting{text: o.snippets[language], variables: map[string]string{"API_KEY": key, "ADMIN_TOKEN": adminToken}}
 	s.text = assignments[language].ReplaceAllStringFunc(s.text, func(line string) string {
 		m := assignments[language].FindStringSubmatch(line)
-		value, known := i.value(t, o, m[1], account, key)
+		value, known := i.value(t, o, m[1], owner{account, key, "session-" + email})
 		if !known {
 			return line
 		}
@@ -114,9 +116,13 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 	return s
 }
 
+// owner has the things that a snippet works on.
+type owner struct{ account, key, person string }
+
 // value makes what a variable of a snippet names, and gives its id.
-func (i *instance) value(t *testing.T, o *operation, variable, account, key string) (id string, known bool) {
+func (i *instance) value(t *testing.T, o *operation, variable string, of owner) (id string, known bool) {
 	t.Helper()
+	account, key := of.account, of.key
 	path := "/api/dev/pastes/create"
 	if strings.Contains(o.path.String(), "paste-lite") {
 		path = "/api/dev/paste-lite/create"
@@ -133,6 +139,9 @@ func (i *instance) value(t *testing.T, o *operation, variable, account, key stri
 		return i.do(t, "POST", path, content, "x-api-key", key).header.Get("X-Request-Id"), true
 	case "AUDITID":
 		return i.do(t, "POST", "/api/admin/audit", nil, "Authorization", "Bearer "+adminToken, "Prefer", "respond-async").text(t, "id"), true
+	case "SESSIONID":
+		token := i.session(t, of.person, password)
+		return hex.EncodeToString(apikey.HashToken(token)[:12]), true
 	case "PERIOD":
 		return time.Now().UTC().Format("2006-01"), true
 	case "NAME", "URL":

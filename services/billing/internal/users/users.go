@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,8 +35,14 @@ const (
 // Collections are those that users and sessions are kept in.
 func Collections() []views.Collection {
 	return []views.Collection{
-		{Name: users, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}}},
-		{Name: sessions, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
+		{Name: users, Indexes: []views.Index{
+			{Name: byAccount, Keys: []string{"account"}},
+			{Name: byExpiry, Keys: []string{"expires"}}, // of addresses that are reserved
+		}},
+		{Name: sessions, Indexes: []views.Index{
+			{Name: byExpiry, Keys: []string{"expires"}},
+			{Name: byAccount, Keys: []string{"account"}},
+		}},
 		{Name: registrations, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
 	}
 }
@@ -90,6 +95,12 @@ func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.setPassword(ctx, action.SetPassword)
 	case *event.UserRequest_EndSessions:
 		return u.change(ctx, event.AccountID(action.EndSessions.GetAccount()), nil, nil)
+	case *event.UserRequest_SetEmail:
+		return u.setEmail(ctx, action.SetEmail)
+	case *event.UserRequest_ListSessions:
+		return u.listSessions(ctx, event.AccountID(action.ListSessions.GetAccount()))
+	case *event.UserRequest_EndSession:
+		return u.endSession(ctx, action.EndSession)
 	case *event.UserRequest_List:
 		return u.list(ctx, action.List)
 	}
@@ -137,6 +148,9 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 		if existing, err = u.byEmail(ctx, id); err != nil {
 			return nil, err
 		}
+		if existing == nil {
+			return u.registerAgain(ctx, user, doc)
+		}
 	}
 	answer := found(existing)
 	if existing == nil || existing.Account != r.Account {
@@ -145,14 +159,40 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 	return answer, nil
 }
 
+// registerAgain adds a user whose address another one has given up a short time ago. The store wants a document that is newer
+// than the one that was deleted.
+func (u *Users) registerAgain(ctx context.Context, user *event.User, doc views.Doc) (*event.UserAnswer, error) {
+	at, err := u.store.Checkpoint(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	doc.Seq = at
+	if err := u.store.Insert(ctx, users, doc); errors.Is(err, views.ErrExists) {
+		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "another user takes the same address at the same time"}
+	} else if err != nil {
+		return nil, err
+	}
+	return found(user), nil
+}
+
+// byEmail is the user of an address, or the account that an address is reserved for.
 func (u *Users) byEmail(ctx context.Context, id string) (*event.User, error) {
 	docs, err := u.store.Load(ctx, users, []string{id}, views.Heads)
 	return decodeUser(docs, err)
 }
 
 func (u *Users) byAccount(ctx context.Context, id event.AccountID) (*event.User, error) {
+	user, _, err := u.record(ctx, id)
+	return user, err
+}
+
+// record is the user of an account, with the Seq of the document. A change keeps it, unless the document gets another id.
+func (u *Users) record(ctx context.Context, id event.AccountID) (user *event.User, seq uint64, err error) {
 	docs, err := u.store.List(ctx, users, views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: 1})
-	return decodeUser(docs, err)
+	if user, err = decodeUser(docs, err); user != nil {
+		seq = docs[0].Seq
+	}
+	return user, seq, err
 }
 
 func decodeUser(docs []views.Doc, err error) (*event.User, error) {
@@ -169,61 +209,15 @@ func decodeUser(docs []views.Doc, err error) (*event.User, error) {
 func (u *Users) find(ctx context.Context, r *event.FindUser) (*event.User, error) {
 	switch id := emailID(r.Email); {
 	case id != "" && len(r.Email) <= event.MaxEmailBytes:
-		return u.byEmail(ctx, id)
+		user, err := u.byEmail(ctx, id)
+		if user.GetReserved() {
+			user = nil
+		}
+		return user, err
 	case r.Email == "" && r.Account != 0:
 		return u.byAccount(ctx, event.AccountID(r.Account))
 	}
 	return nil, nil
-}
-
-func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.UserAnswer, error) {
-	if len(s.SessionHash) == 0 || len(s.SessionHash) > 64 || s.Account == 0 {
-		return nil, &rpc.Error{Code: "malformed", Message: "a session needs a hash and an account"}
-	}
-	user, err := u.byAccount(ctx, event.AccountID(s.Account))
-	if err != nil || user == nil {
-		return found(user), err
-	}
-	head, err := event.Encode(s)
-	if err != nil {
-		return nil, err
-	}
-	err = u.store.Insert(ctx, sessions, sessionDoc(s, head))
-	if errors.Is(err, views.ErrExists) {
-		// The ids behind hashes are random, so the same hash means that the request was sent again.
-		return u.checkSession(ctx, s.SessionHash, u.clock().UnixMilli())
-	}
-	return found(user), err
-}
-
-func (u *Users) checkSession(ctx context.Context, hash []byte, now int64) (*event.UserAnswer, error) {
-	if len(hash) == 0 || len(hash) > 64 {
-		return found(nil), nil
-	}
-	docs, err := u.store.Load(ctx, sessions, []string{hex.EncodeToString(hash)}, views.Heads)
-	if err != nil || len(docs) == 0 {
-		return found(nil), err
-	}
-	s := &event.OpenSession{}
-	if err := event.Decode(docs[0].Head, s); err != nil {
-		return nil, err
-	}
-	if s.ExpiresMs <= now {
-		return found(nil), nil
-	}
-	user, err := u.byAccount(ctx, event.AccountID(s.Account))
-	if user != nil && user.Epoch != s.Epoch {
-		user = nil
-	}
-	return found(user), err
-}
-
-func (u *Users) closeSession(ctx context.Context, hash []byte) (*event.UserAnswer, error) {
-	if len(hash) == 0 || len(hash) > 64 {
-		return found(nil), nil
-	}
-	err := u.store.Commit(ctx, views.Batch{Deletes: []views.Delete{{Collection: sessions, ID: hex.EncodeToString(hash)}}})
-	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, err
 }
 
 // setPassword replaces the password of a user. See change for the sessions.
@@ -248,7 +242,7 @@ func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set
 		if err != nil {
 			return nil, err
 		}
-		user, err := u.byAccount(ctx, id)
+		user, seq, err := u.record(ctx, id)
 		if err != nil || user == nil {
 			return found(nil), err
 		}
@@ -261,6 +255,7 @@ func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set
 		if err != nil {
 			return nil, err
 		}
+		put.Seq = seq
 		batch := views.Batch{Stream: changes, From: at, To: at + 1, Puts: []views.Put{{Collection: users, Doc: put}}}
 		if kept, err := u.kept(ctx, keep, user, before); err != nil {
 			return nil, err
@@ -271,32 +266,10 @@ func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set
 			return found(user), err
 		}
 	}
-	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "other users change at the same time"}
+	return nil, errBusy
 }
 
-// kept moves a session of the user's epoch of before to the present one. It is nil where there is none.
-func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before uint64) (*views.Put, error) {
-	if len(hash) == 0 {
-		return nil, nil
-	}
-	docs, err := u.store.Load(ctx, sessions, []string{hex.EncodeToString(hash)}, views.Heads)
-	if err != nil || len(docs) == 0 {
-		return nil, err
-	}
-	s := &event.OpenSession{}
-	if err := event.Decode(docs[0].Head, s); err != nil {
-		return nil, err
-	}
-	if s.Account != user.Account || s.Epoch != before {
-		return nil, nil
-	}
-	s.Epoch = user.Epoch
-	head, err := event.Encode(s)
-	if err != nil {
-		return nil, err
-	}
-	return &views.Put{Collection: sessions, Doc: sessionDoc(s, head)}, nil
-}
+var errBusy error = &rpc.Error{Code: rpc.CodeBusy, Message: "other users change at the same time"}
 
 // newEpoch is drawn and not counted, so that an epoch never comes back, not even where changes begins again from 0.
 func newEpoch() uint64 {
@@ -310,12 +283,6 @@ func userDoc(user *event.User) (views.Doc, error) {
 	return views.Doc{
 		ID: emailID(user.Email), Head: head, Keys: map[string]views.Value{"account": views.String(event.AccountID(user.Account).String())},
 	}, err
-}
-
-func sessionDoc(s *event.OpenSession, head []byte) views.Doc {
-	return views.Doc{
-		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{"expires": views.Int(s.ExpiresMs)},
-	}
 }
 
 // list answers with a page of users, without their password hashes.
@@ -361,9 +328,10 @@ func (u *Users) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep removes the sessions that have expired, and the registrations of days before.
+// Sweep removes the sessions that have expired, the registrations of days before, and addresses that were reserved and are
+// not used.
 func (u *Users) Sweep(ctx context.Context) error {
-	return errors.Join(u.sweep(ctx, sessions), u.sweep(ctx, registrations))
+	return errors.Join(u.sweep(ctx, sessions), u.sweep(ctx, registrations), u.sweep(ctx, users))
 }
 
 func (u *Users) sweep(ctx context.Context, collection string) error {
@@ -376,7 +344,7 @@ func (u *Users) sweep(ctx context.Context, collection string) error {
 		var b views.Batch
 		for _, d := range docs {
 			if d.Keys["expires"].Int64() <= now {
-				b.Deletes = append(b.Deletes, views.Delete{Collection: collection, ID: d.ID})
+				b.Deletes = append(b.Deletes, views.Delete{Collection: collection, ID: d.ID, Seq: d.Seq})
 			}
 		}
 		if len(b.Deletes) == 0 {

@@ -32,22 +32,38 @@ func (s *Server) changePassword(c *call) error {
 	return s.json(c.Ctx, fiber.StatusOK, succeeded())
 }
 
-// replacePassword checks the current password. Guessing it is limited by account, since who has the session is known.
 func (s *Server) replacePassword(c *call, current, password string) error {
-	account, begun := accountSource(c.who.account), s.now()
-	if err := s.failures.refused(account, begun); err != nil {
-		return err
-	}
-	user, err := s.userOf(c.who.account)
-	if err == nil && user == nil {
-		err = sessionRequired()
-	}
+	user, err := s.ownUser(c)
 	if err != nil {
 		return err
 	}
 	if done, err := s.changedBefore(c, user, password); done || err != nil {
 		return err
 	}
+	if err := s.checkCurrentPassword(c, user, current); err != nil {
+		return err
+	}
+	return s.storePassword(c, user, password, &event.SetPassword{
+		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.sessionToken(c.Ctx)),
+	})
+}
+
+// ownUser is the user of the session, unless too many passwords of the account were guessed.
+func (s *Server) ownUser(c *call) (*event.User, error) {
+	if err := s.failures.refused(accountSource(c.who.account), s.now()); err != nil {
+		return nil, err
+	}
+	user, err := s.userOf(c.who.account)
+	if err == nil && user == nil {
+		err = sessionRequired()
+	}
+	return user, err
+}
+
+// checkCurrentPassword is an error unless it is the user's. Guessing it is limited by account, since who has the session is
+// known.
+func (s *Server) checkCurrentPassword(c *call, user *event.User, current string) error {
+	account, begun := accountSource(c.who.account), s.now()
 	// It counts before its turn comes, so that many at a time don't get past the limit.
 	if err := s.failures.refused(account, begun); err != nil {
 		return err
@@ -57,15 +73,10 @@ func (s *Server) replacePassword(c *call, current, password string) error {
 	if err != nil || right {
 		s.failures.takeBack(account, begun)
 	}
-	if err != nil {
-		return err
+	if err == nil && !right {
+		err = failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
 	}
-	if !right {
-		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
-	}
-	return s.storePassword(c, user, password, &event.SetPassword{
-		IfHash: user.PasswordHash, KeepSession: apikey.HashToken(s.sessionToken(c.Ctx)),
-	})
+	return err
 }
 
 // changedBefore tells whether this change was made under the call's Idempotency-Key. Another password is 422.

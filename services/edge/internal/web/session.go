@@ -39,6 +39,7 @@ func (s *Server) openSession(c *fiber.Ctx, user *event.User) error {
 	token, expires := s.secret.SignSession(id), s.now().Add(sessionLifetime)
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_OpenSession{OpenSession: &event.OpenSession{
 		SessionHash: apikey.HashToken(token), Account: user.Account, ExpiresMs: expires.UnixMilli(), Epoch: user.Epoch,
+		Agent: clientName(c.Get(fiber.HeaderUserAgent)), Network: clientNetwork(s.http.Source(c)),
 	}}})
 	if err != nil {
 		return err

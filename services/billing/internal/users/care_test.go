@@ -1,0 +1,199 @@
+package users
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+)
+
+func changeEmail(t *testing.T, u *Users, account uint64, email string) *event.UserAnswer {
+	t.Helper()
+	a, err := u.setEmail(t.Context(), &event.SetEmail{Account: account, Email: email, IfHash: "first", Change: []byte("change")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestAnAddressMovesBackAndForth: the store ignores what is older than a deletion, and an address that comes back is not.
+func TestAnAddressMovesBackAndForth(t *testing.T) {
+	u := open(t)
+	ann := register(t, u, "ann@example.com", 5)
+	signIn(t, u, ann, "here")
+	for n, email := range []string{"Ann@new.example", "ANN@example.com", "ann@new.example", "ann@example.com", "Ann@Example.com"} {
+		a := changeEmail(t, u, 5, email)
+		if a.Status != event.UserStatus_USER_OK || a.User.Email != email || string(a.User.EmailChange) != "change" {
+			t.Fatalf("change %d: %v", n, a)
+		}
+		for _, other := range []string{"ann@example.com", "ann@new.example"} {
+			user, err := u.find(t.Context(), &event.FindUser{Email: other})
+			if err != nil || (user.GetAccount() == 5) != strings.EqualFold(other, email) {
+				t.Fatalf("after change %d %s has %v, %v", n, other, user, err)
+			}
+		}
+		if !signedIn(t, u, "here") {
+			t.Fatal("the session has ended")
+		}
+	}
+	if a, err := u.setPassword(t.Context(), &event.SetPassword{Account: 5, PasswordHash: "second"}); err != nil || a.Status != event.UserStatus_USER_OK {
+		t.Fatalf("%v, %v", a, err)
+	}
+	if user, err := u.find(t.Context(), &event.FindUser{Account: 5}); err != nil || user.PasswordHash != "second" {
+		t.Errorf("a new password after a new address: %v, %v", user, err)
+	}
+	if a := changeEmail(t, u, 5, "late@example.com"); a.Status != event.UserStatus_USER_CHANGED {
+		t.Errorf("with the password of before: %v", a)
+	}
+	if again := register(t, u, "ann@new.example", 6); again.Account != 6 {
+		t.Errorf("the address that was given up has %v", again)
+	}
+	if a := changeEmail(t, u, 6, "ann@example.com"); a.Status != event.UserStatus_USER_EXISTS {
+		t.Errorf("an address that is taken: %v", a)
+	}
+	if a := changeEmail(t, u, 7, "seven@example.com"); a.Status != event.UserStatus_USER_NOT_FOUND {
+		t.Errorf("no such account: %v", a)
+	}
+}
+
+// TestAChangeThatStoppedHalfWay keeps the address from others for an hour. The account itself may go on. Nobody finds a user
+// under it, and nobody is it.
+func TestAChangeThatStoppedHalfWay(t *testing.T) {
+	u := open(t)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	u.clock = func() time.Time { return now }
+	register(t, u, "ann@example.com", 5)
+	register(t, u, "bob@example.com", 6)
+	stop := func() {
+		t.Helper()
+		if free, err := u.reserve(t.Context(), &event.User{Account: 5, Email: "new@example.com"}, 0); err != nil || !free {
+			t.Fatalf("%v, %v", free, err)
+		}
+	}
+	stop()
+	if user, err := u.find(t.Context(), &event.FindUser{Email: "new@example.com"}); err != nil || user != nil {
+		t.Errorf("a user of a reserved address: %v, %v", user, err)
+	}
+	a, err := u.register(t.Context(), &event.RegisterUser{Email: "new@example.com", Account: 7, PasswordHash: "x"})
+	if err != nil || a.Status != event.UserStatus_USER_EXISTS || a.User.PasswordHash != "" {
+		t.Errorf("registered with a reserved address: %v, %v", a, err)
+	}
+	if a := changeEmail(t, u, 6, "new@example.com"); a.Status != event.UserStatus_USER_EXISTS {
+		t.Errorf("another account takes it: %v", a)
+	}
+	if list, err := u.list(t.Context(), &event.ListUsers{Limit: 10}); err != nil || len(list.Users) != 2 {
+		t.Errorf("listed are %v, %v", list, err)
+	}
+	now = now.Add(reservedFor)
+	if err := u.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop() // it is free again
+	if a := changeEmail(t, u, 5, "NEW@example.com"); a.Status != event.UserStatus_USER_OK {
+		t.Errorf("the account goes on: %v", a)
+	}
+	now = now.Add(2 * reservedFor)
+	if err := u.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if user, err := u.find(t.Context(), &event.FindUser{Email: "new@example.com"}); err != nil || user.GetAccount() != 5 {
+		t.Errorf("the sweep took the user: %v, %v", user, err)
+	}
+}
+
+// TestTheUseOfASessionIsNotedByTheHour, and a note that comes late undoes neither an end nor a change of the session.
+func TestTheUseOfASessionIsNotedByTheHour(t *testing.T) {
+	u := open(t)
+	ann := register(t, u, "ann@example.com", 5)
+	hash := []byte("a hash")
+	if _, err := u.openSession(t.Context(), &event.OpenSession{
+		SessionHash: hash, Account: 5, Epoch: ann.Epoch, ExpiresMs: time.Now().Add(24 * time.Hour).UnixMilli(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	seen := func() int64 {
+		t.Helper()
+		a, err := u.listSessions(t.Context(), 5)
+		if err != nil || len(a.Sessions) != 1 {
+			t.Fatalf("%v, %v", a, err)
+		}
+		return a.Sessions[0].SeenMs
+	}
+	opened := seen()
+	if _, err := u.checkSession(t.Context(), hash, opened+seenEvery.Milliseconds()-1); err != nil || seen() != opened {
+		t.Errorf("noted within the hour, or %v", err)
+	}
+	later := opened + seenEvery.Milliseconds()
+	if _, err := u.checkSession(t.Context(), hash, later); err != nil || seen() != later {
+		t.Errorf("not noted after an hour, or %v", err)
+	}
+	s, seq, err := u.session(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.setPassword(t.Context(), &event.SetPassword{Account: 5, PasswordHash: "second", KeepSession: hash}); err != nil {
+		t.Fatal(err)
+	}
+	u.see(t.Context(), s, seq, opened+1)
+	if !signedIn(t, u, string(hash)) {
+		t.Error("a late note made the session one of before the new password")
+	}
+	if s, seq, err = u.session(t.Context(), hash); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.closeSession(t.Context(), hash); err != nil {
+		t.Fatal(err)
+	}
+	u.see(t.Context(), s, seq, opened+2)
+	if signedIn(t, u, string(hash)) {
+		t.Error("a late note brought the session back")
+	}
+}
+
+// TestASessionIsEndedByItsAccountAlone, and a list has no more than it says.
+func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
+	u := open(t)
+	ann, bob := register(t, u, "ann@example.com", 5), register(t, u, "bob@example.com", 6)
+	for n := range mostSessions + 3 {
+		signIn(t, u, ann, fmt.Sprintf("%012d of ann", n))
+	}
+	signIn(t, u, bob, "000000000bob of bob")
+	a, err := u.listSessions(t.Context(), 5)
+	if err != nil || len(a.Sessions) != mostSessions {
+		t.Fatalf("%d sessions, %v", len(a.GetSessions()), err)
+	}
+	end := func(account uint64, prefix string) event.UserStatus {
+		t.Helper()
+		a, err := u.endSession(t.Context(), &event.EndSession{Account: account, Prefix: []byte(prefix)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Status
+	}
+	for _, c := range []struct {
+		account uint64
+		prefix  string
+		want    event.UserStatus
+	}{
+		{6, "000000000001", event.UserStatus_USER_NOT_FOUND},
+		{7, "000000000001", event.UserStatus_USER_NOT_FOUND},
+		{5, "00000000000", event.UserStatus_USER_NOT_FOUND},
+		{5, "", event.UserStatus_USER_NOT_FOUND},
+		{5, "000000000001", event.UserStatus_USER_OK},
+		{5, "000000000001", event.UserStatus_USER_NOT_FOUND},
+	} {
+		if got := end(c.account, c.prefix); got != c.want {
+			t.Errorf("account %d ends %q: %v, want %v", c.account, c.prefix, got, c.want)
+		}
+	}
+	if !signedIn(t, u, "000000000bob of bob") || signedIn(t, u, "000000000001 of ann") || !signedIn(t, u, "000000000002 of ann") {
+		t.Error("another session has ended, or that one has not")
+	}
+	docs, err := u.store.List(t.Context(), sessions, views.Query{Index: byExpiry, Limit: views.MaxList})
+	if err != nil || len(docs) != mostSessions+3 {
+		t.Errorf("%d sessions are stored, %v", len(docs), err)
+	}
+}

@@ -1,0 +1,78 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+// reservedFor is how long an address is kept for a change that stopped half way. Only the first half of that time may be
+// used: the sweep must never free an address that is being taken.
+const reservedFor = time.Hour
+
+// setEmail gives a user another address, if no other user has it. Sessions stay. The address is reserved by an Insert first,
+// which of all that want it, to register or to change, one alone succeeds with. The commit then replaces both documents.
+func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAnswer, error) {
+	id := emailID(r.GetEmail())
+	if id == "" || len(r.Email) > event.MaxEmailBytes || r.IfHash == "" {
+		return nil, &rpc.Error{Code: "malformed", Message: "a change needs an email address and a password hash"}
+	}
+	for range mostTries {
+		at, err := u.store.Checkpoint(ctx, changes)
+		if err != nil {
+			return nil, err
+		}
+		user, seq, err := u.record(ctx, event.AccountID(r.Account))
+		if err != nil || user == nil {
+			return found(nil), err
+		}
+		if user.PasswordHash != r.IfHash {
+			return &event.UserAnswer{Status: event.UserStatus_USER_CHANGED}, nil
+		}
+		before := emailID(user.Email)
+		user.Email, user.EmailChange = strings.TrimSpace(r.Email), r.Change
+		put, err := userDoc(user)
+		if err != nil {
+			return nil, err
+		}
+		put.Seq = seq
+		batch := views.Batch{Stream: changes, From: at, To: at + 1}
+		if before != id {
+			if free, err := u.reserve(ctx, user, at); err != nil || !free {
+				return &event.UserAnswer{Status: event.UserStatus_USER_EXISTS}, err
+			}
+			put.Seq = at + 1 // newer than what the address was before
+			batch.Deletes = []views.Delete{{Collection: users, ID: before, Seq: at + 1}}
+		}
+		batch.Puts = []views.Put{{Collection: users, Doc: put}}
+		if err = u.store.Commit(ctx, batch); !errors.Is(err, views.ErrConflict) {
+			return found(user), err
+		}
+	}
+	return nil, errBusy
+}
+
+// reserve tells whether the address of user is the account's to take, and keeps it from others.
+func (u *Users) reserve(ctx context.Context, user *event.User, at uint64) (bool, error) {
+	now := u.clock()
+	doc, err := userDoc(&event.User{Account: user.Account, Email: user.Email, CreatedMs: now.UnixMilli(), Reserved: true})
+	if err != nil {
+		return false, err
+	}
+	// Without the key of its account it is nobody's user.
+	doc.Seq, doc.Keys = at, map[string]views.Value{"expires": views.Int(now.Add(reservedFor).UnixMilli())}
+	if err = u.store.Insert(ctx, users, doc); !errors.Is(err, views.ErrExists) {
+		return err == nil, err
+	}
+	other, err := u.byEmail(ctx, doc.ID)
+	if err != nil || other == nil {
+		return false, errors.Join(err, errBusy)
+	}
+	mine := other.Reserved && other.Account == user.Account && now.Sub(time.UnixMilli(other.CreatedMs)) < reservedFor/2
+	return mine, nil
+}

@@ -1,0 +1,187 @@
+package users
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+const (
+	seenEvery     = time.Hour // how exactly OpenSession.seen_ms tells when a session was used
+	prefixBytes   = 12        // of a session's hash, by which its account names it
+	mostSessions  = 100       // that a list shows
+	describeBytes = 64        // of a session's agent, and of its network
+)
+
+func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.UserAnswer, error) {
+	if len(s.SessionHash) == 0 || len(s.SessionHash) > 64 || s.Account == 0 {
+		return nil, &rpc.Error{Code: "malformed", Message: "a session needs a hash and an account"}
+	}
+	user, err := u.byAccount(ctx, event.AccountID(s.Account))
+	if err != nil || user == nil {
+		return found(user), err
+	}
+	s.Agent, s.Network = cut(s.Agent), cut(s.Network)
+	s.CreatedMs = u.clock().UnixMilli()
+	s.SeenMs = s.CreatedMs
+	doc, err := sessionDoc(s)
+	if err != nil {
+		return nil, err
+	}
+	err = u.store.Insert(ctx, sessions, doc)
+	if errors.Is(err, views.ErrExists) {
+		// The ids behind hashes are random, so the same hash means that the request was sent again.
+		return u.checkSession(ctx, s.SessionHash, u.clock().UnixMilli())
+	}
+	return found(user), err
+}
+
+func (u *Users) checkSession(ctx context.Context, hash []byte, now int64) (*event.UserAnswer, error) {
+	if len(hash) == 0 || len(hash) > 64 {
+		return found(nil), nil
+	}
+	s, seq, err := u.session(ctx, hash)
+	if err != nil || s == nil || s.ExpiresMs <= now {
+		return found(nil), err
+	}
+	user, err := u.byAccount(ctx, event.AccountID(s.Account))
+	if user != nil && user.Epoch != s.Epoch {
+		user = nil
+	}
+	if user != nil && now-s.SeenMs >= seenEvery.Milliseconds() {
+		u.see(ctx, s, seq, now)
+	}
+	return found(user), err
+}
+
+func (u *Users) closeSession(ctx context.Context, hash []byte) (*event.UserAnswer, error) {
+	if len(hash) == 0 || len(hash) > 64 {
+		return found(nil), nil
+	}
+	err := u.store.Commit(ctx, views.Batch{Deletes: []views.Delete{endOf(hash)}})
+	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, err
+}
+
+// session reads a session, nil where there is none, and the Seq of its document.
+func (u *Users) session(ctx context.Context, hash []byte) (s *event.OpenSession, seq uint64, err error) {
+	docs, err := u.store.Load(ctx, sessions, []string{hex.EncodeToString(hash)}, views.Heads)
+	if err != nil || len(docs) == 0 {
+		return nil, 0, err
+	}
+	s = &event.OpenSession{}
+	return s, docs[0].Seq, event.Decode(docs[0].Head, s)
+}
+
+// see notes that a session was used. A session that is ended or changed at the same moment stays so. The note is not worth
+// a failure of the call that uses the session.
+func (u *Users) see(ctx context.Context, s *event.OpenSession, seq uint64, now int64) {
+	s.SeenMs = now
+	doc, err := sessionDoc(s)
+	doc.Seq = seq
+	if err == nil {
+		err = u.store.Commit(ctx, views.Batch{Puts: []views.Put{{Collection: sessions, Doc: doc}}})
+	}
+	if err != nil {
+		u.log.Debug("the use of a session is not noted", "error", err)
+	}
+}
+
+// listSessions answers with the valid sessions of an account.
+func (u *Users) listSessions(ctx context.Context, id event.AccountID) (*event.UserAnswer, error) {
+	valid, err := u.validSessions(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(valid, func(a, b *event.OpenSession) int {
+		return cmp.Or(cmp.Compare(b.SeenMs, a.SeenMs), cmp.Compare(b.ExpiresMs, a.ExpiresMs))
+	})
+	return &event.UserAnswer{Status: event.UserStatus_USER_OK, Sessions: valid[:min(len(valid), mostSessions)]}, nil
+}
+
+// endSession ends one session of an account. The answer is USER_NOT_FOUND if the account has none whose hash begins so.
+func (u *Users) endSession(ctx context.Context, r *event.EndSession) (*event.UserAnswer, error) {
+	if len(r.GetPrefix()) != prefixBytes {
+		return found(nil), nil
+	}
+	valid, err := u.validSessions(ctx, event.AccountID(r.Account))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range valid {
+		if bytes.HasPrefix(s.SessionHash, r.Prefix) {
+			return u.closeSession(ctx, s.SessionHash)
+		}
+	}
+	return found(nil), nil
+}
+
+// validSessions are those of the user's epoch that have not expired. Of more than views.MaxList some are left out.
+func (u *Users) validSessions(ctx context.Context, id event.AccountID) (valid []*event.OpenSession, err error) {
+	user, err := u.byAccount(ctx, id)
+	if err != nil || user == nil {
+		return nil, err
+	}
+	docs, err := u.store.List(ctx, sessions, views.Query{
+		Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: views.MaxList,
+	})
+	if err != nil {
+		return nil, err
+	}
+	now := u.clock().UnixMilli()
+	for _, d := range docs {
+		s := &event.OpenSession{}
+		if err := event.Decode(d.Head, s); err != nil {
+			return nil, err
+		}
+		if s.Account == user.Account && s.Epoch == user.Epoch && s.ExpiresMs > now {
+			valid = append(valid, s)
+		}
+	}
+	return valid, nil
+}
+
+// kept moves a session of the user's epoch of before to the present one. It is nil where there is none.
+func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before uint64) (*views.Put, error) {
+	if len(hash) == 0 {
+		return nil, nil
+	}
+	s, seq, err := u.session(ctx, hash)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	if s.Account != user.Account || s.Epoch != before {
+		return nil, nil
+	}
+	s.Epoch = user.Epoch
+	doc, err := sessionDoc(s)
+	if err != nil {
+		return nil, err
+	}
+	doc.Seq = seq + 1 // see does not undo it
+	return &views.Put{Collection: sessions, Doc: doc}, nil
+}
+
+func sessionDoc(s *event.OpenSession) (views.Doc, error) {
+	head, err := event.Encode(s)
+	return views.Doc{
+		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{
+			"expires": views.Int(s.ExpiresMs), "account": views.String(event.AccountID(s.Account).String()),
+		},
+	}, err
+}
+
+// endOf deletes a session, whatever the Seq of its document is. A hash never comes back.
+func endOf(hash []byte) views.Delete {
+	return views.Delete{Collection: sessions, ID: hex.EncodeToString(hash), Seq: math.MaxInt32}
+}
+
+func cut(s string) string { return s[:min(len(s), describeBytes)] }

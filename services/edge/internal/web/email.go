@@ -1,0 +1,68 @@
+package web
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// changeEmail gives the account of the session another address. Its sessions stay.
+func (s *Server) changeEmail(c *call) error {
+	var current, email string
+	err := httpin.ParseObject(c.json, httpin.Fields{
+		"currentPassword": httpin.To(&current, accountPasswordField(1)),
+		"email":           httpin.To(&email, emailField),
+	}.Set)
+	switch {
+	case err != nil:
+		return err
+	case current == "":
+		return httpin.InvalidField("currentPassword", "is required")
+	case email == "":
+		return httpin.InvalidField("email", "is required")
+	}
+	user, err := s.ownUser(c)
+	if err != nil {
+		return err
+	}
+	if len(c.idem) > 0 && bytes.Equal(user.EmailChange, c.idem) {
+		if !strings.EqualFold(user.Email, email) {
+			return idempotencyMismatch()
+		}
+		c.Set(headerReplayed, "true")
+		return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	}
+	if err := s.checkCurrentPassword(c, user, current); err != nil {
+		return err
+	}
+	if err := s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: c.idem}); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// storeEmail tells no more of other accounts than a registration does, and counts as one that fails.
+func (s *Server) storeEmail(c *call, set *event.SetEmail) error {
+	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
+		return err
+	}
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetEmail{SetEmail: set}})
+	switch {
+	case err != nil:
+		return err
+	case a.Status == event.UserStatus_USER_OK:
+		return nil
+	case a.Status == event.UserStatus_USER_EXISTS:
+		return s.sourceFailed(c.Ctx, emailTaken())
+	case a.Status == event.UserStatus_USER_CHANGED:
+		return failedAt("currentPassword", fault.WrongPassword, "The current password is not right.")
+	case a.Status == event.UserStatus_USER_NOT_FOUND:
+		return sessionRequired()
+	}
+	return unavailable(errUserAnswer)
+}
