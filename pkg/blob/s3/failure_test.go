@@ -243,3 +243,39 @@ func TestPartsBeyondTheBoundWaitForTheirTurn(t *testing.T) {
 		t.Errorf("put after the first: %v", err)
 	}
 }
+
+// S3 answers the question for a bucket with 403 to a user who may list some of its prefixes only, and to wrong credentials.
+func TestAUserOfAPartOfTheBucketOpensIt(t *testing.T) {
+	const denied = `<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`
+	tests := map[string]struct {
+		status int
+		answer string
+		want   string // in the error; empty: none
+	}{
+		"no versions":       {http.StatusOK, `<VersioningConfiguration/>`, ""},
+		"versions":          {http.StatusOK, `<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`, "versions"},
+		"no right to tell":  {http.StatusForbidden, denied, "Access Denied"},
+		"wrong credentials": {http.StatusForbidden, `<Error><Code>InvalidAccessKeyId</Code><Message>No such key id</Message></Error>`, "No such key id"},
+		"no bucket":         {http.StatusNotFound, `<Error><Code>NoSuchBucket</Code><Message>No such bucket</Message></Error>`, "No such bucket"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Has("versioning") {
+					w.WriteHeader(test.status)
+					_, _ = io.WriteString(w, test.answer)
+					return
+				}
+				if r.Method != http.MethodHead {
+					t.Errorf("%s %s: it may neither make the bucket nor list it", r.Method, r.URL)
+				}
+				w.WriteHeader(http.StatusForbidden)
+			}))
+			defer server.Close()
+			_, err := s3.Open(t.Context(), s3.Config{URL: strings.Replace(server.URL, "http://", "http://key:secretsecret@", 1) + "/bucket"})
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("open: %v, want %q", err, test.want)
+			}
+		})
+	}
+}

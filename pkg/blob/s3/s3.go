@@ -89,21 +89,26 @@ func (s *Store) prepare(ctx context.Context, region string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	exists, err := s.client.BucketExists(ctx, s.bucket)
-	if err != nil {
+	// S3 refuses to tell that to a user who may list some prefixes only. Such a user may ask whether the bucket keeps versions.
+	limited := minio.ToErrorResponse(err).Code == minio.AccessDenied
+	if err != nil && !limited {
 		return err
 	}
-	if !exists {
+	if !exists && !limited {
 		err := s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{Region: region})
 		if err != nil && minio.ToErrorResponse(err).Code == minio.BucketAlreadyOwnedByYou {
 			return nil // another instance has made it meanwhile
 		}
 		return err
 	}
-	// A server that does not tell, or not to this user, is taken.
-	if versions, err := s.client.GetBucketVersioning(ctx, s.bucket); err == nil && versions.Enabled() {
+	versions, err := s.client.GetBucketVersioning(ctx, s.bucket)
+	switch {
+	case err == nil && versions.Enabled():
 		return errVersioned
+	case limited:
+		return err // the credentials are wrong, or there is no such bucket
 	}
-	return nil
+	return nil // a server that does not tell, or not to this user, is taken
 }
 
 // PutBytes implements blob.Buffering: a Put holds one part.
