@@ -61,12 +61,12 @@ bin/nats-server: cluster/go.mod
 bin/ferretdb: $(wildcard cluster/tools/ferretdb/*)
 	@echo "building ferretdb"
 	@mkdir -p bin && cluster/tools/ferretdb/build.sh $@
-bin/minio: cluster/tools/minio/go.mod
-	@echo "building minio, which takes some minutes"
-	@cd cluster/tools/minio && GOWORK=off $(GO) build -trimpath -o ../../../$@ github.com/minio/minio
+bin/minio bin/mc: cluster/tools/minio/go.mod
+	@echo "building $(notdir $@), which takes some minutes"
+	@cd cluster/tools/minio && GOWORK=off $(GO) build -trimpath -o ../../../$@ github.com/minio/$(notdir $@)
 
 .PHONY: cluster-programs
-cluster-programs: bin/nats-server bin/ferretdb bin/minio services-build
+cluster-programs: bin/nats-server bin/ferretdb bin/minio bin/mc services-build
 
 .PHONY: cluster
 cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster
@@ -114,8 +114,9 @@ test-cluster: cluster-programs ## run the scenario tests against a cluster of 15
 	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many
 
 .PHONY: test-stores
-test-stores: bin/ferretdb bin/minio ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
+test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
 	@$(GO) run ./cluster/cmd/teststores
+	$(GO) test -count=1 -timeout 5m -run TestBucket ./cluster -args -processes
 
 # Packages whose own tests are concurrent. The whole product under the race detector would take an hour.
 RACE ?= ./pkg/... ./cluster/load ./services/billing/... ./services/edge/...

@@ -1,7 +1,7 @@
 // Package cluster starts a whole Quire as many processes on this machine: three NATS servers, a server of the MongoDB
 // protocol, MinIO, and several instances of each service. `make cluster`, the scenario tests of many processes, the
-// failure runs and the measurements of bench/scale are built on it. Each NATS user has the permissions of
-// deploy/nats/users.conf.
+// failure runs and the measurements of bench/scale are built on it. Each service's users have the rights of a deployment:
+// those of deploy/nats/users.conf, and those of deploy/minio.
 //
 // The programs are those in bin/, which `make cluster-programs` builds.
 package cluster
@@ -126,7 +126,10 @@ func (c *Cluster) startStores(ctx context.Context) error {
 	if err := c.addStores(ctx); err != nil {
 		return err
 	}
-	return startTogether(ctx, c.Processes())
+	if err := startTogether(ctx, c.Processes()); err != nil {
+		return err
+	}
+	return c.divideBucket(ctx)
 }
 
 func (c *Cluster) startAll(ctx context.Context) error {

@@ -40,7 +40,7 @@ func (c *Cluster) addInstance(ctx context.Context, service string, n int) (*Proc
 func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]string {
 	settings := map[string]string{
 		"QUIRE_NATS_URL":   c.NATSURL(service),
-		"QUIRE_S3_URL":     c.S3URL(),
+		"QUIRE_S3_URL":     c.S3URL(service),
 		"QUIRE_PARTITIONS": strconv.Itoa(c.opts.Partitions),
 		"QUIRE_OPS_LISTEN": h.address(opsPort),
 	}

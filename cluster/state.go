@@ -25,7 +25,11 @@ func openState(path string) (*state, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read the state of the cluster: %w", err)
 	}
-	for _, name := range append([]string{"admin", "secret", "minio", "databases"}, natsUsers()...) {
+	names := append([]string{"admin", "secret", "databases"}, natsUsers()...)
+	for _, user := range s3Users() {
+		names = append(names, s3Secret(user))
+	}
+	for _, name := range names {
 		if s.Secrets[name] == "" {
 			s.Secrets[name] = strings.ToLower(rand.Text())
 		}

@@ -137,12 +137,12 @@ func (c *Cluster) addStores(ctx context.Context) error {
 		name: "minio", service: "minio", program: "minio", host: h, quit: syscall.SIGTERM,
 		args: []string{"server", "--quiet", "--address", address, filepath.Join(c.opts.Dir, "minio")},
 		environ: func() []string {
-			return Environment("MINIO_ROOT_USER=quire", "MINIO_ROOT_PASSWORD="+c.state.Secrets["minio"], "MINIO_BROWSER=off",
+			return Environment("MINIO_ROOT_USER="+S3Root, "MINIO_ROOT_PASSWORD="+c.s3Password(S3Root), "MINIO_BROWSER=off",
 				"MINIO_UPDATE=off", "CI=true") // CI lets it share a disk
 		},
 		// MinIO's own readiness comes too early: the bucket's calls may still get a 503 then.
 		ready: func(ctx context.Context) error {
-			_, err := s3.Open(ctx, s3.Config{URL: c.S3URL()})
+			_, err := s3.Open(ctx, s3.Config{URL: c.S3URL(S3Root)})
 			return err
 		},
 		url: "http://" + address,
@@ -158,7 +158,40 @@ func (c *Cluster) MongoURL() string {
 	return c.Process("mongo").URL()
 }
 
-// S3URL is the URL of the bucket in MinIO, with credentials.
-func (c *Cluster) S3URL() string {
-	return fmt.Sprintf("http://quire:%s@%s/quire", c.state.Secrets["minio"], c.net.host("minio").address(clientPort))
+// S3Root is the user of MinIO that may do everything.
+const S3Root = "quire"
+
+const bucket = "quire"
+
+// s3Users are the users of MinIO: its root, and one for each service, with the rights of deploy/minio.
+func s3Users() []string { return append([]string{S3Root}, Services()...) }
+
+func (c *Cluster) s3Password(user string) string { return c.state.Secrets[s3Secret(user)] }
+
+// s3Secret is the name of the secret that is the password of a user of MinIO.
+func s3Secret(user string) string {
+	if user == S3Root {
+		return "minio"
+	}
+	return "minio-" + user
+}
+
+// S3URL is the URL of the bucket in MinIO, with the credentials of a service, or of S3Root.
+func (c *Cluster) S3URL(user string) string {
+	return fmt.Sprintf("http://%s:%s@%s/%s", user, c.s3Password(user), c.net.host("minio").address(clientPort), bucket)
+}
+
+// divideBucket makes the services' users of MinIO, as the job of a deployment does.
+func (c *Cluster) divideBucket(ctx context.Context) error {
+	command := exec.CommandContext(ctx, "sh", filepath.Join(c.opts.Root, "deploy", "minio", "init.sh"))
+	command.Env = Environment("PATH="+filepath.Join(c.opts.Root, "bin")+":"+os.Getenv("PATH"),
+		"MINIO_ADDRESS="+c.net.host("minio").address(clientPort), "BUCKET="+bucket,
+		"MINIO_ROOT_USER="+S3Root, "MINIO_ROOT_PASSWORD="+c.s3Password(S3Root))
+	for _, service := range Services() {
+		command.Env = append(command.Env, "S3_"+strings.ToUpper(service)+"_PASSWORD="+c.s3Password(service))
+	}
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("make the users of MinIO: %w\n%s", err, out)
+	}
+	return nil
 }

@@ -104,7 +104,7 @@ func partitionRange(partitions int) string {
 
 // newestSnapshots adds up the sizes of the newest snapshot of each partition.
 func (s *system) newestSnapshots(ctx context.Context) (int64, error) {
-	bucket, err := s3.Open(ctx, s3.Config{URL: s.cluster.S3URL()})
+	bucket, err := s3.Open(ctx, s3.Config{URL: s.cluster.S3URL("billing")})
 	if err != nil {
 		return 0, err
 	}

@@ -53,16 +53,17 @@ func generate() (map[string][]byte, error) {
 		return nil, err
 	}
 
-	bucketSecret, adminToken := password(), password()
-	put("minio.env", "MINIO_ROOT_USER=quire-root\nMINIO_ROOT_PASSWORD=%s\nBUCKET=%s\nBUCKET_USER=quire\nBUCKET_PASSWORD=%s\n",
-		password(), bucket, bucketSecret)
+	adminToken := password()
+	minio := fmt.Sprintf("MINIO_ROOT_USER=quire-root\nMINIO_ROOT_PASSWORD=%s\nBUCKET=%s\n", password(), bucket)
 	put("mongodb/keyfile", "%s", password()+password())
 	mongo := fmt.Sprintf("MONGO_ROOT_PASSWORD=%s\n", password())
 	shared := password()
 	for _, service := range natsconf.Services() {
 		var env strings.Builder
 		fmt.Fprintf(&env, "QUIRE_NATS_URL=%s\n", natsURL(service, nats[service]))
-		fmt.Fprintf(&env, "QUIRE_S3_URL=http://quire:%s@%s/%s\n", bucketSecret, bucketHost, bucket)
+		s3 := password()
+		minio += fmt.Sprintf("S3_%s_PASSWORD=%s\n", strings.ToUpper(service), s3)
+		fmt.Fprintf(&env, "QUIRE_S3_URL=http://%s:%s@%s/%s\n", service, s3, bucketHost, bucket)
 		if service == "edge" {
 			fmt.Fprintf(&env, "QUIRE_SECRET=%s\nQUIRE_ADMIN_TOKEN=%s\n", shared, adminToken)
 		} else {
@@ -74,6 +75,7 @@ func generate() (map[string][]byte, error) {
 		put(service+".env", "%s", env.String())
 	}
 	put("mongodb.env", "%s", mongo)
+	put("minio.env", "%s", minio)
 	put("provision.env", "QUIRE_NATS_URL=%s\n", natsURL(natsconf.Provision, nats[natsconf.Provision]))
 	return files, nil
 }

@@ -44,7 +44,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	return test(ctx, "QUIRE_MONGO_URL="+stores.MongoURL(), "QUIRE_S3_URL="+stores.S3URL())
+	return test(ctx, "QUIRE_MONGO_URL="+stores.MongoURL(), "QUIRE_S3_URL="+stores.S3URL(cluster.S3Root))
 }
 
 // stopWait is how long the tests may take to end after SIGTERM before they are killed.

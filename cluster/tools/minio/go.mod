@@ -3,7 +3,10 @@ module quire.dev/cluster/tools/minio
 
 go 1.26.8
 
-tool github.com/minio/minio
+tool (
+	github.com/minio/mc
+	github.com/minio/minio
+)
 
 require (
 	aead.dev/mem v0.2.0 // indirect
