@@ -6284,6 +6284,7 @@ type Query struct {
 	//	*Query_Hold
 	//	*Query_Webhooks
 	//	*Query_Alerts
+	//	*Query_UsageDays
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6448,6 +6449,15 @@ func (x *Query) GetAlerts() *AlertsQuery {
 	return nil
 }
 
+func (x *Query) GetUsageDays() *UsageDaysQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_UsageDays); ok {
+			return x.UsageDays
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -6500,6 +6510,10 @@ type Query_Alerts struct {
 	Alerts *AlertsQuery `protobuf:"bytes,51,opt,name=alerts,proto3,oneof"`
 }
 
+type Query_UsageDays struct {
+	UsageDays *UsageDaysQuery `protobuf:"bytes,70,opt,name=usage_days,json=usageDays,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -6523,6 +6537,8 @@ func (*Query_Hold) isQuery_Query() {}
 func (*Query_Webhooks) isQuery_Query() {}
 
 func (*Query_Alerts) isQuery_Query() {}
+
+func (*Query_UsageDays) isQuery_Query() {}
 
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -6600,10 +6616,17 @@ func (x *UsageQuery) GetScope() uint32 {
 	return 0
 }
 
+// LedgerQuery asks for a page of the ledger, the newest entry first. What is not set takes all entries.
 type LedgerQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	Cursor        []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Type          LedgerType             `protobuf:"varint,20,opt,name=type,proto3,enum=quire.event.v1.LedgerType" json:"type,omitempty"`
+	QuotaKey      uint32                 `protobuf:"varint,21,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	FromMs        int64                  `protobuf:"varint,22,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // the first moment
+	ToMs          int64                  `protobuf:"varint,23,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // the first moment that is not asked for
+	RequestId     []byte                 `protobuf:"bytes,24,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,25,opt,name=reason,proto3" json:"reason,omitempty"` // a part of the reason, without regard to case
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6652,6 +6675,101 @@ func (x *LedgerQuery) GetCursor() []byte {
 	return nil
 }
 
+func (x *LedgerQuery) GetType() LedgerType {
+	if x != nil {
+		return x.Type
+	}
+	return LedgerType_LEDGER_UNSPECIFIED
+}
+
+func (x *LedgerQuery) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *LedgerQuery) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *LedgerQuery) GetToMs() int64 {
+	if x != nil {
+		return x.ToMs
+	}
+	return 0
+}
+
+func (x *LedgerQuery) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *LedgerQuery) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// UsageDaysQuery asks for the usage of an account by day.
+type UsageDaysQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromDay       uint32                 `protobuf:"varint,1,opt,name=from_day,json=fromDay,proto3" json:"from_day,omitempty"` // since 1970
+	ToDay         uint32                 `protobuf:"varint,2,opt,name=to_day,json=toDay,proto3" json:"to_day,omitempty"`       // the last one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageDaysQuery) Reset() {
+	*x = UsageDaysQuery{}
+	mi := &file_event_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageDaysQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageDaysQuery) ProtoMessage() {}
+
+func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
+func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *UsageDaysQuery) GetFromDay() uint32 {
+	if x != nil {
+		return x.FromDay
+	}
+	return 0
+}
+
+func (x *UsageDaysQuery) GetToDay() uint32 {
+	if x != nil {
+		return x.ToDay
+	}
+	return 0
+}
+
 type StatementQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Period        string                 `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"` // "2026-11"
@@ -6661,7 +6779,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6673,7 +6791,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6686,7 +6804,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -6707,7 +6825,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6719,7 +6837,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6732,7 +6850,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -6767,7 +6885,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6779,7 +6897,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6792,7 +6910,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -6825,7 +6943,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6837,7 +6955,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6850,7 +6968,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -6864,7 +6982,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6876,7 +6994,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6889,7 +7007,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -6916,7 +7034,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6928,7 +7046,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6941,7 +7059,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -6960,7 +7078,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6972,7 +7090,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6985,7 +7103,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 type QueryAnswer struct {
@@ -7006,6 +7124,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Hold
 	//	*QueryAnswer_Webhooks
 	//	*QueryAnswer_Alerts
+	//	*QueryAnswer_UsageDays
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7013,7 +7132,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7025,7 +7144,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7038,7 +7157,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -7172,6 +7291,15 @@ func (x *QueryAnswer) GetAlerts() *AlertsAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetUsageDays() *UsageDaysAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_UsageDays); ok {
+			return x.UsageDays
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -7228,6 +7356,10 @@ type QueryAnswer_Alerts struct {
 	Alerts *AlertsAnswer `protobuf:"bytes,51,opt,name=alerts,proto3,oneof"`
 }
 
+type QueryAnswer_UsageDays struct {
+	UsageDays *UsageDaysAnswer `protobuf:"bytes,70,opt,name=usage_days,json=usageDays,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -7254,6 +7386,8 @@ func (*QueryAnswer_Webhooks) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Alerts) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_UsageDays) isQueryAnswer_Answer() {}
+
 // HoldQuery asks for the open hold under an idempotency id of Query.account, an account or a keyless network.
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7264,7 +7398,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7276,7 +7410,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7289,7 +7423,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -7311,7 +7445,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7323,7 +7457,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7336,7 +7470,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -7381,7 +7515,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7393,7 +7527,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7406,7 +7540,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Progress) GetInstance() string {
@@ -7469,7 +7603,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7481,7 +7615,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7494,7 +7628,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -7637,7 +7771,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7649,7 +7783,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7662,7 +7796,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -7759,7 +7893,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7771,7 +7905,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7784,7 +7918,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -7811,7 +7945,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7823,7 +7957,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7836,7 +7970,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -7858,7 +7992,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7870,7 +8004,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7883,7 +8017,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -7929,7 +8063,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7941,7 +8075,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7954,7 +8088,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -8023,7 +8157,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8035,7 +8169,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8048,7 +8182,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -8124,7 +8258,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8136,7 +8270,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8149,7 +8283,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -8177,13 +8311,17 @@ type StatementAnswer struct {
 	StorageBilledBytes  uint64                 `protobuf:"varint,7,opt,name=storage_billed_bytes,json=storageBilledBytes,proto3" json:"storage_billed_bytes,omitempty"`
 	StorageOverageCents uint64                 `protobuf:"varint,8,opt,name=storage_overage_cents,json=storageOverageCents,proto3" json:"storage_overage_cents,omitempty"`
 	Tier                uint32                 `protobuf:"varint,9,opt,name=tier,proto3" json:"tier,omitempty"`
+	StorageByteMsHigh   uint64                 `protobuf:"fixed64,20,opt,name=storage_byte_ms_high,json=storageByteMsHigh,proto3" json:"storage_byte_ms_high,omitempty"` // the month's storage integral, 128 bits in two's complement
+	StorageByteMsLow    uint64                 `protobuf:"fixed64,21,opt,name=storage_byte_ms_low,json=storageByteMsLow,proto3" json:"storage_byte_ms_low,omitempty"`
+	StorageByDay        bool                   `protobuf:"varint,22,opt,name=storage_by_day,json=storageByDay,proto3" json:"storage_by_day,omitempty"` // storage_days are known: the fold counts by day since before the month
+	StorageDays         []*StorageDay          `protobuf:"bytes,23,rep,name=storage_days,json=storageDays,proto3" json:"storage_days,omitempty"`       // those of the month that are not zero, in order
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8195,7 +8333,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8208,7 +8346,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -8274,6 +8412,34 @@ func (x *StatementAnswer) GetTier() uint32 {
 	return 0
 }
 
+func (x *StatementAnswer) GetStorageByteMsHigh() uint64 {
+	if x != nil {
+		return x.StorageByteMsHigh
+	}
+	return 0
+}
+
+func (x *StatementAnswer) GetStorageByteMsLow() uint64 {
+	if x != nil {
+		return x.StorageByteMsLow
+	}
+	return 0
+}
+
+func (x *StatementAnswer) GetStorageByDay() bool {
+	if x != nil {
+		return x.StorageByDay
+	}
+	return false
+}
+
+func (x *StatementAnswer) GetStorageDays() []*StorageDay {
+	if x != nil {
+		return x.StorageDays
+	}
+	return nil
+}
+
 // ExplainAnswer is the decision about a request, found by folding the journal again up to it.
 type ExplainAnswer struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -8300,7 +8466,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8312,7 +8478,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8325,7 +8491,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -8447,6 +8613,67 @@ func (x *ExplainAnswer) GetCostMicros() uint64 {
 	return 0
 }
 
+// StorageDay is the part of a storage integral that falls on a day.
+type StorageDay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`                                    // since 1970
+	ByteMsHigh    uint64                 `protobuf:"fixed64,2,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // 128 bits in two's complement
+	ByteMsLow     uint64                 `protobuf:"fixed64,3,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageDay) Reset() {
+	*x = StorageDay{}
+	mi := &file_event_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageDay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageDay) ProtoMessage() {}
+
+func (x *StorageDay) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
+func (*StorageDay) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *StorageDay) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
+func (x *StorageDay) GetByteMsHigh() uint64 {
+	if x != nil {
+		return x.ByteMsHigh
+	}
+	return 0
+}
+
+func (x *StorageDay) GetByteMsLow() uint64 {
+	if x != nil {
+		return x.ByteMsLow
+	}
+	return 0
+}
+
 type GrantUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grant         uint64                 `protobuf:"varint,1,opt,name=grant,proto3" json:"grant,omitempty"` // journal position of the grant: sequence << 12 | index
@@ -8458,7 +8685,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8470,7 +8697,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8483,7 +8710,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -8524,7 +8751,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8536,7 +8763,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8549,7 +8776,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -8615,6 +8842,188 @@ func (x *AuditAnswer) GetAgain() bool {
 	return false
 }
 
+// UsageDaysAnswer has the days on which there was anything, in order.
+type UsageDaysAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Days          []*UsageDay            `protobuf:"bytes,1,rep,name=days,proto3" json:"days,omitempty"`
+	SinceMs       int64                  `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // requests are counted by day from then on; 0: not yet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageDaysAnswer) Reset() {
+	*x = UsageDaysAnswer{}
+	mi := &file_event_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageDaysAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageDaysAnswer) ProtoMessage() {}
+
+func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
+func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *UsageDaysAnswer) GetDays() []*UsageDay {
+	if x != nil {
+		return x.Days
+	}
+	return nil
+}
+
+func (x *UsageDaysAnswer) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+// UsageDay is the usage of an account on a day.
+type UsageDay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`    // since 1970
+	Usage         []*DayUsage            `protobuf:"bytes,2,rep,name=usage,proto3" json:"usage,omitempty"` // by quota key, then by API key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageDay) Reset() {
+	*x = UsageDay{}
+	mi := &file_event_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageDay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageDay) ProtoMessage() {}
+
+func (x *UsageDay) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
+func (*UsageDay) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *UsageDay) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
+func (x *UsageDay) GetUsage() []*DayUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+type DayUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Key           uint32                 `protobuf:"varint,2,opt,name=key,proto3" json:"key,omitempty"` // number of the API key within the account; 0: the default one
+	Used          int64                  `protobuf:"zigzag64,3,opt,name=used,proto3" json:"used,omitempty"`
+	Overage       int64                  `protobuf:"zigzag64,4,opt,name=overage,proto3" json:"overage,omitempty"`
+	SpentMicros   int64                  `protobuf:"zigzag64,5,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DayUsage) Reset() {
+	*x = DayUsage{}
+	mi := &file_event_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DayUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DayUsage) ProtoMessage() {}
+
+func (x *DayUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
+func (*DayUsage) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *DayUsage) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *DayUsage) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *DayUsage) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *DayUsage) GetOverage() int64 {
+	if x != nil {
+		return x.Overage
+	}
+	return 0
+}
+
+func (x *DayUsage) GetSpentMicros() int64 {
+	if x != nil {
+		return x.SpentMicros
+	}
+	return 0
+}
+
 type AllowanceAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -8627,7 +9036,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8639,7 +9048,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8652,7 +9061,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -8708,7 +9117,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8720,7 +9129,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8733,7 +9142,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -8948,7 +9357,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8960,7 +9369,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8973,7 +9382,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -9021,7 +9430,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9033,7 +9442,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9046,7 +9455,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -9069,7 +9478,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9081,7 +9490,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9094,7 +9503,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -9135,7 +9544,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9147,7 +9556,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9160,7 +9569,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -9181,7 +9590,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9193,7 +9602,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9206,7 +9615,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -9234,7 +9643,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9246,7 +9655,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9259,7 +9668,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -9288,7 +9697,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9300,7 +9709,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9313,7 +9722,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -9354,7 +9763,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9366,7 +9775,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9379,7 +9788,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -9412,7 +9821,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9424,7 +9833,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9437,7 +9846,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -9505,7 +9914,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9517,7 +9926,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9530,7 +9939,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -9549,7 +9958,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9561,7 +9970,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9574,7 +9983,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -9600,7 +10009,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9612,7 +10021,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9625,7 +10034,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -9701,7 +10110,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9713,7 +10122,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9726,7 +10135,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -9807,6 +10216,7 @@ type BillingState struct {
 	Books         []*BookState           `protobuf:"bytes,10,rep,name=books,proto3" json:"books,omitempty"`                             // every book with its first moment, oldest first; the last is book
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules; 0: the first
+	DaysMs        int64                  `protobuf:"varint,70,opt,name=days_ms,json=daysMs,proto3" json:"days_ms,omitempty"`            // time when rules 4 came into force, from which on it is counted by day; 0: before
 	OffsetMs      int64                  `protobuf:"varint,15,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`      // largest of the sources, from rules 2 on
 	PeakMs        int64                  `protobuf:"varint,16,opt,name=peak_ms,json=peakMs,proto3" json:"peak_ms,omitempty"`            // latest time_ms ever, if a clock that was ahead has come back since; else 0
 	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // when the journal stored the message that brought the present rules, by its clock
@@ -9817,7 +10227,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9829,7 +10239,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9842,7 +10252,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -9929,6 +10339,13 @@ func (x *BillingState) GetRules() uint32 {
 	return 0
 }
 
+func (x *BillingState) GetDaysMs() int64 {
+	if x != nil {
+		return x.DaysMs
+	}
+	return 0
+}
+
 func (x *BillingState) GetOffsetMs() int64 {
 	if x != nil {
 		return x.OffsetMs
@@ -9967,7 +10384,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9979,7 +10396,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9992,7 +10409,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -10026,7 +10443,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10038,7 +10455,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10051,7 +10468,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *SourceState) GetSource() string {
@@ -10146,7 +10563,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10158,7 +10575,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10171,7 +10588,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -10332,13 +10749,14 @@ type PaidState struct {
 	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
 	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"` // number of the API key
+	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"` // as HoldState.day
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10350,7 +10768,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10363,7 +10781,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -10422,22 +10840,31 @@ func (x *PaidState) GetKey() uint32 {
 	return 0
 }
 
+func (x *PaidState) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
 type MonthState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Month         uint32                 `protobuf:"varint,1,opt,name=month,proto3" json:"month,omitempty"`                               // year*12 + month-1
-	Usage         []*KeyUsage            `protobuf:"bytes,2,rep,name=usage,proto3" json:"usage,omitempty"`                                // non-zero ones
-	ByteMsHigh    uint64                 `protobuf:"varint,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // storage integral, 128 bits
-	ByteMsLow     uint64                 `protobuf:"varint,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
-	SpentMicros   uint64                 `protobuf:"varint,5,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
-	Tier          uint32                 `protobuf:"varint,6,opt,name=tier,proto3" json:"tier,omitempty"` // plan.Tier at the month's end; of the current month, at present
-	Paid          []*KeyUsage            `protobuf:"bytes,7,rep,name=paid,proto3" json:"paid,omitempty"`  // overage under the present terms only; non-zero ones
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Month             uint32                 `protobuf:"varint,1,opt,name=month,proto3" json:"month,omitempty"`                               // year*12 + month-1
+	Usage             []*KeyUsage            `protobuf:"bytes,2,rep,name=usage,proto3" json:"usage,omitempty"`                                // non-zero ones
+	ByteMsHigh        uint64                 `protobuf:"varint,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // storage integral, 128 bits
+	ByteMsLow         uint64                 `protobuf:"varint,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
+	SpentMicros       uint64                 `protobuf:"varint,5,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
+	Tier              uint32                 `protobuf:"varint,6,opt,name=tier,proto3" json:"tier,omitempty"`                                                       // plan.Tier at the month's end; of the current month, at present
+	Paid              []*KeyUsage            `protobuf:"bytes,7,rep,name=paid,proto3" json:"paid,omitempty"`                                                        // overage under the present terms only; non-zero ones
+	StorageStartBytes uint64                 `protobuf:"varint,20,opt,name=storage_start_bytes,json=storageStartBytes,proto3" json:"storage_start_bytes,omitempty"` // stored when the month began; 0 too if storage by day is not kept
+	StorageChanges    []*StorageChanges      `protobuf:"bytes,21,rep,name=storage_changes,json=storageChanges,proto3" json:"storage_changes,omitempty"`             // of the days on which it changed, in order
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10449,7 +10876,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10462,7 +10889,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -10514,6 +10941,89 @@ func (x *MonthState) GetPaid() []*KeyUsage {
 	return nil
 }
 
+func (x *MonthState) GetStorageStartBytes() uint64 {
+	if x != nil {
+		return x.StorageStartBytes
+	}
+	return 0
+}
+
+func (x *MonthState) GetStorageChanges() []*StorageChanges {
+	if x != nil {
+		return x.StorageChanges
+	}
+	return nil
+}
+
+// StorageChanges are those of one day of a month.
+type StorageChanges struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"` // of the month, from 0
+	NetBytes      int64                  `protobuf:"zigzag64,2,opt,name=net_bytes,json=netBytes,proto3" json:"net_bytes,omitempty"`
+	ByteMsHigh    uint64                 `protobuf:"fixed64,3,opt,name=byte_ms_high,json=byteMsHigh,proto3" json:"byte_ms_high,omitempty"` // what they add to that day's integral; 128 bits in two's complement
+	ByteMsLow     uint64                 `protobuf:"fixed64,4,opt,name=byte_ms_low,json=byteMsLow,proto3" json:"byte_ms_low,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageChanges) Reset() {
+	*x = StorageChanges{}
+	mi := &file_event_proto_msgTypes[125]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageChanges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageChanges) ProtoMessage() {}
+
+func (x *StorageChanges) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[125]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
+func (*StorageChanges) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{125}
+}
+
+func (x *StorageChanges) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
+func (x *StorageChanges) GetNetBytes() int64 {
+	if x != nil {
+		return x.NetBytes
+	}
+	return 0
+}
+
+func (x *StorageChanges) GetByteMsHigh() uint64 {
+	if x != nil {
+		return x.ByteMsHigh
+	}
+	return 0
+}
+
+func (x *StorageChanges) GetByteMsLow() uint64 {
+	if x != nil {
+		return x.ByteMsLow
+	}
+	return 0
+}
+
 type GrantState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grant         uint64                 `protobuf:"varint,1,opt,name=grant,proto3" json:"grant,omitempty"`
@@ -10529,7 +11039,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10541,7 +11051,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10554,7 +11064,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -10623,6 +11133,7 @@ type HoldState struct {
 	Index          uint32                 `protobuf:"varint,13,opt,name=index,proto3" json:"index,omitempty"`                                         // position in its batch
 	TimedOut       bool                   `protobuf:"varint,14,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`                   // closed by time-out; a later settlement still counts
 	Terms          uint64                 `protobuf:"varint,15,opt,name=terms,proto3" json:"terms,omitempty"`                                         // those of the account at the admission
+	Day            uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                                             // since 1970, in which it is counted; 0: admitted before rules 4
 	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                             // number of the API key
 	unknownFields  protoimpl.UnknownFields
@@ -10631,7 +11142,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10643,7 +11154,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10656,7 +11167,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -10764,6 +11275,13 @@ func (x *HoldState) GetTerms() uint64 {
 	return 0
 }
 
+func (x *HoldState) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
 func (x *HoldState) GetReturnedMicros() uint64 {
 	if x != nil {
 		return x.ReturnedMicros
@@ -10791,7 +11309,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10803,7 +11321,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10816,7 +11334,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -10866,7 +11384,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10878,7 +11396,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10891,7 +11409,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -11416,7 +11934,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xf1\x05\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xb2\x06\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -11432,7 +11950,9 @@ const file_event_proto_rawDesc = "" +
 	"\baccounts\x18\x1f \x01(\v2\x1d.quire.event.v1.AccountsQueryH\x00R\baccounts\x12/\n" +
 	"\x04hold\x18( \x01(\v2\x19.quire.event.v1.HoldQueryH\x00R\x04hold\x12;\n" +
 	"\bwebhooks\x182 \x01(\v2\x1d.quire.event.v1.WebhooksQueryH\x00R\bwebhooks\x125\n" +
-	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alertsB\a\n" +
+	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alerts\x12?\n" +
+	"\n" +
+	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDaysB\a\n" +
 	"\x05query\"\x9b\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -11441,10 +11961,20 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12'\n" +
 	"\x0fkey_fingerprint\x18\x03 \x01(\x06R\x0ekeyFingerprint\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\rR\x03key\x12\x14\n" +
-	"\x05scope\x18\x05 \x01(\rR\x05scope\";\n" +
+	"\x05scope\x18\x05 \x01(\rR\x05scope\"\xed\x01\n" +
 	"\vLedgerQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\fR\x06cursor\"(\n" +
+	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12.\n" +
+	"\x04type\x18\x14 \x01(\x0e2\x1a.quire.event.v1.LedgerTypeR\x04type\x12\x1b\n" +
+	"\tquota_key\x18\x15 \x01(\rR\bquotaKey\x12\x17\n" +
+	"\afrom_ms\x18\x16 \x01(\x03R\x06fromMs\x12\x13\n" +
+	"\x05to_ms\x18\x17 \x01(\x03R\x04toMs\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x18 \x01(\fR\trequestId\x12\x16\n" +
+	"\x06reason\x18\x19 \x01(\tR\x06reason\"B\n" +
+	"\x0eUsageDaysQuery\x12\x19\n" +
+	"\bfrom_day\x18\x01 \x01(\rR\afromDay\x12\x15\n" +
+	"\x06to_day\x18\x02 \x01(\rR\x05toDay\"(\n" +
 	"\x0eStatementQuery\x12\x16\n" +
 	"\x06period\x18\x01 \x01(\tR\x06period\"f\n" +
 	"\fExplainQuery\x12\x1d\n" +
@@ -11464,7 +11994,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"+\n" +
 	"\rAccountsQuery\x12\x1a\n" +
 	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\r\n" +
-	"\vPricesQuery\"\xbd\x06\n" +
+	"\vPricesQuery\"\xff\x06\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -11480,7 +12010,9 @@ const file_event_proto_rawDesc = "" +
 	"\baccounts\x18\x1f \x01(\v2\x1e.quire.event.v1.AccountsAnswerH\x00R\baccounts\x120\n" +
 	"\x04hold\x18( \x01(\v2\x1a.quire.event.v1.HoldAnswerH\x00R\x04hold\x12<\n" +
 	"\bwebhooks\x182 \x01(\v2\x1e.quire.event.v1.WebhooksAnswerH\x00R\bwebhooks\x126\n" +
-	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alertsB\b\n" +
+	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alerts\x12@\n" +
+	"\n" +
+	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDaysB\b\n" +
 	"\x06answer\"2\n" +
 	"\tHoldQuery\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\"\x96\x01\n" +
@@ -11570,7 +12102,7 @@ const file_event_proto_rawDesc = "" +
 	"\fLedgerAnswer\x125\n" +
 	"\aentries\x18\x01 \x03(\v2\x1b.quire.event.v1.LedgerEntryR\aentries\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"\xf0\x02\n" +
+	"nextCursor\"\xb5\x04\n" +
 	"\x0fStatementAnswer\x12\x16\n" +
 	"\x06period\x18\x01 \x01(\tR\x06period\x12\x16\n" +
 	"\x06closed\x18\x02 \x01(\bR\x06closed\x12.\n" +
@@ -11580,7 +12112,11 @@ const file_event_proto_rawDesc = "" +
 	"\x12storage_free_bytes\x18\x06 \x01(\x04R\x10storageFreeBytes\x120\n" +
 	"\x14storage_billed_bytes\x18\a \x01(\x04R\x12storageBilledBytes\x122\n" +
 	"\x15storage_overage_cents\x18\b \x01(\x04R\x13storageOverageCents\x12\x12\n" +
-	"\x04tier\x18\t \x01(\rR\x04tier\"\xd6\x04\n" +
+	"\x04tier\x18\t \x01(\rR\x04tier\x12/\n" +
+	"\x14storage_byte_ms_high\x18\x14 \x01(\x06R\x11storageByteMsHigh\x12-\n" +
+	"\x13storage_byte_ms_low\x18\x15 \x01(\x06R\x10storageByteMsLow\x12$\n" +
+	"\x0estorage_by_day\x18\x16 \x01(\bR\fstorageByDay\x12=\n" +
+	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xd6\x04\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -11605,7 +12141,13 @@ const file_event_proto_rawDesc = "" +
 	"\tanonymous\x18\x0f \x01(\bR\tanonymous\x124\n" +
 	"\x06charge\x18\x10 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1f\n" +
 	"\vcost_micros\x18\x11 \x01(\x04R\n" +
-	"costMicros\"]\n" +
+	"costMicros\"`\n" +
+	"\n" +
+	"StorageDay\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +
+	"\fbyte_ms_high\x18\x02 \x01(\x06R\n" +
+	"byteMsHigh\x12\x1e\n" +
+	"\vbyte_ms_low\x18\x03 \x01(\x06R\tbyteMsLow\"]\n" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
@@ -11620,7 +12162,19 @@ const file_event_proto_rawDesc = "" +
 	"replayHash\x12\x14\n" +
 	"\x05match\x18\a \x01(\bR\x05match\x12\x16\n" +
 	"\x06folded\x18\b \x01(\x04R\x06folded\x12\x14\n" +
-	"\x05again\x18\t \x01(\bR\x05again\"\x87\x01\n" +
+	"\x05again\x18\t \x01(\bR\x05again\"Z\n" +
+	"\x0fUsageDaysAnswer\x12,\n" +
+	"\x04days\x18\x01 \x03(\v2\x18.quire.event.v1.UsageDayR\x04days\x12\x19\n" +
+	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\"L\n" +
+	"\bUsageDay\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\rR\x03day\x12.\n" +
+	"\x05usage\x18\x02 \x03(\v2\x18.quire.event.v1.DayUsageR\x05usage\"\x8a\x01\n" +
+	"\bDayUsage\x12\x1b\n" +
+	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\rR\x03key\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x12R\x04used\x12\x18\n" +
+	"\aoverage\x18\x04 \x01(\x12R\aoverage\x12!\n" +
+	"\fspent_micros\x18\x05 \x01(\x12R\vspentMicros\"\x87\x01\n" +
 	"\x0fAllowanceAnswer\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
@@ -11710,7 +12264,7 @@ const file_event_proto_rawDesc = "" +
 	"passwordMs\x12'\n" +
 	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\x12!\n" +
 	"\femail_change\x18( \x01(\fR\vemailChange\x12\x1a\n" +
-	"\breserved\x18) \x01(\bR\breserved\"\xd5\x04\n" +
+	"\breserved\x18) \x01(\bR\breserved\"\xee\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -11725,7 +12279,8 @@ const file_event_proto_rawDesc = "" +
 	" \x03(\v2\x19.quire.event.v1.BookStateR\x05books\x12\x1f\n" +
 	"\vlast_digest\x18\v \x01(\fR\n" +
 	"lastDigest\x12\x14\n" +
-	"\x05rules\x18\f \x01(\rR\x05rules\x12\x1b\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\x12\x17\n" +
+	"\adays_ms\x18F \x01(\x03R\x06daysMs\x12\x1b\n" +
 	"\toffset_ms\x18\x0f \x01(\x03R\boffsetMs\x12\x17\n" +
 	"\apeak_ms\x18\x10 \x01(\x03R\x06peakMs\x12\x19\n" +
 	"\brules_ms\x18\x0e \x01(\x03R\arulesMs\x12\x14\n" +
@@ -11771,7 +12326,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\x12!\n" +
 	"\fsuspended_ms\x18\x13 \x01(\x03R\vsuspendedMs\x12+\n" +
 	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x122\n" +
-	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\"\xf4\x01\n" +
+	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\"\x86\x02\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -11782,7 +12337,8 @@ const file_event_proto_rawDesc = "" +
 	"\vcost_micros\x18\x06 \x01(\x04R\n" +
 	"costMicros\x120\n" +
 	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\x12\x10\n" +
-	"\x03key\x18\x14 \x01(\rR\x03key\"\xf9\x01\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\x12\x10\n" +
+	"\x03day\x18\x1e \x01(\rR\x03day\"\xf2\x02\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
@@ -11792,7 +12348,15 @@ const file_event_proto_rawDesc = "" +
 	"\vbyte_ms_low\x18\x04 \x01(\x04R\tbyteMsLow\x12!\n" +
 	"\fspent_micros\x18\x05 \x01(\x04R\vspentMicros\x12\x12\n" +
 	"\x04tier\x18\x06 \x01(\rR\x04tier\x12,\n" +
-	"\x04paid\x18\a \x03(\v2\x18.quire.event.v1.KeyUsageR\x04paid\"\xd2\x01\n" +
+	"\x04paid\x18\a \x03(\v2\x18.quire.event.v1.KeyUsageR\x04paid\x12.\n" +
+	"\x13storage_start_bytes\x18\x14 \x01(\x04R\x11storageStartBytes\x12G\n" +
+	"\x0fstorage_changes\x18\x15 \x03(\v2\x1e.quire.event.v1.StorageChangesR\x0estorageChanges\"\x81\x01\n" +
+	"\x0eStorageChanges\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\rR\x03day\x12\x1b\n" +
+	"\tnet_bytes\x18\x02 \x01(\x12R\bnetBytes\x12 \n" +
+	"\fbyte_ms_high\x18\x03 \x01(\x06R\n" +
+	"byteMsHigh\x12\x1e\n" +
+	"\vbyte_ms_low\x18\x04 \x01(\x06R\tbyteMsLow\"\xd2\x01\n" +
 	"\n" +
 	"GrantState\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
@@ -11804,7 +12368,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04over\x18\a \x01(\bR\x04over\"\xa9\x04\n" +
+	"\x04over\x18\a \x01(\bR\x04over\"\xbb\x04\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -11823,7 +12387,8 @@ const file_event_proto_rawDesc = "" +
 	"\bsequence\x18\f \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05index\x18\r \x01(\rR\x05index\x12\x1b\n" +
 	"\ttimed_out\x18\x0e \x01(\bR\btimedOut\x12\x14\n" +
-	"\x05terms\x18\x0f \x01(\x04R\x05terms\x12'\n" +
+	"\x05terms\x18\x0f \x01(\x04R\x05terms\x12\x10\n" +
+	"\x03day\x18\x1e \x01(\rR\x03day\x12'\n" +
 	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\"\xce\x01\n" +
 	"\fNetworkState\x12\x18\n" +
@@ -11941,7 +12506,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 130)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -12030,54 +12595,60 @@ var file_event_proto_goTypes = []any{
 	(*Query)(nil),               // 84: quire.event.v1.Query
 	(*UsageQuery)(nil),          // 85: quire.event.v1.UsageQuery
 	(*LedgerQuery)(nil),         // 86: quire.event.v1.LedgerQuery
-	(*StatementQuery)(nil),      // 87: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 88: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 89: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 90: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 91: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 92: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 93: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 94: quire.event.v1.QueryAnswer
-	(*HoldQuery)(nil),           // 95: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 96: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 97: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 98: quire.event.v1.UsageAnswer
-	(*AdminEntry)(nil),          // 99: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 100: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 101: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 102: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 103: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 104: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 105: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 106: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 107: quire.event.v1.ExplainAnswer
-	(*GrantUse)(nil),            // 108: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 109: quire.event.v1.AuditAnswer
-	(*AllowanceAnswer)(nil),     // 110: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 111: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 112: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 113: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 114: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 115: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 116: quire.event.v1.EndSession
-	(*ListUsers)(nil),           // 117: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 118: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 119: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 120: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 121: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 122: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 123: quire.event.v1.UserAnswer
-	(*User)(nil),                // 124: quire.event.v1.User
-	(*BillingState)(nil),        // 125: quire.event.v1.BillingState
-	(*BookState)(nil),           // 126: quire.event.v1.BookState
-	(*SourceState)(nil),         // 127: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 128: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 129: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 130: quire.event.v1.MonthState
-	(*GrantState)(nil),          // 131: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 132: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 133: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 134: quire.event.v1.CommandKept
+	(*UsageDaysQuery)(nil),      // 87: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 88: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 89: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 90: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 91: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 92: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 93: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 94: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 95: quire.event.v1.QueryAnswer
+	(*HoldQuery)(nil),           // 96: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 97: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 98: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 99: quire.event.v1.UsageAnswer
+	(*AdminEntry)(nil),          // 100: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 101: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 102: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 103: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 104: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 105: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 106: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 107: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 108: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 109: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 110: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 111: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 112: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 113: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 114: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 115: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 116: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 117: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 118: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 119: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 120: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 121: quire.event.v1.EndSession
+	(*ListUsers)(nil),           // 122: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 123: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 124: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 125: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 126: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 127: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 128: quire.event.v1.UserAnswer
+	(*User)(nil),                // 129: quire.event.v1.User
+	(*BillingState)(nil),        // 130: quire.event.v1.BillingState
+	(*BookState)(nil),           // 131: quire.event.v1.BookState
+	(*SourceState)(nil),         // 132: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 133: quire.event.v1.AccountState
+	(*PaidState)(nil),           // 134: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 135: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 136: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 137: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 138: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 139: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 140: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	12,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -12155,84 +12726,91 @@ var file_event_proto_depIdxs = []int32{
 	67,  // 72: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
 	85,  // 73: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
 	86,  // 74: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	87,  // 75: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	88,  // 76: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	89,  // 77: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	90,  // 78: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	93,  // 79: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	91,  // 80: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	92,  // 81: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	95,  // 82: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	88,  // 75: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	89,  // 76: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	90,  // 77: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	91,  // 78: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	94,  // 79: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	92,  // 80: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	93,  // 81: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	96,  // 82: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
 	47,  // 83: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
 	49,  // 84: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	8,   // 85: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	98,  // 86: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	105, // 87: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	106, // 88: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	107, // 89: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	109, // 90: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	110, // 91: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	53,  // 92: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	97,  // 93: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	100, // 94: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	101, // 95: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	96,  // 96: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	48,  // 97: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	50,  // 98: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	103, // 99: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 100: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	99,  // 101: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	102, // 102: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	9,   // 103: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	104, // 104: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	103, // 105: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	15,  // 106: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	108, // 107: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 108: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	118, // 109: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	119, // 110: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	120, // 111: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	121, // 112: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	122, // 113: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	112, // 114: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	113, // 115: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	117, // 116: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	38,  // 117: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	114, // 118: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	115, // 119: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	116, // 120: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	10,  // 121: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	124, // 122: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	124, // 123: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	46,  // 124: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	120, // 125: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	53,  // 126: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	127, // 127: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	128, // 128: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	133, // 129: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	134, // 130: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	126, // 131: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	53,  // 132: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	130, // 133: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	131, // 134: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	132, // 135: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	132, // 136: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	129, // 137: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	51,  // 138: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	108, // 139: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	103, // 140: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	103, // 141: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	2,   // 142: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	108, // 143: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 144: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	132, // 145: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	132, // 146: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	31,  // 147: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	148, // [148:148] is the sub-list for method output_type
-	148, // [148:148] is the sub-list for method input_type
-	148, // [148:148] is the sub-list for extension type_name
-	148, // [148:148] is the sub-list for extension extendee
-	0,   // [0:148] is the sub-list for field type_name
+	87,  // 85: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	9,   // 86: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	8,   // 87: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	99,  // 88: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	106, // 89: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	107, // 90: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	108, // 91: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	111, // 92: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	115, // 93: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	53,  // 94: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	98,  // 95: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	101, // 96: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	102, // 97: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	97,  // 98: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	48,  // 99: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	50,  // 100: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	112, // 101: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	104, // 102: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 103: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	100, // 104: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	103, // 105: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	9,   // 106: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	105, // 107: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	104, // 108: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	109, // 109: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	15,  // 110: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	110, // 111: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 112: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	113, // 113: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	114, // 114: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	123, // 115: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	124, // 116: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	125, // 117: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	126, // 118: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	127, // 119: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	117, // 120: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	118, // 121: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	122, // 122: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	38,  // 123: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	119, // 124: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	120, // 125: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	121, // 126: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	10,  // 127: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	129, // 128: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	129, // 129: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	46,  // 130: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	125, // 131: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	53,  // 132: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	132, // 133: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	133, // 134: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	139, // 135: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	140, // 136: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	131, // 137: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	53,  // 138: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	135, // 139: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	137, // 140: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	138, // 141: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	138, // 142: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	134, // 143: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	51,  // 144: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	110, // 145: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	104, // 146: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	104, // 147: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	136, // 148: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 149: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	110, // 150: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 151: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	138, // 152: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	138, // 153: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	31,  // 154: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	155, // [155:155] is the sub-list for method output_type
+	155, // [155:155] is the sub-list for method input_type
+	155, // [155:155] is the sub-list for extension type_name
+	155, // [155:155] is the sub-list for extension extendee
+	0,   // [0:155] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -12284,8 +12862,9 @@ func file_event_proto_init() {
 		(*Query_Hold)(nil),
 		(*Query_Webhooks)(nil),
 		(*Query_Alerts)(nil),
+		(*Query_UsageDays)(nil),
 	}
-	file_event_proto_msgTypes[83].OneofWrappers = []any{
+	file_event_proto_msgTypes[84].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -12299,8 +12878,9 @@ func file_event_proto_init() {
 		(*QueryAnswer_Hold)(nil),
 		(*QueryAnswer_Webhooks)(nil),
 		(*QueryAnswer_Alerts)(nil),
+		(*QueryAnswer_UsageDays)(nil),
 	}
-	file_event_proto_msgTypes[100].OneofWrappers = []any{
+	file_event_proto_msgTypes[105].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -12320,7 +12900,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   124,
+			NumMessages:   130,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -14,9 +14,9 @@ func (f *Fold) account(id uint64) *account {
 	}
 	f.touch(&a.principal)
 	if a.month != f.month.number {
-		a.roll(f.month, func(s *event.StatementAnswer) {
+		f.roll(a, f.month, func(s *event.StatementAnswer) {
 			f.effects.Closed = append(f.effects.Closed, Closed{event.AccountID(id), s})
-		}, f.bookAt)
+		})
 		if len(a.paid) > 0 {
 			f.dropMonths(a)
 		}
@@ -36,13 +36,13 @@ func (f *Fold) monthOf(a *account) month {
 
 // roll brings the account into a month. Its counters start again from zero, those of the month before are kept, and
 // closed is called with the statement of each older month.
-func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt func(int64) *plan.Book) {
+func (f *Fold) roll(a *account, to month, closed func(*event.StatementAnswer)) {
 	created := monthOf(a.created).number
 	for a.month < to.number {
 		ended := monthNumber(a.month)
 		a.integrate(ended.end)
 		if a.month > created {
-			s := a.statement(monthNumber(a.month-1), bookAt)
+			s := f.statement(a, monthNumber(a.month-1))
 			s.Closed = true
 			closed(s)
 		}
@@ -53,11 +53,14 @@ func (a *account) roll(to month, closed func(*event.StatementAnswer), bookAt fun
 		}
 		a.current = counters{}
 		a.month++
+		if a.storageBytes > 0 && f.daysKept(a, monthNumber(a.month)) {
+			a.current.days = &storageDays{startBytes: a.storageBytes}
+		}
 	}
 }
 
 // statement is the statement of the current or the previous month, without telling whether it is closed.
-func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.StatementAnswer {
+func (f *Fold) statement(a *account, m month) *event.StatementAnswer {
 	c, tier := &a.current, a.tier
 	if m.number != a.month {
 		c, tier = a.previous, a.tierThen
@@ -65,7 +68,7 @@ func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.State
 			c = &counters{}
 		}
 	}
-	book := bookAt(m.end - 1)
+	book := f.bookAt(m.end - 1)
 	s := &event.StatementAnswer{
 		Period: m.period(), Tier: uint32(tier),
 		Usage: c.usage(tier, book), StorageFreeBytes: book.FreeStorageBytes,
@@ -74,6 +77,10 @@ func (a *account) statement(m month, bookAt func(int64) *plan.Book) *event.State
 		s.SpentMicros += spent
 	}
 	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
+	s.StorageByteMsHigh, s.StorageByteMsLow = c.byteMillis.high, c.byteMillis.low
+	if s.StorageByDay = f.daysKept(a, m); s.StorageByDay {
+		s.StorageDays = c.days.list(m, min(a.storageSince, m.end))
+	}
 	return s
 }
 

@@ -87,6 +87,8 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	}
 	a.current.used[h.key]++
 	f.usedMore(a, h.key, term.Limit)
+	h.day = f.dayOf(a)
+	f.countDay(a, h.day, h.key, h.counted(1))
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 }

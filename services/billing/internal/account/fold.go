@@ -112,6 +112,7 @@ type Effects struct {
 	Anew    []Anew
 	Admin   []*event.AdminEntry // in order; without ids
 	Alerts  []*event.Alert      // in order
+	Usage   []UsageDelta        // in order
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -126,10 +127,12 @@ type Fold struct {
 	rules    uint32 // version that decides the next message
 	// rulesMillis is when the message that brought the rules was stored, by the journal's clock.
 	rulesMillis int64
-	terms       uint64 // sequence of the last message that changed prices or rules, from RulesHeld on
-	books       []bookFrom
-	book        *plan.Book // the last of books, nil before the first
-	month       month      // of time
+	// daysMillis is the fold's time when RulesHolders came into force, from which on it counts by day; 0: before.
+	daysMillis int64
+	terms      uint64 // sequence of the last message that changed prices or rules, from RulesHeld on
+	books      []bookFrom
+	book       *plan.Book // the last of books, nil before the first
+	month      month      // of time
 
 	accounts map[uint64]*account
 	networks map[uint64]*network
@@ -297,7 +300,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Admin)
 	clear(e.Alerts)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
-	e.Admin, e.Alerts = e.Admin[:0], e.Alerts[:0]
+	e.Admin, e.Alerts, e.Usage = e.Admin[:0], e.Alerts[:0], e.Usage[:0]
 	f.ordinal = 0
 }
 

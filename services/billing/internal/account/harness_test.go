@@ -43,6 +43,7 @@ type history struct {
 	changed  []event.AccountID
 	told     []*event.AdminEntry
 	alerts   []*event.Alert
+	days     map[dayKey]dayCount
 }
 
 func newHistory(t tester, book *plan.Book) *history {
@@ -74,6 +75,7 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 	h.closed = append(h.closed, effects.Closed...)
 	h.told = append(h.told, effects.Admin...)
 	h.alerts = append(h.alerts, effects.Alerts...)
+	h.countDays(effects.Usage)
 	h.changed = append([]event.AccountID(nil), effects.Changed...)
 	return append([]Answer(nil), effects.Answers...)
 }

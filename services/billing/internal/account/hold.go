@@ -17,6 +17,7 @@ type hold struct {
 	charge         event.ChargeSource
 	result         event.Result // of a closed one
 	month          uint32       // in which it is counted
+	day            uint32       // likewise; 0: admitted before RulesHolders
 	index          uint32       // position in its batch
 	keyNumber      uint32       // of the API key; 0: the default key, a network, or before RulesHolders
 	sequence       uint64

@@ -16,7 +16,8 @@ type model struct {
 	now      int64
 	rules    uint32
 	book     *plan.Book
-	changes  int // of prices and rules
+	changes  int   // of prices and rules
+	byDay    int64 // when RulesHolders came into force; 0: not yet
 	accounts map[uint64]*modelAccount
 	networks map[uint64]*modelParty
 	requests []*modelRequest
@@ -79,10 +80,20 @@ type modelRequest struct {
 	entered   bool   // the charge is in the ledger
 	terms     [2]int // changes of prices, rules and tier before it
 	order     int    // of being counted
+	day       int64  // in which it counts; 0: in none
 }
 
 func newModel(now int64, book *plan.Book, rules uint32) *model {
-	return &model{now: now, book: book, rules: rules, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
+	m := &model{now: now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
+	m.bring(rules)
+	return m
+}
+
+// bring brings rules into force.
+func (m *model) bring(rules uint32) {
+	if m.rules = rules; rules >= RulesHolders && m.byDay == 0 {
+		m.byDay = m.now
+	}
 }
 
 // balance is the sum of what the grants have left.
@@ -179,6 +190,11 @@ func (m *model) payBack(a *modelAccount, r *modelRequest) {
 
 // integral is the byte-milliseconds of a month up to now.
 func (m *model) integral(a *modelAccount, of month) *big.Int {
+	return m.integralBetween(a, of, of.start, of.end)
+}
+
+// integralBetween is the part of a month's integral that falls on some of its days.
+func (m *model) integralBetween(a *modelAccount, of month, start, end int64) *big.Int {
 	sum := new(big.Int)
 	add := func(bytes, millis int64) {
 		if millis > 0 {
@@ -187,14 +203,14 @@ func (m *model) integral(a *modelAccount, of month) *big.Int {
 	}
 	for _, s := range a.stored {
 		from := max(s.from, a.created)
-		add(s.delta, min(m.now, of.end)-max(from, of.start))
+		add(s.delta, min(m.now, end)-max(from, start))
 		before := monthNumber(of.number - 1)
 		if learned := monthOf(s.learned); m.rules >= RulesHeld {
 			switch last := monthNumber(learned.number - 1); {
 			case s.learned < last.end+CloseMillis: // that month was not closed yet
 			case of.number == last.number:
-				add(-s.delta, min(m.now, of.end)-max(from, of.start))
-			case of.number == learned.number:
+				add(-s.delta, min(m.now, end)-max(from, start))
+			case of.number == learned.number && s.learned >= start && s.learned < end:
 				add(s.delta, before.end-max(from, before.start))
 			}
 		}
@@ -350,6 +366,9 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64, int64) {
 	term := m.book.Terms[a.tier][r.key]
 	used, _, _ := m.counted(r.account, r.key, r.month)
+	if m.rules >= RulesHolders {
+		r.day = m.now / dayMillis
+	}
 	switch {
 	case term.Limit == plan.Unlimited:
 		m.requests = append(m.requests, r)

@@ -33,6 +33,7 @@ type paidRequest struct {
 	sequence  uint64 // of its admission
 	index     uint32
 	keyNumber uint32 // as hold.keyNumber
+	day       uint32 // in which it is counted; 0: admitted before RulesHolders
 	cost      uint64
 	use       []grantUse
 }
@@ -130,7 +131,7 @@ func (f *Fold) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber,
+		keyNumber: h.keyNumber, day: h.day,
 	})
 	h.use = nil
 	f.trimPaid(a, h.key)
@@ -198,6 +199,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		last := &items[len(items)-1]
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
 			f.uncount(c, key, last.cost)
+			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
 			f.enterReturn(a, last.request, key, last.cost, at)
 			f.refundUses(a, last.use, at)
 			f.traceReturned(last.request)
@@ -211,6 +213,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		return false
 	}
 	f.uncount(c, key, h.cost)
+	f.countDay(a, h.day, key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
 	if h.result == event.Result_RESULT_UNSPECIFIED {
 		take(f, "open paid holds", &a.openPaid, 1)
 		h.returned = h.cost // the ledger has it when the hold is served

@@ -57,7 +57,9 @@ func newMachine(t *rapid.T, rules uint32) *machine {
 	h := newHistory(t, nil)
 	h.rules = rules
 	h.prices(book)
-	return &machine{history: h, model: newModel(h.now, book, rules), keys: machineKeys, accounts: []uint64{alice, bob}}
+	m := newModel(h.now, book, rules)
+	h.now++ // what accounts store is known by day if they are younger than the rules
+	return &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}}
 }
 
 // TestFailedCallsCostNothingBesideOthers: many calls of one account at the end of its quota, of which many fail.
@@ -243,7 +245,8 @@ func (m *machine) pricesChange(t *rapid.T) {
 	}
 	m.prices(&book)
 	m.model.advance(m.now)
-	m.model.book, m.model.rules = &book, m.rules
+	m.model.book = &book
+	m.model.bring(m.rules)
 	m.model.changes++
 	for _, a := range m.model.accounts {
 		a.changed = m.model.now
@@ -399,6 +402,7 @@ func (m *machine) compare(t *rapid.T) {
 			}
 		}
 		m.compareStorage(t, id, a)
+		m.compareDays(t, id)
 		if u.BalanceMicros != uint64(a.balance()) || waived > a.waived {
 			t.Fatalf("%x: balance %d, model %d; waived %d, model %d", id, u.BalanceMicros, a.balance(), waived, a.waived)
 		}
@@ -445,8 +449,10 @@ func (m *machine) compareStorage(t *rapid.T, id uint64, a *modelAccount) {
 		}
 	}
 	check(&now.current, monthNumber(now.month))
+	m.compareStorageDays(t, id, a, now, monthNumber(now.month))
 	if now.month > monthOf(a.created).number {
 		check(now.previous, monthNumber(now.month-1))
+		m.compareStorageDays(t, id, a, now, monthNumber(now.month-1))
 	}
 }
 

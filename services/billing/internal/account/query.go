@@ -43,7 +43,7 @@ func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*eve
 	}
 	at := max(now, f.time)
 	c := *original
-	c.roll(monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) }, f.bookAt)
+	f.roll(&c, monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) })
 	c.integrate(at)
 	c.available = 0
 	for _, g := range c.grants {
@@ -62,7 +62,7 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		return nil
 	}
 	m := monthNumber(a.month)
-	s := a.statement(m, f.bookAt)
+	s := f.statement(a, m)
 	return &event.UsageAnswer{
 		Account: a.id, Tier: uint32(a.tier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
 		BalanceMicros: uint64(a.available), SpentMicros: s.SpentMicros,
@@ -114,7 +114,7 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 		return nil, true
 	}
 	if m.number+1 >= a.month {
-		s := a.statement(m, f.bookAt)
+		s := f.statement(a, m)
 		// By the fold's own time: no message to come is older, so none changes the month any more.
 		s.Closed = m.number < a.month && f.isClosed(m)
 		return s, true

@@ -23,7 +23,8 @@ const (
 	// RulesSafe: an account can be suspended, and an admin's action that changes nothing in the fold is noted.
 	RulesSafe = 3
 	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings. It can have
-	// several keys, and each request counts for the one that it was sent with.
+	// several keys, and each request counts for the one that it was sent with. Usage and
+	// storage are counted by day too.
 	RulesHolders = 4
 	// NewestRules are the newest that this code knows.
 	NewestRules = RulesHolders
@@ -49,6 +50,9 @@ func (f *Fold) setBook(book *event.PriceBook, stored int64) {
 	changed := book.Rules > f.rules
 	if changed {
 		f.rules, f.rulesMillis, f.terms = book.Rules, stored, f.sequence
+		if f.rules >= RulesHolders && f.daysMillis == 0 {
+			f.daysMillis = f.time
+		}
 	}
 	if have := f.Prices(); f.rules >= RulesHeld && have != nil && (!book.Agreed || SameTerms(book, have)) {
 		return

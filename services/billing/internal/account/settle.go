@@ -112,6 +112,7 @@ func (f *Fold) giveBack(h *hold, at int64) {
 		if h.movable {
 			take(f, "paid requests", &c.paid[h.key], 1)
 		}
+		f.countDay(a, h.day, h.key, h.counted(-1))
 	}
 	f.refund(a, h, at)
 	if h.movable {
@@ -245,6 +246,8 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 	}
 	a.current.used[key]++
 	f.usedMore(a, key, term.Limit)
+	h.day = f.dayOf(a)
+	f.countDay(a, h.day, key, h.counted(1))
 	f.traceCharged(h, uint64(term.Price))
 	if f.watches(request) {
 		f.trace.until = f.time + HoldMillis + MemoryMillis

@@ -21,7 +21,7 @@ func (f *Fold) globalState() *event.BillingState {
 		Terms: f.terms,
 	}
 	if f.rules > RulesFirst {
-		s.Rules, s.RulesMs, s.OffsetMs = f.rules, f.rulesMillis, f.offset
+		s.Rules, s.RulesMs, s.OffsetMs, s.DaysMs = f.rules, f.rulesMillis, f.offset, f.daysMillis
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
@@ -80,6 +80,7 @@ func (a *account) state() *event.AccountState {
 
 func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 	s := &event.MonthState{Month: month, Tier: uint32(tier), ByteMsHigh: c.byteMillis.high, ByteMsLow: c.byteMillis.low}
+	c.days.state(s)
 	for key := range plan.KeyCount {
 		if c.paid[key] != 0 {
 			s.Paid = append(s.Paid, &event.KeyUsage{QuotaKey: uint32(key), Overage: uint64(c.paid[key])})
@@ -114,7 +115,7 @@ func (l *holdList) states() []*event.HoldState {
 			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
 			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
 			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut, Terms: h.terms, ReturnedMicros: h.returned,
-			Grants: useStates(h.use), Key: h.keyNumber,
+			Grants: useStates(h.use), Key: h.keyNumber, Day: h.day,
 		}
 		if h.hasIdempotency {
 			s.IdempotencyId = slices.Clone(h.idempotency[:])
@@ -136,7 +137,7 @@ func (a *account) paidStates() (list []*event.PaidState) {
 		for _, p := range l.items {
 			list = append(list, &event.PaidState{
 				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
-				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber,
+				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Day: p.day,
 			})
 		}
 	}
@@ -158,6 +159,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.month = monthOf(f.time)
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
 	f.rules, f.rulesMillis, f.terms = max(s.Rules, RulesFirst), s.RulesMs, s.Terms
+	f.daysMillis = s.DaysMs
 	if f.rules > f.newest {
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)
 	}
@@ -244,6 +246,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 
 func (c *counters) restore(s *event.MonthState) {
 	c.byteMillis = uint128{s.ByteMsHigh, s.ByteMsLow}
+	c.days = restoreDays(s)
 	for _, u := range s.Usage {
 		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
 			c.used[key], c.overage[key], c.waived[key] = uint32(u.Used), uint32(u.Overage), uint32(u.Waived)
@@ -274,7 +277,7 @@ func (a *account) restorePaid(paid []*event.PaidState) error {
 		}
 		a.paid[last].items = append(a.paid[last].items, paidRequest{
 			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
-			keyNumber: s.Key,
+			keyNumber: s.Key, day: s.Day,
 		})
 	}
 	return nil
@@ -334,7 +337,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
 		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
-		keyNumber: s.Key,
+		keyNumber: s.Key, day: s.Day,
 	}
 	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
 	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {

@@ -103,7 +103,15 @@ func (f *Fold) store(a *account, delta, from int64) {
 		from = f.time
 	}
 	to := max(f.time, a.storageSince) // ahead of the time if that was turned back
-	if from >= to || size == 0 {
+	if size == 0 {
+		return
+	}
+	signed := int64(size)
+	if delta < 0 {
+		signed = -signed
+	}
+	if from >= to {
+		f.storeDay(a, &a.current, monthNumber(a.month), signed, to)
 		return
 	}
 	correct := func(c *counters, millis int64) {
@@ -120,13 +128,18 @@ func (f *Fold) store(a *account, delta, from int64) {
 		}
 	}
 	from = max(from, a.created)
-	correct(&a.current, to-max(from, monthNumber(a.month).start))
+	this := monthNumber(a.month)
+	correct(&a.current, to-max(from, this.start))
+	f.storeDay(a, &a.current, this, signed, max(from, this.start))
 	if before := monthNumber(a.month - 1); from < before.end {
-		c := &a.current
-		if !f.isClosed(before) {
-			c = a.before()
+		late := max(from, before.start)
+		if f.isClosed(before) {
+			correct(&a.current, before.end-late)
+			f.makeUpDay(a, this, signed, before.end-late, to)
+			return
 		}
-		correct(c, before.end-max(from, before.start))
+		correct(a.before(), before.end-late)
+		f.storeDay(a, a.before(), before, signed, late)
 	}
 }
 

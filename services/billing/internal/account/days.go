@@ -1,0 +1,173 @@
+package account
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// Usage and storage by day (RulesHolders). A day is one of UTC, by the fold's time. The days of a month sum to its counters and
+// to its storage integral at every moment: whatever changes one of them changes a day of that month by the same amount.
+
+const dayMillis = 24 * 60 * 60 * 1000
+
+// UsageDelta is a change of what an account has used on a day. A correction names the day of the request that it corrects.
+type UsageDelta struct {
+	Account     event.AccountID
+	Day         uint32 // since 1970
+	QuotaKey    plan.QuotaKey
+	Key         uint32 // number of the API key within the account
+	Used        int32
+	Overage     int32
+	SpentMicros int64
+}
+
+// DaysSinceMillis is when the fold began to count by day, 0 before that.
+func (f *Fold) DaysSinceMillis() int64 { return f.daysMillis }
+
+// dayOf is the day in which a request of the account counts now, 0 before RulesHolders. It is one of the month that counts it,
+// also while that is later than the time.
+func (f *Fold) dayOf(a *account) uint32 {
+	if f.rules < RulesHolders {
+		return 0
+	}
+	m := f.monthOf(a)
+	return uint32(max(m.start, min(f.time, m.end-1)) / dayMillis)
+}
+
+// counted is the hold as a change of its day.
+func (h *hold) counted(requests int32) UsageDelta {
+	d := UsageDelta{Key: h.keyNumber, Used: requests}
+	if h.charge == event.ChargeSource_CHARGE_CREDITS {
+		d.Overage, d.SpentMicros = requests, int64(requests)*int64(h.cost)
+	}
+	return d
+}
+
+// countDay tells of a change of a day. Of requests from before RulesHolders nothing is told.
+func (f *Fold) countDay(a *account, day uint32, key plan.QuotaKey, d UsageDelta) {
+	if day == 0 {
+		return
+	}
+	d.Account, d.Day, d.QuotaKey = event.AccountID(a.id), day, key
+	f.effects.Usage = append(f.effects.Usage, d)
+}
+
+// storageDays splits the storage integral of a month by day. It has an entry for each day with a change, and none for the days
+// in between: an account that rests needs none.
+type storageDays struct {
+	startBytes uint64 // stored when the month began
+	changes    []storageChanges
+}
+
+// storageChanges are the changes of a day.
+type storageChanges struct {
+	day    uint32  // of the month, from 0
+	net    int64   // bytes that they add to all later days
+	millis uint128 // byte-milliseconds that they add to this day; in two's complement
+}
+
+// daysKept tells whether the storage of a month is known by day: the fold has counted so for as long as the account and
+// the month last.
+func (f *Fold) daysKept(a *account, m month) bool {
+	return f.daysMillis != 0 && (m.start >= f.daysMillis || a.created > f.daysMillis)
+}
+
+// storeDay enters a change of the stored bytes on the day of at, a time of the month.
+func (f *Fold) storeDay(a *account, c *counters, m month, bytes, at int64) {
+	if f.daysKept(a, m) {
+		day, rest := (at-m.start)/dayMillis, dayMillis-(at-m.start)%dayMillis
+		c.changeDay(uint32(day), bytes, bytes, rest)
+	}
+}
+
+// makeUpDay enters what a closed month lacks on the day of at, when it becomes known.
+func (f *Fold) makeUpDay(a *account, m month, bytes, millis, at int64) {
+	if f.daysKept(a, m) {
+		a.current.changeDay(uint32((at-m.start)/dayMillis), 0, bytes, millis)
+	}
+}
+
+// changeDay adds net bytes to all days after one, and bytes for so many milliseconds to that day.
+func (c *counters) changeDay(day uint32, net, bytes, millis int64) {
+	if c.days == nil {
+		c.days = &storageDays{}
+	}
+	d := c.days
+	i, found := slices.BinarySearchFunc(d.changes, day, func(e storageChanges, day uint32) int { return cmp.Compare(e.day, day) })
+	if !found {
+		d.changes = slices.Insert(d.changes, i, storageChanges{day: day})
+	}
+	e := &d.changes[i]
+	e.net += net
+	if bytes < 0 {
+		e.millis = e.millis.less(product(uint64(-bytes), uint64(millis)))
+	} else {
+		e.millis = e.millis.add(product(uint64(bytes), uint64(millis)))
+	}
+}
+
+// add is the sum in two's complement.
+func (a uint128) add(b uint128) uint128 {
+	low, carry := bits.Add64(a.low, b.low, 0)
+	high, _ := bits.Add64(a.high, b.high, carry)
+	return uint128{high, low}
+}
+
+// list is the integral of each day of the month up to a time, without the days that have none.
+func (d *storageDays) list(m month, until int64) (days []*event.StorageDay) {
+	if d == nil {
+		return nil
+	}
+	bytes, rest := int64(d.startBytes), d.changes
+	for start := m.start; start < until; start += dayMillis {
+		sum := signedProduct(bytes, dayMillis)
+		if day := uint32((start - m.start) / dayMillis); len(rest) > 0 && rest[0].day == day {
+			sum = sum.add(rest[0].millis)
+			bytes += rest[0].net
+			rest = rest[1:]
+		}
+		if missing := start + dayMillis - until; missing > 0 {
+			sum = sum.less(signedProduct(bytes, missing))
+		}
+		if sum != (uint128{}) {
+			days = append(days, &event.StorageDay{Day: uint32(start / dayMillis), ByteMsHigh: sum.high, ByteMsLow: sum.low})
+		}
+	}
+	return days
+}
+
+// signedProduct is the product in two's complement. millis is not negative.
+func signedProduct(bytes, millis int64) uint128 {
+	if bytes < 0 {
+		return uint128{}.less(product(uint64(-bytes), uint64(millis)))
+	}
+	return product(uint64(bytes), uint64(millis))
+}
+
+// state adds the days to the state of their month.
+func (d *storageDays) state(s *event.MonthState) {
+	if d == nil {
+		return
+	}
+	s.StorageStartBytes = d.startBytes
+	for _, e := range d.changes {
+		s.StorageChanges = append(s.StorageChanges, &event.StorageChanges{
+			Day: e.day, NetBytes: e.net, ByteMsHigh: e.millis.high, ByteMsLow: e.millis.low,
+		})
+	}
+}
+
+func restoreDays(s *event.MonthState) *storageDays {
+	if s.StorageStartBytes == 0 && len(s.StorageChanges) == 0 {
+		return nil
+	}
+	d := &storageDays{startBytes: s.StorageStartBytes}
+	for _, e := range s.StorageChanges {
+		d.changes = append(d.changes, storageChanges{e.Day, e.NetBytes, uint128{e.ByteMsHigh, e.ByteMsLow}})
+	}
+	return d
+}

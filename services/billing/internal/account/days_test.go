@@ -1,0 +1,253 @@
+package account
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// dayKey is a day of an account under a quota key and an API key.
+type dayKey struct {
+	account  uint64
+	day      uint32
+	quotaKey plan.QuotaKey
+	key      uint32
+}
+
+type dayCount struct {
+	used, overage int
+	spent         int64
+}
+
+// countDays sums what the fold tells of days.
+func (h *history) countDays(deltas []UsageDelta) {
+	if h.days == nil {
+		h.days = map[dayKey]dayCount{}
+	}
+	for _, d := range deltas {
+		at := dayKey{uint64(d.Account), d.Day, d.QuotaKey, d.Key}
+		c := h.days[at]
+		c.used, c.overage, c.spent = c.used+int(d.Used), c.overage+int(d.Overage), c.spent+d.SpentMicros
+		if h.days[at] = c; c == (dayCount{}) {
+			delete(h.days, at)
+		}
+	}
+}
+
+// compareDays holds the days to the model, and to the month where all of it is counted by day.
+func (m *machine) compareDays(t *rapid.T, id uint64) {
+	want, months := map[dayKey]dayCount{}, map[dayKey]dayCount{}
+	for _, r := range m.model.requests {
+		if r.account == id && !r.anonymous && r.state != "void" && r.day != 0 {
+			at := dayKey{account: id, day: uint32(r.day), quotaKey: r.key}
+			c := want[at]
+			c.used++
+			if r.uses != nil {
+				c.overage, c.spent = c.overage+1, c.spent+r.paid
+			}
+			want[at] = c
+		}
+	}
+	got := 0
+	for at, c := range m.days {
+		if at.account != id {
+			continue
+		}
+		if got++; want[at] != c {
+			t.Fatalf("%+v: %+v, model %+v", at, c, want[at])
+		}
+		in := dayKey{day: monthOf(int64(at.day) * dayMillis).number, quotaKey: at.quotaKey}
+		sum := months[in]
+		months[in] = dayCount{sum.used + c.used, sum.overage + c.overage, sum.spent + c.spent}
+	}
+	if got != len(want) {
+		t.Fatalf("%d days of %x, model %d: %v", got, id, len(want), want)
+	}
+	a, _ := m.fold.forward(event.AccountID(id), m.model.now)
+	for _, of := range []uint32{a.month, a.month - 1} {
+		c := &a.current
+		if of != a.month {
+			c = a.before()
+		}
+		for _, key := range machineKeys {
+			sum := months[dayKey{day: of, quotaKey: key}]
+			if begun := m.fold.DaysSinceMillis(); begun != 0 && monthNumber(of).start >= begun &&
+				(uint32(sum.used) != c.used[key] || uint32(sum.overage) != c.overage[key] || uint64(sum.spent) != c.spent[key]) {
+				t.Fatalf("%v of %x: the days sum to %+v, the month has %d, %d and %d", key, id, sum, c.used[key], c.overage[key], c.spent[key])
+			}
+		}
+	}
+}
+
+// compareStorageDays holds the days of a month to the model, and their sum to the month.
+func (m *machine) compareStorageDays(t *rapid.T, id uint64, a *modelAccount, now *account, of month) {
+	s := m.fold.statement(now, of)
+	if kept := m.model.byDay != 0 && (of.start >= m.model.byDay || a.created > m.model.byDay); s.StorageByDay != kept {
+		t.Fatalf("%s of %x by day: %v, model %v", of.period(), id, s.StorageByDay, kept)
+	}
+	if !s.StorageByDay {
+		return
+	}
+	byDay, sum := map[int64]*big.Int{}, new(big.Int)
+	for _, d := range s.StorageDays {
+		byDay[int64(d.Day)*dayMillis] = signed(uint128{d.ByteMsHigh, d.ByteMsLow})
+		sum.Add(sum, byDay[int64(d.Day)*dayMillis])
+	}
+	for start := of.start; start < of.end; start += dayMillis {
+		got := byDay[start]
+		if got == nil {
+			got = new(big.Int)
+		}
+		if want := m.model.integralBetween(a, of, start, start+dayMillis); got.Cmp(want) != 0 {
+			t.Fatalf("%x on %s: %v byte-milliseconds, model %v of %v", id, time.UnixMilli(start).UTC(), got, want, a.stored)
+		}
+	}
+	if want := m.model.integral(a, of); sum.Cmp(want) != 0 || signed(uint128{s.StorageByteMsHigh, s.StorageByteMsLow}).Cmp(want) != 0 {
+		t.Fatalf("%x in %s: the days sum to %v, the month has %v", id, of.period(), sum, want)
+	}
+}
+
+// signed reads two's complement.
+func signed(n uint128) *big.Int {
+	b := new(big.Int).SetUint64(n.high)
+	b.Lsh(b, 64).Add(b, new(big.Int).SetUint64(n.low))
+	if n.negative() {
+		b.Sub(b, new(big.Int).Lsh(big.NewInt(1), 128))
+	}
+	return b
+}
+
+func (h *history) onDay(id uint64, when string, key plan.QuotaKey) dayCount {
+	return h.days[dayKey{account: id, day: uint32(at(when) / dayMillis), quotaKey: key}]
+}
+
+// TestACorrectionCountsOnTheDayOfItsRequest, also after midnight and after the month's end.
+func TestACorrectionCountsOnTheDayOfItsRequest(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.grant(alice, 20_000, 0)
+	h.now = at("2026-10-31T23:59:30Z")
+	h.use(alice, plan.FilesUpload, 99)
+	failing, paid := h.admission(alice, plan.FilesUpload), h.admission(alice, plan.FilesUpload)
+	h.want(failing, admitted)
+	h.want(paid, admitted)
+	h.served(paid)
+	const last, first = "2026-10-31T00:00:00Z", "2026-11-01T00:00:00Z"
+	if c := h.onDay(alice, last, plan.FilesUpload); c != (dayCount{101, 1, 5_000}) {
+		t.Fatalf("in flight: %+v", c)
+	}
+	h.now = at("2026-11-01T00:00:30Z")
+	h.use(alice, plan.FilesUpload, 1)
+	h.voided(failing) // the paid one is free now
+	if c := h.onDay(alice, last, plan.FilesUpload); c != (dayCount{used: 100}) {
+		t.Fatalf("the day of the failed request: %+v", c)
+	}
+	if c := h.onDay(alice, first, plan.FilesUpload); c != (dayCount{used: 1}) {
+		t.Fatalf("the day after it: %+v", c)
+	}
+	if s, held := h.fold.StatementAt(event.AccountID(alice), "2026-10", h.now); !held || s.Usage[plan.FilesUpload-1].Used != 100 || s.SpentMicros != 0 {
+		t.Fatalf("the month: %v", s)
+	}
+}
+
+// TestAClockThatWasAheadLeavesDaysInTheirMonth: requests go on counting in a month that had begun, on its first day.
+func TestAClockThatWasAheadLeavesDaysInTheirMonth(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	right := at("2026-10-31T12:00:00Z")
+	h.now = at("2026-11-03T12:00:00Z")
+	h.use(alice, plan.FilesUpload, 2)
+	ahead := h.admission(alice, plan.FilesUpload)
+	h.want(ahead, admitted)
+	h.now = right
+	h.tick()
+	h.use(alice, plan.FilesUpload, 3)
+	if c := h.onDay(alice, "2026-11-01T00:00:00Z", plan.FilesUpload); c.used != 3 {
+		t.Fatalf("the first day of the month that counts them: %+v", c)
+	}
+	h.voided(ahead) // whose hold has another time by now
+	if c := h.onDay(alice, "2026-11-03T00:00:00Z", plan.FilesUpload); c.used != 2 {
+		t.Fatalf("the day of the clock that was ahead: %+v", c)
+	}
+}
+
+// TestClosedMonthsKeepTheirDays: storage by day is part of the record, and what becomes known later is made up for.
+func TestClosedMonthsKeepTheirDays(t *testing.T) {
+	h := historyOf(t)
+	h.wait(time.Millisecond)
+	h.account(alice, plan.Pro)
+	h.now = at("2026-10-30T12:00:00Z")
+	h.domain(1, &event.Settlement{Account: alice, StorageDelta: 1_000, StorageAtMs: h.now})
+	h.now = at("2026-11-02T00:00:01Z") // October is closed
+	h.tick()
+	before, _ := h.fold.StatementAt(event.AccountID(alice), "2026-10", h.now)
+	if len(before.StorageDays) != 2 || !before.StorageByDay || before.StorageDays[0].ByteMsLow != 1_000*dayMillis/2 || before.StorageDays[1].ByteMsLow != 1_000*dayMillis {
+		t.Fatalf("October: %v", before)
+	}
+	h.domain(2, &event.Settlement{Account: alice, StorageDelta: 500, StorageAtMs: at("2026-10-31T00:00:00Z")})
+	after, _ := h.fold.StatementAt(event.AccountID(alice), "2026-10", h.now)
+	if len(after.StorageDays) != 2 || after.StorageDays[1].ByteMsLow != before.StorageDays[1].ByteMsLow {
+		t.Fatalf("October has changed: %v", after)
+	}
+	november, _ := h.fold.StatementAt(event.AccountID(alice), "2026-11", h.now)
+	if len(november.StorageDays) != 2 || november.StorageDays[0].ByteMsLow != 1_500*dayMillis || november.StorageDays[1].ByteMsLow != 500*dayMillis+1_500*1_000 {
+		t.Fatalf("November: %v", november.StorageDays)
+	}
+	h.now = at("2026-12-05T00:00:00Z")
+	h.domain(3, &event.Settlement{Account: alice, StorageDelta: 1, StorageAtMs: h.now}) // October leaves the state
+	record := h.closed[len(h.closed)-1].Statement
+	if record.Period != "2026-10" || len(record.StorageDays) != 2 || record.StorageDays[1].ByteMsLow != before.StorageDays[1].ByteMsLow || !record.StorageByDay {
+		t.Fatalf("the record: %v", record)
+	}
+}
+
+// TestNothingIsCountedByDayBeforeItsRules: what earlier rules admitted is not told of later either.
+func TestNothingIsCountedByDayBeforeItsRules(t *testing.T) {
+	h := newHistory(t, nil)
+	t.Cleanup(h.sound)
+	h.rules = RulesSafe
+	h.prices(plan.Published(10))
+	h.account(alice, plan.Pro)
+	early := h.admission(alice, plan.FilesUpload)
+	h.want(early, admitted)
+	h.rules = RulesHolders
+	h.prices(plan.Published(10))
+	if h.fold.DaysSinceMillis() != h.now {
+		t.Fatalf("since %d", h.fold.DaysSinceMillis())
+	}
+	h.voided(early)
+	h.use(alice, plan.FilesUpload, 2)
+	if c := h.onDay(alice, "2026-10-15T00:00:00Z", plan.FilesUpload); c.used != 2 || len(h.days) != 1 {
+		t.Fatalf("%+v", h.days)
+	}
+	if s, _ := h.fold.StatementAt(event.AccountID(alice), "2026-10", h.now); s.StorageByDay {
+		t.Fatal("a month that began before is said to be known by day")
+	}
+}
+
+// TestStorageByDaySumsToTheMonth: files come and go around the ends of months, and billing hears of some late.
+func TestStorageByDaySumsToTheMonth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t, NewestRules)
+		m.commandOf(t, create(alice, plan.Pro))
+		m.commandOf(t, create(bob, plan.Max))
+		m.wait(15 * 24 * time.Hour)
+		for range rapid.IntRange(5, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0, 1, 2:
+				m.storage(t)
+			case 3:
+				m.wait(rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Hour, 24 * time.Hour, 29 * 24 * time.Hour}).Draw(t, "wait"))
+			case 4:
+				m.restored, m.since = restored(t, m.fold), len(m.messages)
+			}
+			m.compare(t)
+		}
+		m.finish(t)
+	})
+}
