@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/gofiber/fiber/v2"
 )
 
 const (
@@ -215,6 +217,28 @@ func (c *conn) readReady(fd uintptr) bool {
 		c.buffer, c.r, c.w = b, 0, n
 		return true
 	}
+}
+
+// HungUp tells whether the client has closed the connection, or at least its half. A handler that waits for long asks now and
+// then, on its own goroutine: nothing reads from a connection while a request runs. It is not told of a client that has sent more
+// after its request.
+func HungUp(c *fiber.Ctx) bool { return connOf(c).ended() }
+
+// ended looks at the next byte without taking it.
+func (c *conn) ended() bool {
+	ended := false
+	err := c.raw.Control(func(fd uintptr) {
+		var next [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), next[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		switch err {
+		case nil:
+			ended = n == 0
+		case syscall.EAGAIN, syscall.EINTR:
+		default:
+			ended = true
+		}
+	})
+	return ended || err != nil
 }
 
 // Write writes p, and fails when the client takes none of it for writeStall.

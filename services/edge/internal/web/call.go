@@ -179,5 +179,8 @@ func (c *call) id() event.RequestID {
 	return id
 }
 
+// hungUp tells whether the client has gone.
+func (c *call) hungUp() bool { return httpin.HungUp(c.Ctx) }
+
 // param is a parameter of the path that outlives the call.
 func (c *call) param(name string) string { return strings.Clone(c.Params(name)) }

@@ -108,7 +108,7 @@ func (s *Server) sendContent(c *call, doc *event.Document, tag string) error {
 		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
 			if c.Get(fiber.HeaderRange) != "" && doc.GetContent().GetBlob() != "" {
-				if err := s.whole.check(s.ctx, doc.Content); err != nil {
+				if err := s.whole.check(s.ctx, doc.Content, c.hungUp); err != nil {
 					return nil, err
 				}
 			}

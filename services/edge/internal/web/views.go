@@ -290,7 +290,7 @@ func (s *Server) excerpt(c *call, content *event.Content) (text []byte, truncate
 	}
 	truncated = int64(content.GetSizeBytes()) > size
 	if truncated { // the beginning has no hash of its own
-		if err := s.whole.check(s.ctx, content); err != nil {
+		if err := s.whole.check(s.ctx, content, c.hungUp); err != nil {
 			return nil, false, deletedSince(err)
 		}
 	}
