@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -26,19 +25,15 @@ type auditID [16]byte
 
 // audits are those of a partition. One runs at a time: callers who ask meanwhile share it. It goes on when they give up.
 type audits struct {
-	mu      sync.Mutex
+	*tasks
 	running *auditRun
 	known   map[auditID]knownAudit
 	order   []auditID // of known, the oldest first
-	group   sync.WaitGroup
-	ctx     context.Context
-	cancel  context.CancelFunc
 }
 
 type auditRun struct {
 	task
 	answer *event.AuditAnswer
-	taken  bool // guarded by audits.mu
 }
 
 // knownAudit is the part of an audit of all partitions that is done here.
@@ -48,9 +43,7 @@ type knownAudit struct {
 }
 
 func newAudits() *audits {
-	a := &audits{known: map[auditID]knownAudit{}}
-	a.ctx, a.cancel = context.WithCancel(context.Background())
-	return a
+	return &audits{tasks: newTasks(), known: map[auditID]knownAudit{}}
 }
 
 // join begins an audit without an id, or finds the one that is running or that nobody has taken.
@@ -96,27 +89,10 @@ func (a *audits) share(run func(context.Context, *auditRun)) *auditRun {
 	if a.running != nil && !a.running.over() {
 		return a.running
 	}
-	r := &auditRun{task: task{done: make(chan struct{})}}
+	r := &auditRun{task: newTask()}
 	a.running = r
-	a.group.Go(func() {
-		defer close(r.done)
-		run(a.ctx, r)
-		r.ended = time.Now()
-	})
+	a.start(&r.task, time.Now, func(ctx context.Context) { run(ctx, r) })
 	return r
-}
-
-// take notes that a caller has received the result.
-func (a *audits) take(r *auditRun) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r.taken = true
-}
-
-// stop cancels a running audit and waits for its end.
-func (a *audits) stop() {
-	a.cancel()
-	a.group.Wait()
 }
 
 // audit folds the whole journal again beside the live fold and compares the two at one sequence. A caller that names an audit
@@ -143,7 +119,7 @@ func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows boo
 	if !p.await(ctx, &run.task, follows) {
 		return p.pending(&run.task, run.again), ctx.Err()
 	}
-	p.audits.take(run.auditRun)
+	p.audits.take(&run.task)
 	if run.err != nil {
 		return nil, fmt.Errorf("audit: %w", run.err)
 	}

@@ -117,7 +117,7 @@ func TestAnAuditThatNobodyTookIsFoundFinished(t *testing.T) {
 	if again := a.join(audit); again != first {
 		t.Fatal("it was begun anew")
 	}
-	a.take(first)
+	a.take(&first.task)
 	second := a.join(audit)
 	<-second.done
 	if second == first || second.answer.LastSequence != 2 {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -45,41 +43,18 @@ type explanation struct {
 	task
 	answer *event.ExplainAnswer // nil: there is no such request
 	final  bool                 // the answer can't change any more
-	taken  bool                 // guarded by explanations.mu
-}
-
-// task is something that takes long.
-type task struct {
-	done        chan struct{} // closed at its end; err and ended may be read then
-	err         error
-	ended       time.Time
-	read, total atomic.Uint64 // messages
-}
-
-func (t *task) over() bool {
-	select {
-	case <-t.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // explanations are those of a partition. An account has one at a time, since each folds a part of the journal.
 type explanations struct {
-	mu     sync.Mutex
-	jobs   map[explainKey]*explanation
-	begun  map[uint64]int // in the minute since, by asker
-	since  time.Time
-	group  sync.WaitGroup
-	ctx    context.Context
-	cancel context.CancelFunc
+	*tasks
+	jobs  map[explainKey]*explanation
+	begun map[uint64]int // in the minute since, by asker
+	since time.Time
 }
 
 func newExplanations() *explanations {
-	e := &explanations{jobs: map[explainKey]*explanation{}, begun: map[uint64]int{}}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
-	return e
+	return &explanations{tasks: newTasks(), jobs: map[explainKey]*explanation{}, begun: map[uint64]int{}}
 }
 
 // refusal says why an explanation was not begun.
@@ -115,13 +90,10 @@ func (e *explanations) begin(key explainKey, now time.Time, run func(context.Con
 		}
 		e.begun[key.asker]++
 	}
-	job := &explanation{task: task{done: make(chan struct{})}}
+	job := &explanation{task: newTask()}
 	e.jobs[key] = job
-	e.group.Go(func() {
-		defer close(job.done)
-		run(e.ctx, job)
-		job.ended = now // not later than that: it is kept for a minute at most
-	})
+	// It counts as ended when it begins: it is kept for a minute at most.
+	e.start(&job.task, func() time.Time { return now }, func(ctx context.Context) { run(ctx, job) })
 	return job, nil
 }
 
@@ -136,19 +108,6 @@ func (e *explanations) tidy(now time.Time) {
 			delete(e.jobs, key)
 		}
 	}
-}
-
-// take notes that the asker has the result.
-func (e *explanations) take(job *explanation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	job.taken = true
-}
-
-// stop cancels what is under way and waits for its end.
-func (e *explanations) stop() {
-	e.cancel()
-	e.group.Wait()
 }
 
 // explain tells how a request was decided. It reads the journal again around the time in the request's id, which has its own
@@ -175,7 +134,7 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 	if !p.await(ctx, &job.task, q.GetFollow()) {
 		return p.pending(&job.task, false), ctx.Err()
 	}
-	p.explanations.take(job)
+	p.explanations.take(&job.task)
 	if job.err != nil {
 		return nil, fmt.Errorf("explain: %w", job.err)
 	}

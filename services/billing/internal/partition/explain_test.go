@@ -78,12 +78,12 @@ func TestAResultThatMayChangeIsGivenOnce(t *testing.T) {
 	if q.mustAsk(t, 1, 1) != open {
 		t.Error("nobody has taken the result, and it is gone")
 	}
-	q.take(open)
+	q.take(&open.task)
 	served := q.finish(t, 1, 1, &event.ExplainAnswer{Settlement: "served"})
 	if served == open {
 		t.Fatal("an open request stays open")
 	}
-	q.take(served)
+	q.take(&served.task)
 	if q.mustAsk(t, 1, 1) != served {
 		t.Error("what can't change is found out twice")
 	}
