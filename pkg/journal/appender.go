@@ -22,7 +22,8 @@ type Config[T any] struct {
 	MaxQueue      int    // items that may wait; 0: 65,536
 	MaxQueueBytes int    // sum of their sizes; 0: 64 MiB
 	// MaxWait is the time from the first publish of a batch until it fails: with
-	// ErrUnavailable if it was surely not stored, with ErrUnknown otherwise. A
+	// ErrUnavailable if it was surely not stored, with ErrUnknown otherwise. Items
+	// that find no connection for as long fail with ErrUnavailable and no number. A
 	// refusal (ErrFull, ErrTooLarge, ErrUnavailable) fails it at once. 0: batches
 	// are published for ever, after refusals too.
 	MaxWait time.Duration
@@ -302,9 +303,16 @@ func (a *Appender[T]) fail(n int, number uint64, err error) {
 	a.drop(n)
 }
 
-// write appends one batch of the taken items and reports its outcome.
+// write appends one batch of the taken items and reports its outcome. It makes none while there is no connection: whoever knows
+// that an item is in a batch takes it for one that may have been sent.
 func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 	n := a.cut()
+	if !a.connected(ctx, status) {
+		if ctx.Err() == nil && !a.nc.IsClosed() { // otherwise Run fails all that is left
+			a.fail(n, 0, fmt.Errorf("%w: %w", ErrUnavailable, nats.ErrDisconnected))
+		}
+		return
+	}
 	a.number++
 	a.forgetOld() // before Encode, which may reuse their bytes
 	data, err := a.cfg.Encode(a.number, a.items[:n])
@@ -331,6 +339,31 @@ func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 	}
 	a.cfg.Acked(a.items[:n], a.number, sequence)
 	a.drop(n)
+}
+
+// connected waits for the connection, for MaxWait at most.
+func (a *Appender[T]) connected(ctx context.Context, status <-chan nats.Status) bool {
+	if a.nc.IsConnected() {
+		return true
+	}
+	var late <-chan time.Time
+	if a.cfg.MaxWait > 0 {
+		a.timer.Reset(a.cfg.MaxWait)
+		late = a.timer.C
+	}
+	for !a.nc.IsConnected() {
+		select {
+		case <-status: // of a connection that is there again, or closed
+		case <-late:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+		if a.nc.IsClosed() {
+			return false
+		}
+	}
+	return true
 }
 
 // keep remembers the batch that is about to leave.

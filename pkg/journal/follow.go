@@ -158,7 +158,9 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	asking, cancel := context.WithTimeout(ctx, f.patience.Next())
 	state, err := j.State(asking)
 	cancel()
-	f.replicas = state.Replicas
+	if err == nil {
+		f.replicas = state.Replicas // a server that does not answer takes nothing back of what it said
+	}
 	switch {
 	case errors.Is(err, ErrNoStream):
 		return err

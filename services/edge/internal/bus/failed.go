@@ -35,9 +35,22 @@ func (l *lane[T, A]) failed(items []*item[T, A], number uint64, cause error) {
 	}
 	l.bus.cfg.Logger.Warn("batch failed", slog.String("subject", l.subject), slog.Uint64("number", number),
 		slog.Int("items", len(items)), slog.Int("settlements", len(settlements)), slog.Any("error", cause))
+	if number == 0 && !errors.Is(cause, journal.ErrClosed) {
+		settlements = l.keep(settlements)
+	}
 	if len(settlements) > 0 {
 		l.store(settlements, number, f, unknown, cause)
 	}
+}
+
+// keep queues settlements again that found no connection. It returns those that the appender does not take any more.
+func (l *lane[T, A]) keep(settlements []*item[T, A]) (refused []*item[T, A]) {
+	for _, it := range settlements {
+		if l.appender.Add(it) != nil {
+			refused = append(refused, it)
+		}
+	}
+	return refused
 }
 
 // store tries until the settlements of a failed batch are stored, or the bus stops. If the batch may have been stored, the

@@ -220,28 +220,43 @@ func TestAdmissionWithoutVerdictTimesOutAsUnknownAndIsGivenBack(t *testing.T) {
 	eventually.True(t, "void folded", f.is(func() bool { return f.voided[a.RequestID] == 1 }))
 }
 
-// TestAdmissionThatNeverLeftIsUnavailable has one admission in each lane: a second batch of a lane begins its attempts
-// when the first has failed, and its callers may give up before.
+// TestAdmissionThatNeverLeftIsUnavailable: also one that waits behind others, and gives up soon after these have failed. A
+// settlement waits for the connection.
 func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
-	const partitions = 8
+	const partitions, each = 4, 3
 	w := newWorld(t, partitions)
-	newFakeBilling(t, w.nc, partitions)
-	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 5 * time.Second })
+	f := newFakeBilling(t, w.nc, partitions)
+	b := w.bus(t, func(c *Config) { c.AdmitTimeout = 2 * time.Second })
 	w.server.Stop()
 	eventually.True(t, "connection lost", func() bool { return !b.nc.IsConnected() })
-	pending := map[int]*PendingVerdict{}
-	for account := event.AccountID(1); len(pending) < partitions; account++ {
-		if p := event.AccountPartition(account, partitions); pending[p] == nil {
-			pending[p] = b.StartAdmit(admission(account))
+	pending, settled := map[int][]*PendingVerdict{}, 0
+	for account := event.AccountID(1); settled < partitions; account++ {
+		p := event.AccountPartition(account, partitions)
+		if len(pending[p]) > 0 {
+			continue
+		}
+		settled++
+		b.Served(admission(account))
+		for range each {
+			pending[p] = append(pending[p], b.StartAdmit(admission(account)))
 		}
 	}
-	for partition, p := range pending {
-		_, err := p.Wait(t.Context())
-		var f *fault.Error
-		if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.RetryAfter != 1 {
-			t.Fatalf("admission to partition %d: %v, want unavailable with a time to retry", partition, err)
+	for partition, all := range pending {
+		for n, p := range all {
+			_, err := p.Wait(t.Context())
+			var f *fault.Error
+			if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.RetryAfter != 1 {
+				t.Errorf("admission %d to partition %d: %v, want unavailable with a time to retry", n, partition, err)
+			}
 		}
 	}
+	w.server.Restart(t)
+	eventually.True(t, "settlements stored", f.is(func() bool { return len(f.served) == partitions }))
+	f.with(func() {
+		if f.admissions != 0 {
+			t.Errorf("%d admissions that were given up came to billing", f.admissions)
+		}
+	})
 }
 
 func TestFullQueueIsUnavailable(t *testing.T) {
