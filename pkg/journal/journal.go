@@ -142,19 +142,26 @@ func (j *Journal) State(ctx context.Context) (State, error) {
 
 // Metadata asks for the metadata of the stream, such as InstallationKey.
 func (j *Journal) Metadata(ctx context.Context) (map[string]string, error) {
+	metadata, _, err := j.Made(ctx)
+	return metadata, err
+}
+
+// Made asks for the metadata of the stream, and when it was made.
+func (j *Journal) Made(ctx context.Context) (metadata map[string]string, created time.Time, err error) {
 	var answer struct {
-		Error  *apiError `json:"error"`
-		Config struct {
+		Error   *apiError `json:"error"`
+		Created time.Time `json:"created"`
+		Config  struct {
 			Metadata map[string]string `json:"metadata"`
 		} `json:"config"`
 	}
 	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	if answer.Error != nil {
-		return nil, j.refused("read metadata of", answer.Error)
+		return nil, time.Time{}, j.refused("read metadata of", answer.Error)
 	}
-	return answer.Config.Metadata, nil
+	return answer.Config.Metadata, answer.Created, nil
 }
 
 // StateFrom is State of a stream that has once reached the sequence least. A

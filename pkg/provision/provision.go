@@ -6,6 +6,8 @@ package provision
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,13 +52,15 @@ func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	domains := append([]event.Domain{event.Billing}, event.Documents()...)
 	// One stream comes first: of two runs at a time, one of them makes it, and both then find its id.
 	first := Stream(event.Billing, 0)
-	first.Replicas, first.Installation = cfg.Replicas, strings.ToLower(rand.Text()[:20])
 	known, err := installation(ctx, nc, domains, cfg.Partitions)
 	if err != nil {
 		return err
 	}
-	if known != "" {
-		first.Installation = known
+	first.Replicas, first.Installation = cfg.Replicas, known
+	if known == "" {
+		if first.Installation, err = newInstallation(ctx, nc, first.Name); err != nil {
+			return err
+		}
 	}
 	if err := journal.Ensure(ctx, nc, []journal.Stream{first}, cfg.Partitions); err != nil && (known != "" || !errors.Is(err, journal.ErrStreamConfig)) {
 		return err
@@ -83,7 +87,7 @@ func Run(ctx context.Context, nc *nats.Conn, cfg Config) error {
 func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, partitions int) (string, error) {
 	for _, domain := range domains {
 		for p := range partitions {
-			metadata, err := metadataOf(ctx, nc, domain.Stream(p))
+			metadata, _, err := made(ctx, nc, domain.Stream(p))
 			if err != nil {
 				return "", fmt.Errorf("read the installation's id: %w", err)
 			}
@@ -95,15 +99,33 @@ func installation(ctx context.Context, nc *nats.Conn, domains []event.Domain, pa
 	return "", nil
 }
 
-// metadataOf waits for servers that are not ready. A stream that does not exist has none.
-func metadataOf(ctx context.Context, nc *nats.Conn, stream string) (map[string]string, error) {
+// newInstallation is the id of an installation that has none yet: drawn for streams that do not exist, and otherwise made of when
+// the first stream was made. A stream is made once, but is given an id by an update, of which the last of two counts. So two runs
+// at a time give it the same one.
+func newInstallation(ctx context.Context, nc *nats.Conn, stream string) (string, error) {
+	_, created, err := made(ctx, nc, stream)
+	if err != nil {
+		return "", fmt.Errorf("read when %s was made: %w", stream, err)
+	}
+	if created.IsZero() {
+		return strings.ToLower(rand.Text()[:idLetters]), nil
+	}
+	sum := sha256.Sum256([]byte(stream + " made at " + created.UTC().Format(time.RFC3339Nano)))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:idLetters]), nil
+}
+
+const idLetters = 20
+
+// made is the metadata of a stream and when it was made. Both are zero where it does not exist. It waits for servers that are not
+// ready.
+func made(ctx context.Context, nc *nats.Conn, stream string) (metadata map[string]string, created time.Time, err error) {
 	for retry := newRetry(); ; {
-		metadata, err := journal.Open(nc, stream).Metadata(ctx)
+		metadata, created, err = journal.Open(nc, stream).Made(ctx)
 		switch {
 		case err == nil || errors.Is(err, journal.ErrNoStream):
-			return metadata, nil
+			return metadata, created, nil
 		case nc.IsClosed() || !errors.Is(err, journal.ErrUnavailable) || !retry.Wait(ctx):
-			return nil, err
+			return nil, time.Time{}, err
 		}
 	}
 }

@@ -101,6 +101,52 @@ func TestJournalsOfEarlierVersionsGetAnID(t *testing.T) {
 	}
 }
 
+// TestTwoUpgradesAtATimeMakeOneInstallation: a run that has read the streams before another one gave them an id gives them the
+// same one.
+func TestTwoUpgradesAtATimeMakeOneInstallation(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := provision.Stream(event.Billing, 0)
+	if err := journal.Ensure(t.Context(), nc, []journal.Stream{old}, 1); err != nil {
+		t.Fatal(err)
+	}
+	id := func() string {
+		t.Helper()
+		metadata, created, err := journal.Open(nc, old.Name).Made(t.Context())
+		if err != nil || created.IsZero() {
+			t.Fatalf("made at %v: %v", created, err)
+		}
+		return metadata[journal.InstallationKey]
+	}
+	if given := id(); given != "" {
+		t.Fatalf("the old stream has the id %q", given)
+	}
+	if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	first := id()
+	for _, domain := range domains() { // as the other run has read them
+		stream, err := js.Stream(t.Context(), domain.Stream(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		delete(cfg.Metadata, journal.InstallationKey)
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := provision.Run(t.Context(), nc, provision.Config{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if second := id(); len(first) != 20 || second != first {
+		t.Errorf("the first run gave the id %q, the second %q", first, second)
+	}
+}
+
 func TestRunWaitsForTheServer(t *testing.T) {
 	server := journaltest.Start(t)
 	nc := server.Conn(t)
