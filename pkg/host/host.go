@@ -136,6 +136,9 @@ func (p *Process) await(ctx context.Context, name string, open func(context.Cont
 			return nil
 		}
 		err = fmt.Errorf("open the %s: %w", name, err)
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err) // the attempt was cut off, in whatever words a driver says so
+		}
 		if !unanswered(err) {
 			return err
 		}
