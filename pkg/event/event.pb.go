@@ -7392,6 +7392,7 @@ func (*QueryAnswer_UsageDays) isQueryAnswer_Answer() {}
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyId []byte                 `protobuf:"bytes,1,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
+	OrServed      bool                   `protobuf:"varint,2,opt,name=or_served,json=orServed,proto3" json:"or_served,omitempty"` // a request that was served in the last ten minutes is told too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7433,12 +7434,20 @@ func (x *HoldQuery) GetIdempotencyId() []byte {
 	return nil
 }
 
+func (x *HoldQuery) GetOrServed() bool {
+	if x != nil {
+		return x.OrServed
+	}
+	return false
+}
+
 type HoldAnswer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	RequestId       []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	AgeSeconds      uint32                 `protobuf:"varint,2,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`                  // of the hold
 	ClosesInSeconds uint32                 `protobuf:"varint,3,opt,name=closes_in_seconds,json=closesInSeconds,proto3" json:"closes_in_seconds,omitempty"` // if nobody settles it
 	Abandoned       bool                   `protobuf:"varint,4,opt,name=abandoned,proto3" json:"abandoned,omitempty"`                                      // the edge that asked for it has ended, or can't be reached
+	Served          bool                   `protobuf:"varint,5,opt,name=served,proto3" json:"served,omitempty"`                                            // with HoldQuery.or_served: the hold is closed, and nothing above but request_id is set
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -7497,6 +7506,13 @@ func (x *HoldAnswer) GetClosesInSeconds() uint32 {
 func (x *HoldAnswer) GetAbandoned() bool {
 	if x != nil {
 		return x.Abandoned
+	}
+	return false
+}
+
+func (x *HoldAnswer) GetServed() bool {
+	if x != nil {
+		return x.Served
 	}
 	return false
 }
@@ -9687,10 +9703,11 @@ func (x *ListUsers) GetAfterAccount() uint64 {
 
 type RegisterUser struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                   // as written by the user; unique without regard to case
-	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                             // proposed; the answer has the one that counts
-	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"` // argon2id, PHC string; empty: made by an admin, can't log in
-	Source        uint64                 `protobuf:"fixed64,4,opt,name=source,proto3" json:"source,omitempty"`                               // keyed hash of the network that it came from, for its daily limit; 0: none
+	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`                                             // as written by the user; unique without regard to case
+	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`                                       // proposed; the answer has the one that counts
+	PasswordHash  string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`           // argon2id, PHC string; empty: made by an admin, can't log in
+	Source        uint64                 `protobuf:"fixed64,4,opt,name=source,proto3" json:"source,omitempty"`                                         // keyed hash of the network that it came from, for its daily limit; 0: none
+	OtherSources  []uint64               `protobuf:"fixed64,20,rep,packed,name=other_sources,json=otherSources,proto3" json:"other_sources,omitempty"` // its hashes under the other secrets that are accepted: what they made counts too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9751,6 +9768,13 @@ func (x *RegisterUser) GetSource() uint64 {
 		return x.Source
 	}
 	return 0
+}
+
+func (x *RegisterUser) GetOtherSources() []uint64 {
+	if x != nil {
+		return x.OtherSources
+	}
+	return nil
 }
 
 type FindUser struct {
@@ -10094,18 +10118,19 @@ func (x *UserAnswer) GetSessions() []*OpenSession {
 }
 
 type User struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Account        uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
-	Email          string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	PasswordHash   string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
-	CreatedMs      int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	Epoch          uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                       // drawn anew whenever sessions are ended: only those of the present epoch are valid
-	PasswordMs     int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`            // when the password was changed last; 0: never
-	PasswordChange []byte                 `protobuf:"bytes,7,opt,name=password_change,json=passwordChange,proto3" json:"password_change,omitempty"` // idempotency id of that change; empty: none
-	EmailChange    []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`         // idempotency id of the last change of the address; empty: none
-	Reserved       bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                 // no user yet: the user of this account is about to get this address
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state                  protoimpl.MessageState `protogen:"open.v1"`
+	Account                uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Email                  string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	PasswordHash           string                 `protobuf:"bytes,3,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
+	CreatedMs              int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	Epoch                  uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                                                  // drawn anew whenever sessions are ended: only those of the present epoch are valid
+	PasswordMs             int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`                                       // when the password was changed last; 0: never
+	PasswordChange         []byte                 `protobuf:"bytes,7,opt,name=password_change,json=passwordChange,proto3" json:"password_change,omitempty"`                            // idempotency id of that change; empty: none
+	EmailChange            []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`                                    // idempotency id of the last change of the address; empty: none
+	Reserved               bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                                            // no user yet: the user of this account is about to get this address
+	EarlierPasswordChanges [][]byte               `protobuf:"bytes,20,rep,name=earlier_password_changes,json=earlierPasswordChanges,proto3" json:"earlier_password_changes,omitempty"` // those of changes before it, oldest first; the last 32
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
@@ -10199,6 +10224,13 @@ func (x *User) GetReserved() bool {
 		return x.Reserved
 	}
 	return false
+}
+
+func (x *User) GetEarlierPasswordChanges() [][]byte {
+	if x != nil {
+		return x.EarlierPasswordChanges
+	}
+	return nil
 }
 
 // BillingState is a snapshot of one partition's fold. Equal states have equal bytes.
@@ -12013,9 +12045,10 @@ const file_event_proto_rawDesc = "" +
 	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alerts\x12@\n" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDaysB\b\n" +
-	"\x06answer\"2\n" +
+	"\x06answer\"O\n" +
 	"\tHoldQuery\x12%\n" +
-	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\"\x96\x01\n" +
+	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\x12\x1b\n" +
+	"\tor_served\x18\x02 \x01(\bR\borServed\"\xae\x01\n" +
 	"\n" +
 	"HoldAnswer\x12\x1d\n" +
 	"\n" +
@@ -12023,7 +12056,8 @@ const file_event_proto_rawDesc = "" +
 	"\vage_seconds\x18\x02 \x01(\rR\n" +
 	"ageSeconds\x12*\n" +
 	"\x11closes_in_seconds\x18\x03 \x01(\rR\x0fclosesInSeconds\x12\x1c\n" +
-	"\tabandoned\x18\x04 \x01(\bR\tabandoned\"\x96\x01\n" +
+	"\tabandoned\x18\x04 \x01(\bR\tabandoned\x12\x16\n" +
+	"\x06served\x18\x05 \x01(\bR\x06served\"\x96\x01\n" +
 	"\bProgress\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
@@ -12218,12 +12252,13 @@ const file_event_proto_rawDesc = "" +
 	"\x06prefix\x18\x02 \x01(\fR\x06prefix\"F\n" +
 	"\tListUsers\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12#\n" +
-	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"{\n" +
+	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"\xa0\x01\n" +
 	"\fRegisterUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12#\n" +
 	"\rpassword_hash\x18\x03 \x01(\tR\fpasswordHash\x12\x16\n" +
-	"\x06source\x18\x04 \x01(\x06R\x06source\":\n" +
+	"\x06source\x18\x04 \x01(\x06R\x06source\x12#\n" +
+	"\rother_sources\x18\x14 \x03(\x06R\fotherSources\":\n" +
 	"\bFindUser\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\"\xe7\x01\n" +
@@ -12252,7 +12287,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
 	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\x127\n" +
-	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\"\x99\x02\n" +
+	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\"\xd3\x02\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -12264,7 +12299,8 @@ const file_event_proto_rawDesc = "" +
 	"passwordMs\x12'\n" +
 	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\x12!\n" +
 	"\femail_change\x18( \x01(\fR\vemailChange\x12\x1a\n" +
-	"\breserved\x18) \x01(\bR\breserved\"\xee\x04\n" +
+	"\breserved\x18) \x01(\bR\breserved\x128\n" +
+	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\"\xee\x04\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +

@@ -6301,6 +6301,16 @@ func (m *HoldQuery) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OrServed {
+		i--
+		if m.OrServed {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x10
+	}
 	if len(m.IdempotencyId) > 0 {
 		i -= len(m.IdempotencyId)
 		copy(dAtA[i:], m.IdempotencyId)
@@ -6340,6 +6350,16 @@ func (m *HoldAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Served {
+		i--
+		if m.Served {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
 	}
 	if m.Abandoned {
 		i--
@@ -8335,6 +8355,17 @@ func (m *RegisterUser) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.OtherSources) > 0 {
+		for iNdEx := len(m.OtherSources) - 1; iNdEx >= 0; iNdEx-- {
+			i -= 8
+			binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.OtherSources[iNdEx]))
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.OtherSources)*8))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.Source != 0 {
 		i -= 8
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Source))
@@ -8725,6 +8756,17 @@ func (m *User) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x2
 		i--
 		dAtA[i] = 0xc2
+	}
+	if len(m.EarlierPasswordChanges) > 0 {
+		for iNdEx := len(m.EarlierPasswordChanges) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.EarlierPasswordChanges[iNdEx])
+			copy(dAtA[i:], m.EarlierPasswordChanges[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.EarlierPasswordChanges[iNdEx])))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xa2
+		}
 	}
 	if len(m.PasswordChange) > 0 {
 		i -= len(m.PasswordChange)
@@ -12611,6 +12653,9 @@ func (m *HoldQuery) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.OrServed {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -12632,6 +12677,9 @@ func (m *HoldAnswer) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ClosesInSeconds))
 	}
 	if m.Abandoned {
+		n += 2
+	}
+	if m.Served {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -13510,6 +13558,9 @@ func (m *RegisterUser) SizeVT() (n int) {
 	if m.Source != 0 {
 		n += 9
 	}
+	if len(m.OtherSources) > 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(len(m.OtherSources)*8)) + len(m.OtherSources)*8
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -13667,6 +13718,12 @@ func (m *User) SizeVT() (n int) {
 	l = len(m.PasswordChange)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.EarlierPasswordChanges) > 0 {
+		for _, b := range m.EarlierPasswordChanges {
+			l = len(b)
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	l = len(m.EmailChange)
 	if l > 0 {
@@ -29041,6 +29098,26 @@ func (m *HoldQuery) UnmarshalVT(dAtA []byte) error {
 				m.IdempotencyId = []byte{}
 			}
 			iNdEx = postIndex
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OrServed", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.OrServed = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -29184,6 +29261,26 @@ func (m *HoldAnswer) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Abandoned = bool(v != 0)
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Served", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Served = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -34036,6 +34133,58 @@ func (m *RegisterUser) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Source = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 20:
+			if wireType == 1 {
+				var v uint64
+				if (iNdEx + 8) > l {
+					return io.ErrUnexpectedEOF
+				}
+				v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+				iNdEx += 8
+				m.OtherSources = append(m.OtherSources, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				elementCount = packedLen / 8
+				if elementCount != 0 && len(m.OtherSources) == 0 {
+					m.OtherSources = make([]uint64, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint64
+					if (iNdEx + 8) > l {
+						return io.ErrUnexpectedEOF
+					}
+					v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+					iNdEx += 8
+					m.OtherSources = append(m.OtherSources, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field OtherSources", wireType)
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -34999,6 +35148,38 @@ func (m *User) UnmarshalVT(dAtA []byte) error {
 			if m.PasswordChange == nil {
 				m.PasswordChange = []byte{}
 			}
+			iNdEx = postIndex
+		case 20:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EarlierPasswordChanges", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.EarlierPasswordChanges = append(m.EarlierPasswordChanges, make([]byte, postIndex-iNdEx))
+			copy(m.EarlierPasswordChanges[len(m.EarlierPasswordChanges)-1], dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		case 40:
 			if wireType != 2 {

@@ -523,6 +523,25 @@ func TestAHoldOfAnEdgeThatHasEndedIsAbandoned(t *testing.T) {
 			t.Errorf("one %s: %v", name, a)
 		}
 	}
+	orServed := func(account uint64, id []byte) *event.QueryAnswer {
+		t.Helper()
+		return s.query(&event.Query{Account: account, NowMs: time.Now().UnixMilli(), Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id, OrServed: true}}})
+	}
+	if done := orServed(alice, closed).GetHold(); !done.GetServed() || !bytes.Equal(done.RequestId, settled.RequestId) {
+		t.Errorf("one that was served: %v", done)
+	}
+	if still := orServed(alice, id).GetHold(); still == nil || still.Served || still.ClosesInSeconds == 0 {
+		t.Errorf("one that is open: %v", still)
+	}
+	given, back := admit("given back")
+	s.usage(nil, []*event.Settlement{{RequestId: given.RequestId, Account: alice, QuotaKey: given.QuotaKey, Result: event.Result_VOID}})
+	for name, a := range map[string]*event.QueryAnswer{
+		"given back": orServed(alice, back), "never used": orServed(alice, other[:]), "of another account": orServed(bob, closed),
+	} {
+		if a.Status != event.QueryStatus_QUERY_NOT_FOUND {
+			t.Errorf("or served, one %s: %v", name, a)
+		}
+	}
 	if err := s.answers.Unsubscribe(); err != nil { // the edge ends
 		t.Fatal(err)
 	}

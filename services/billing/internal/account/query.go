@@ -152,3 +152,13 @@ func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (OpenHol
 	}
 	return OpenHold{Request: h.request, Sequence: h.sequence, SinceMillis: h.time}, true
 }
+
+// ServedUnder is the request of the payer that was served under an idempotency id, as long as the fold remembers it: admit
+// refuses its repetition with IDEMPOTENCY_SERVED.
+func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (event.RequestID, bool) {
+	h := f.byIdempotency[id]
+	if h == nil || h.result != event.Result_SERVED || h.principal.id != uint64(payer) {
+		return event.RequestID{}, false
+	}
+	return h.request, true
+}

@@ -17,14 +17,22 @@ import (
 const edgeWait = 250 * time.Millisecond
 
 // hold answers for the open hold under an idempotency id, and whether its edge has ended. The second call under an
-// Idempotency-Key asks, to whom the first one is in flight: an edge that was killed leaves a hold that nobody settles.
+// Idempotency-Key asks, to whom the first one is in flight: an edge that was killed leaves a hold that nobody settles. An edge
+// that remembers a refusal asks too, whether the call repeats one that was served.
 func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.HoldQuery, now int64) (*event.QueryAnswer, error) {
 	if len(q.GetIdempotencyId()) != len(event.IdempotencyID{}) {
 		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
 	}
+	id := event.IdempotencyID(q.GetIdempotencyId())
 	p.mu.Lock()
-	found, ok := p.fold.HoldUnder(payer, event.IdempotencyID(q.GetIdempotencyId()))
+	found, ok := p.fold.HoldUnder(payer, id)
+	request, served := p.fold.ServedUnder(payer, id)
 	p.mu.Unlock()
+	if q.GetOrServed() && served {
+		answer := status(event.QueryStatus_QUERY_OK)
+		answer.Answer = &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{RequestId: request[:], Served: true}}
+		return answer, nil
+	}
 	if !ok {
 		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
 	}

@@ -33,7 +33,11 @@ func (b *Bus) Prices(ctx context.Context) (*event.PriceBook, error) {
 
 // Hold asks for the open hold under an idempotency id. It is nil where there is none.
 func (b *Bus) Hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
-	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id}}})
+	return b.hold(ctx, account, &event.HoldQuery{IdempotencyId: id})
+}
+
+func (b *Bus) hold(ctx context.Context, account event.AccountID, q *event.HoldQuery) (*event.HoldAnswer, error) {
+	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: q}})
 	switch {
 	case err != nil:
 		return nil, err

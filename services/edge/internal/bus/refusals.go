@@ -55,7 +55,7 @@ func newRefusals(ttl time.Duration, first int) *refusals {
 }
 
 // find returns the refusal that billing would repeat for a, or nil. now is the edge's time: in another month the
-// quota is a new one.
+// quota is a new one. A request that a repeats may have been served before the refusal: see PendingVerdict.repeat.
 func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	known, ok := r.accounts.GetIfPresent(a.Account)
 	if !ok {
@@ -63,10 +63,6 @@ func (r *refusals) find(a *Admission, now time.Time) *Verdict {
 	}
 	if v := known.oldKey; v != nil && !a.Anonymous && a.KeyNumber == 0 && a.KeyVersion > 0 && a.KeyVersion < v.CurrentKeyVersion {
 		return v
-	}
-	// A write with this idempotency id may have been served already. Billing does not refuse its repetition.
-	if len(a.IdempotencyID) > 0 {
-		return nil
 	}
 	for i := range known.final {
 		if f := &known.final[i]; f.answers(a) && f.count >= r.first && time.Now().Before(f.until) && sameMonth(now, f.verdict.TimeMs) {

@@ -1,13 +1,17 @@
 package bus
 
 import (
+	"bytes"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // decided asks once more and reports whether billing was asked.
@@ -46,13 +50,82 @@ func TestFinalRefusalIsRememberedForItsOwnKindOnly(t *testing.T) {
 		"other key version": func(a *Admission) { a.KeyVersion++ },
 		"other fingerprint": func(a *Admission) { a.KeyFingerprint++ },
 		"other account":     func(a *Admission) { a.Account++ },
-		"idempotency key":   func(a *Admission) { a.IdempotencyID = make([]byte, 16) },
 	} {
 		other := a
 		change(&other)
 		if _, asked := decided(t, b, f, other); !asked {
 			t.Errorf("%s: not asked", name)
 		}
+	}
+}
+
+// TestARememberedRefusalIsForNewRequestsOnly: what an Idempotency-Key stands for already is found by a query, which fills no
+// journal.
+func TestARememberedRefusalIsForNewRequestsOnly(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	f.with(func() { f.limits[9], f.versions[8] = 0, 4 })
+	fresh, open, served := []byte("an id not seen .."), []byte("an id of a hold .."), []byte("an id once served.")
+	var queries atomic.Int32
+	var away atomic.Bool
+	w.serve(t, event.QuerySubject(0), func(payload []byte) (event.Message, error) {
+		queries.Add(1)
+		var q event.Query
+		if err := event.Decode(payload, &q); err != nil {
+			return nil, err
+		}
+		if away.Load() {
+			return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "away"}
+		}
+		request := event.NewRequestID()
+		hold := &event.HoldAnswer{RequestId: request[:]}
+		switch id := q.GetHold().GetIdempotencyId(); {
+		case q.Account != 9 || !q.GetHold().GetOrServed():
+			return nil, &rpc.Error{Code: "malformed", Message: "not the question"}
+		case bytes.Equal(id, fresh):
+			return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}, nil
+		case bytes.Equal(id, served):
+			hold.Served = true
+		}
+		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Hold{Hold: hold}}, nil
+	})
+	b := w.bus(t, func(c *Config) { c.RefusalsFirst, c.QueryTimeout, c.ReadTimeout = 1, time.Second, 100*time.Millisecond })
+	a := admission(9)
+	a.IdempotencyID = fresh
+	refuse := func() {
+		t.Helper()
+		eventually.True(t, "the refusal is remembered", func() bool { // it lasts a second
+			_, asked := decided(t, b, f, admission(9))
+			return !asked
+		})
+	}
+	if v, asked := decided(t, b, f, a); !asked || v.Decision != event.Decision_QUOTA_EXHAUSTED || queries.Load() != 0 {
+		t.Fatalf("first refusal: %v, asked %v", v, asked)
+	}
+	for _, c := range []struct {
+		id   []byte
+		want event.Decision
+	}{
+		{fresh, event.Decision_QUOTA_EXHAUSTED}, {open, event.Decision_IDEMPOTENCY_IN_FLIGHT}, {served, event.Decision_IDEMPOTENCY_SERVED},
+	} {
+		refuse()
+		a.IdempotencyID = c.id
+		if v, asked := decided(t, b, f, a); asked || v.Decision != c.want {
+			t.Errorf("%s: %v, billing was asked %v", c.id, v.Decision, asked)
+		}
+	}
+	refuse()
+	away.Store(true)
+	a.RequestID, a.IdempotencyID = event.NewRequestID(), fresh
+	if _, err := b.StartAdmit(a).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("while billing can't tell: %v", err)
+	}
+	old := admission(8)
+	old.KeyVersion, old.IdempotencyID = 3, served
+	decided(t, b, f, old)
+	before := queries.Load()
+	if v, asked := decided(t, b, f, old); asked || v.Decision != event.Decision_INVALID_KEY || queries.Load() != before {
+		t.Errorf("an old key: %v, asked %v, %d queries", v, asked, queries.Load()-before)
 	}
 }
 

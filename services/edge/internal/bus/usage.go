@@ -119,15 +119,18 @@ type PendingVerdict struct {
 	item    usageItem
 }
 
+func (p *PendingVerdict) admission() *Admission { return &p.item.value.Admission }
+
 // StartAdmit asks for an admission. It never blocks. Wait, which must be called for each StartAdmit,
-// returns the verdict. A refusal that is remembered is there at once.
+// returns the verdict. A refusal that is remembered is there at once, but for an admission with an idempotency id: see
+// PendingVerdict.repeat.
 func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
-	if v := b.refusals.find(&a, b.Now()); v != nil {
-		b.metrics.refusals.Inc()
-		return &PendingVerdict{refusal: v}
-	}
 	p := &PendingVerdict{lane: b.usageOf(a.Account)}
 	p.item.value.Admission = a
+	if v := b.refusals.find(&a, b.Now()); v != nil {
+		p.refusal = v
+		return p
+	}
 	p.item.done = make(chan struct{})
 	p.lane.start(&p.item)
 	return p
@@ -138,7 +141,7 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 // up to heldWait.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
-		return p.refusal, nil
+		return p.repeat(ctx)
 	}
 	if err := p.lane.wait(ctx, &p.item); err != nil {
 		return nil, err
@@ -147,6 +150,43 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 		return p.askAgain(ctx)
 	}
 	return &p.item.answer, nil
+}
+
+// repeat returns the remembered refusal. It holds for a new request only: a repetition of one that is in flight, or was served,
+// gets the verdict that billing would give it. Billing is asked for that with a query, since an admission of each call of a
+// client that is refused would fill the journal.
+func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
+	a, v := p.admission(), p.refusal
+	b := p.lane.bus
+	if len(a.IdempotencyID) == 0 || beforeIdempotency(v.Decision) {
+		b.metrics.refusals.Inc()
+		return v, nil
+	}
+	hold, err := b.hold(ctx, a.Account, &event.HoldQuery{IdempotencyId: a.IdempotencyID, OrServed: true})
+	switch {
+	case err != nil:
+		return nil, err
+	case hold == nil:
+		b.metrics.refusals.Inc()
+		return v, nil
+	}
+	decision := event.Decision_IDEMPOTENCY_IN_FLIGHT
+	if hold.Served {
+		decision = event.Decision_IDEMPOTENCY_SERVED
+	}
+	return &Verdict{TimeMs: v.TimeMs, Verdict: &event.Verdict{
+		Decision: decision, Tier: v.Tier, Limit: v.Limit, Remaining: v.Remaining, ResetSeconds: v.ResetSeconds,
+	}}, nil
+}
+
+// beforeIdempotency tells whether billing comes to a decision before it looks at the idempotency id: it then applies to
+// repetitions too.
+func beforeIdempotency(d event.Decision) bool {
+	switch d {
+	case event.Decision_INVALID_KEY, event.Decision_ACCOUNT_SUSPENDED, event.Decision_TOO_MANY_FAILURES:
+		return true
+	}
+	return false
 }
 
 const (
