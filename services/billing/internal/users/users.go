@@ -30,6 +30,8 @@ const (
 	sweepPage  = 500
 	mostUsers  = 200 // of a page
 	mostTries  = 20  // of a change, beside others
+
+	keptChanges = 32 // of a password, by which a call that is sent again is known
 )
 
 // Collections are those that users and sessions are kept in.
@@ -229,6 +231,10 @@ func (u *Users) setPassword(ctx context.Context, r *event.SetPassword) (*event.U
 		if r.IfHash != "" && r.IfHash != user.PasswordHash {
 			return false
 		}
+		if len(user.PasswordChange) > 0 {
+			earlier := append(user.EarlierPasswordChanges, user.PasswordChange)
+			user.EarlierPasswordChanges = earlier[max(0, len(earlier)-keptChanges):]
+		}
 		user.PasswordHash, user.PasswordMs, user.PasswordChange = r.PasswordHash, u.clock().UnixMilli(), r.Change
 		return true
 	})
@@ -303,7 +309,7 @@ func (u *Users) list(ctx context.Context, r *event.ListUsers) (*event.UserAnswer
 		if err != nil {
 			return nil, err
 		}
-		user.PasswordHash, user.PasswordChange = "", nil
+		user.PasswordHash, user.PasswordChange, user.EarlierPasswordChanges = "", nil, nil
 		answer.Users = append(answer.Users, user)
 	}
 	return answer, nil

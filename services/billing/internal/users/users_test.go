@@ -96,6 +96,39 @@ func signedIn(t *testing.T, u *Users, session string) bool {
 	return a.Status == event.UserStatus_USER_OK
 }
 
+// TestEarlierChangesOfAPasswordAreKnown, as far as they are kept: a call that is sent again after another change changes nothing.
+func TestEarlierChangesOfAPasswordAreKnown(t *testing.T) {
+	u := open(t)
+	register(t, u, "ann@example.com", 5)
+	change := func(id string) *event.User {
+		t.Helper()
+		a, err := u.setPassword(t.Context(), &event.SetPassword{Account: 5, PasswordHash: "hash of " + id, Change: []byte(id)})
+		if err != nil || a.Status != event.UserStatus_USER_OK {
+			t.Fatalf("%v, %v", a, err)
+		}
+		return a.User
+	}
+	if user := change("0"); len(user.EarlierPasswordChanges) != 0 {
+		t.Errorf("earlier changes %q", user.EarlierPasswordChanges)
+	}
+	change("") // without an Idempotency-Key
+	var user *event.User
+	for n := range keptChanges {
+		user = change(fmt.Sprint(n + 1))
+	}
+	earlier := user.EarlierPasswordChanges
+	if len(earlier) != keptChanges || string(earlier[0]) != "0" || string(earlier[keptChanges-1]) != fmt.Sprint(keptChanges-1) {
+		t.Errorf("earlier changes %q", earlier)
+	}
+	if earlier = change("last").EarlierPasswordChanges; len(earlier) != keptChanges || string(earlier[0]) != "1" {
+		t.Errorf("earlier changes %q", earlier)
+	}
+	a, err := u.list(t.Context(), &event.ListUsers{})
+	if err != nil || len(a.Users) != 1 || len(a.Users[0].EarlierPasswordChanges) != 0 {
+		t.Errorf("a list has %v, %v", a, err)
+	}
+}
+
 // TestANewPasswordEndsTheOtherSessions, also one that the old password opens at the same time, and nobody else's.
 func TestANewPasswordEndsTheOtherSessions(t *testing.T) {
 	u := open(t)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -165,7 +166,7 @@ func (s *Server) resetPassword(c *call, user *event.User, password string) error
 	if err != nil {
 		return err
 	}
-	if o.Replayed && user.PasswordMs >= o.TimeMs {
+	if o.Replayed && slices.ContainsFunc(user.EarlierPasswordChanges, func(id []byte) bool { return bytes.Equal(id, c.idem) }) {
 		return nil // it was set, and has been changed since
 	}
 	return s.storePassword(c, user, password, &event.SetPassword{})
