@@ -63,8 +63,37 @@ func TestGuessesAtACurrentPasswordAreLimited(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most := int64(110 * len(i.bases)); wrong.Load() > most { // to look and to count are two steps
+	if most := int64(101 * len(i.bases)); wrong.Load() > most {
 		t.Errorf("%d wrong passwords were answered, want %d at most", wrong.Load(), most)
+	}
+}
+
+// TestTriesOfTakenAddressesAreLimited: also those that are made at the same time.
+func TestTriesOfTakenAddressesAreLimited(t *testing.T) {
+	i := common(t)
+	email := i.account(t, "free").email // without a password, whose guesses are limited too
+	source := newSource()
+	var taken, refused atomic.Int64
+	for rounds := 0; rounds < 50 && refused.Load() == 0; rounds++ {
+		var all sync.WaitGroup
+		for range 60 * len(i.bases) {
+			all.Go(func() {
+				got := i.do(t, "POST", "/api/users/register", request{body: object{"email": email, "password": "correct horse"}, source: source})
+				switch got.status {
+				case http.StatusConflict:
+					taken.Add(1)
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				case http.StatusServiceUnavailable: // more passwords than are hashed at a time
+				default:
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if most := int64(101 * len(i.bases)); taken.Load() > most || refused.Load() == 0 {
+		t.Errorf("%d were told that the address is taken, want %d at most; %d were refused", taken.Load(), most, refused.Load())
 	}
 }
 

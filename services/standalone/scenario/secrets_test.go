@@ -119,3 +119,52 @@ func TestTheSecretIsReplacedWithoutAnOutage(t *testing.T) {
 	before.ended(t)
 	i.audit(t)
 }
+
+// TestNoLimitBeginsAnewWhileTheSecretIsReplaced: a network is known by each of the secrets.
+func TestNoLimitBeginsAnewWhileTheSecretIsReplaced(t *testing.T) {
+	t.Parallel()
+	const registrations = 6
+	one, two := strings.Repeat("first", 7), strings.Repeat("second", 6)
+	i := start(t, with("QUIRE_SECRET", one), with("QUIRE_PUBLIC_URL", manyPublicURL), with("QUIRE_REGISTER_LIMIT", fmt.Sprint(registrations)), behindProxy())
+	source := "198.51.100.7"
+	create := func() answer {
+		return i.do(t, "POST", quickCreate, request{body: object{"content": "x"}, source: source})
+	}
+	add := func() answer {
+		return i.do(t, "POST", register, request{source: source, body: object{
+			"email": fmt.Sprintf("person%d@example.org", persons.Add(1)), "password": "correct horse",
+		}})
+	}
+	for n := range anonLimit - 3 {
+		if left := number(t, create().ok(t, http.StatusCreated), "remaining"); left != int64(anonLimit-1-n) {
+			t.Errorf("%d left after %d", left, n+1)
+		}
+	}
+	for range registrations - 2 {
+		add().ok(t, http.StatusCreated)
+	}
+	i.settings["QUIRE_SECRET_PREVIOUS"] = two
+	i.restart(t)
+	i.settings["QUIRE_SECRET"], i.settings["QUIRE_SECRET_PREVIOUS"] = two, one
+	i.restart(t)
+	for left := range int64(3) {
+		got := create()
+		if number(t, got.ok(t, http.StatusCreated), "remaining") != 2-left {
+			t.Errorf("%s, want %d left", got.body, 2-left)
+		}
+		got.hasHeader(t, "RateLimit-Policy", fmt.Sprintf(`"pasteLite.create";q=%d`, anonLimit))
+	}
+	for range 2 * len(i.bases) {
+		got := create()
+		got.fails(t, http.StatusTooManyRequests, "anonymous_limit", "Anonymous limit of 10 quick pastes per 24 hours reached. Use an API key to continue.")
+		if got.header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+	}
+	i.do(t, "GET", "/", request{source: source, header: map[string]string{"User-Agent": "curl/8"}}).shows(t, http.StatusOK, "You have 0 left.")
+	for range 2 {
+		add().ok(t, http.StatusCreated)
+	}
+	add().fails(t, http.StatusTooManyRequests, "registration_limit", "")
+	i.audit(t)
+}

@@ -22,9 +22,9 @@ func registrationID(source uint64, day time.Time, number int) string {
 	return event.AccountID(source).String() + "/" + day.Format(time.DateOnly) + "/" + strconv.Itoa(number)
 }
 
-// limited counts a registration of a source. It returns the answer to one that is over the limit of the day, which is one of
-// UTC, and nil otherwise.
-func (u *Users) limited(ctx context.Context, source uint64) (*event.UserAnswer, error) {
+// limited counts a registration of a source, which has made the users of others too. It returns the answer to one that is over
+// the limit of the day, which is one of UTC, and nil otherwise.
+func (u *Users) limited(ctx context.Context, source uint64, others []uint64) (*event.UserAnswer, error) {
 	now := u.clock().UTC()
 	day := now.Truncate(oneDay)
 	ends := day.Add(oneDay).UnixMilli()
@@ -32,7 +32,15 @@ func (u *Users) limited(ctx context.Context, source uint64) (*event.UserAnswer, 
 	if err != nil {
 		return nil, err
 	}
-	for ; number < u.registerLimit; number++ {
+	limit := u.registerLimit
+	for _, other := range others {
+		made, err := u.registered(ctx, other, day)
+		if err != nil {
+			return nil, err
+		}
+		limit -= made
+	}
+	for ; number < limit; number++ {
 		err := u.store.Insert(ctx, registrations, views.Doc{
 			ID: registrationID(source, day, number), Head: []byte{}, Keys: map[string]views.Value{"expires": views.Int(ends)},
 		})

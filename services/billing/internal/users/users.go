@@ -139,7 +139,7 @@ func (u *Users) register(ctx context.Context, r *event.RegisterUser) (*event.Use
 	}
 	if existing == nil {
 		if r.Source != 0 {
-			if answer, err := u.limited(ctx, r.Source); err != nil || answer != nil {
+			if answer, err := u.limited(ctx, r.Source, r.OtherSources); err != nil || answer != nil {
 				return answer, err
 			}
 		}

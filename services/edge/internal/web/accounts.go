@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,9 +137,14 @@ func (s *Server) registerUser(c *call) error {
 
 // signUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
 func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
-	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
-		return nil, "", err
-	}
+	err = s.counted(c.Ctx, fault.EmailTaken, func() error {
+		u, email, err = s.makeUser(c, sent)
+		return err
+	})
+	return u, email, err
+}
+
+func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
 	user, err := s.addUser(c, sent, s.proposeAccount(c.idem, sent.email))
 	if err != nil {
 		return nil, "", err
@@ -155,13 +161,10 @@ func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email 
 		create.IdempotencyId = id
 		o, err = s.command(c, create)
 	}
-	if err != nil {
-		if fault.KindOf(err) == fault.EmailTaken {
-			err = s.sourceFailed(c.Ctx, err)
-		}
-		return nil, "", err
+	if err == nil {
+		err = s.openSession(c.Ctx, user)
 	}
-	if err := s.openSession(c.Ctx, user); err != nil {
+	if err != nil {
 		return nil, "", err
 	}
 	return &event.UsageAnswer{Account: user.Account, Tier: o.Tier, CreatedMs: o.TimeMs}, user.Email, nil
@@ -188,8 +191,9 @@ func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*
 	if err != nil {
 		return nil, err
 	}
+	source, others := s.registrationSource(c)
 	user, err := s.storeUser(&event.RegisterUser{
-		Email: sent.email, Account: uint64(proposed), PasswordHash: string(hash), Source: uint64(s.registrationSource(c)),
+		Email: sent.email, Account: uint64(proposed), PasswordHash: string(hash), Source: source, OtherSources: others,
 	})
 	if err != nil {
 		return nil, err
@@ -210,19 +214,23 @@ func (s *Server) addUser(c *call, sent credentials, proposed event.AccountID) (*
 	case user.Account == uint64(proposed): // only under the same Idempotency-Key, see proposeAccount
 		return nil, idempotencyMismatch()
 	}
-	return nil, s.sourceFailed(c.Ctx, emailTaken())
+	return nil, emailTaken()
 }
 
 // registrationSource is the keyed hash of the network that a registration comes from: an IPv4 /24 or an IPv6 /48. Whoever has
-// one address has the others of it, or can get them.
-func (s *Server) registrationSource(c *call) event.AccountID {
-	source := s.http.Source(c.Ctx)
-	if source.Is6() {
-		network := source.As16()
-		return s.secret.Network(network[:6])
+// one address has the others of it, or can get them. others are its hashes under the other secrets that are accepted.
+func (s *Server) registrationSource(c *call) (source uint64, others []uint64) {
+	network := neighbourhoodBytes(s.http.Source(c.Ctx))
+	for _, id := range s.secret.OtherNetworks(network) {
+		others = append(others, uint64(id))
 	}
-	network := source.As4()
-	return s.secret.Network(network[:3])
+	return uint64(s.secret.Network(network)), others
+}
+
+// neighbourhoodBytes are those of a source's address that it shares with its neighbourhood; none where it has no address.
+func neighbourhoodBytes(source netip.Addr) []byte {
+	network := httpin.Neighbourhood(source)
+	return network.Addr().AsSlice()[:max(0, network.Bits()/8)]
 }
 
 func (s *Server) registrationLimit(a *event.UserAnswer) error {
@@ -309,14 +317,12 @@ func (s *Server) login(c *call) error {
 
 // signIn opens a session. It takes as long for an email that nobody has.
 func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
-	if err := s.failures.refused(s.http.Source(c.Ctx), s.now()); err != nil {
-		return nil, "", err
-	}
-	user, err := s.checkCredentials(c, sent)
+	var user *event.User
+	err = s.counted(c.Ctx, fault.InvalidCredentials, func() error {
+		user, err = s.checkCredentials(c, sent)
+		return err
+	})
 	if err != nil {
-		if fault.KindOf(err) == fault.InvalidCredentials {
-			err = s.sourceFailed(c.Ctx, err)
-		}
 		return nil, "", err
 	}
 	u, err = s.usage(event.AccountID(user.Account))

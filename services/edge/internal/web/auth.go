@@ -88,12 +88,25 @@ func (s *Server) badKey(c *fiber.Ctx) error {
 
 // sourceFailed counts a failed call of the source. It returns failure, or 429 where the source has failed too often.
 func (s *Server) sourceFailed(c *fiber.Ctx, failure error) error {
-	source, now := s.http.Source(c), s.now()
-	if err := s.failures.refused(source, now); err != nil {
-		return err
+	now := s.now()
+	if seconds := s.failures.begin(s.http.Source(c), now); seconds > 0 {
+		return tooManyFailures(seconds, now)
 	}
-	s.failures.add(source, now)
 	return failure
+}
+
+// counted runs what is a failed call of its source where it fails with kind. It counts from its beginning, so that no number of
+// calls at a time gets past the limit.
+func (s *Server) counted(c *fiber.Ctx, kind fault.Kind, run func() error) error {
+	source, begun := s.http.Source(c), s.now()
+	if seconds := s.failures.begin(source, begun); seconds > 0 {
+		return tooManyFailures(seconds, begun)
+	}
+	err := run()
+	if fault.KindOf(err) != kind {
+		s.failures.takeBack(source, begun)
+	}
+	return err
 }
 
 // network is the pseudo-account of the request's source. The journal keeps it in place of the address.

@@ -62,18 +62,17 @@ func (g *guessLimit) begin(target string, source netip.Addr, now time.Time) (*gu
 	who := guesser{target, source}
 	_, known := g.right.GetIfPresent(who)
 	if g.pairs != nil {
-		if wait := g.pairs.wait(who, now); wait > 0 {
+		if wait := g.pairs.begin(who, now); wait > 0 {
 			return nil, wait
 		}
 	}
 	if !known {
-		if wait := g.targets.wait(target, now); wait > 0 {
+		if wait := g.targets.begin(target, now); wait > 0 {
+			if g.pairs != nil {
+				g.pairs.takeBack(who, now)
+			}
 			return nil, wait
 		}
-		g.targets.add(target, now)
-	}
-	if g.pairs != nil {
-		g.pairs.add(who, now)
 	}
 	return &guess{limit: g, who: who, known: known, begun: now}, 0
 }

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"bytes"
 	"net/netip"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -90,5 +93,42 @@ func TestEachKindOfPasswordHasTurnsOfItsOwn(t *testing.T) {
 			}
 		}
 		busy.turns.Release(1)
+	}
+}
+
+// TestFailuresThatBeginAtOnceDoNotGetPastALimit: one more than the limit may be under way.
+func TestFailuresThatBeginAtOnceDoNotGetPastALimit(t *testing.T) {
+	const limit = 100
+	f, now := newFailureLog[string](limit, time.Minute), time.Unix(1_800_000_000, 0)
+	var begun atomic.Int32
+	var all sync.WaitGroup
+	for range 4 * limit {
+		all.Go(func() {
+			if f.begin("source", now) == 0 {
+				begun.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if begun.Load() != limit+1 {
+		t.Errorf("%d began, want %d", begun.Load(), limit+1)
+	}
+	f.takeBack("source", now)
+	if f.begin("source", now) != 0 || f.begin("source", now) == 0 {
+		t.Error("one that is taken back makes room for one")
+	}
+}
+
+// TestAPeerWithoutAnAddressIsASource: connections through a Unix socket have none.
+func TestAPeerWithoutAnAddressIsASource(t *testing.T) {
+	for source, want := range map[netip.Addr][]byte{
+		{}: {}, netip.MustParseAddr("192.0.2.7"): {192, 0, 2}, netip.MustParseAddr("2001:db8:7:8::"): {0x20, 1, 0x0d, 0xb8, 0, 7},
+	} {
+		if got := neighbourhoodBytes(source); !bytes.Equal(got, want) {
+			t.Errorf("%v: %v", source, got)
+		}
+		if got := networkBytes(source); (len(got) == 0) != !source.IsValid() {
+			t.Errorf("network of %v: %v", source, got)
+		}
 	}
 }

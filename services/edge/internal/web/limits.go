@@ -62,6 +62,22 @@ func (f *failureLog[K]) refused(source K, now time.Time) error {
 func (f *failureLog[K]) wait(source K, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.waitLocked(source, now)
+}
+
+// begin records a failure before it is known to be one, for takeBack otherwise. Where the source must wait it records none, and
+// returns the seconds.
+func (f *failureLog[K]) begin(source K, now time.Time) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if seconds := f.waitLocked(source, now); seconds > 0 {
+		return seconds
+	}
+	f.addLocked(source, now)
+	return 0
+}
+
+func (f *failureLog[K]) waitLocked(source K, now time.Time) int {
 	e, ok := f.sources[source]
 	if !ok {
 		return 0
@@ -95,6 +111,10 @@ func waitFor(e *fault.Error, limit int64, seconds int, now time.Time) error {
 func (f *failureLog[K]) add(source K, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.addLocked(source, now)
+}
+
+func (f *failureLog[K]) addLocked(source K, now time.Time) {
 	e, ok := f.sources[source]
 	if !ok {
 		if len(f.sources) >= failureSources {

@@ -66,10 +66,9 @@ func (s *Server) ownUser(c *call) (*event.User, error) {
 func (s *Server) checkCurrentPassword(c *call, user *event.User, current string) error {
 	account, begun := accountSource(c.who.account), s.now()
 	// It counts before its turn comes, so that many at a time don't get past the limit.
-	if err := s.failures.refused(account, begun); err != nil {
-		return err
+	if seconds := s.failures.begin(account, begun); seconds > 0 {
+		return tooManyFailures(seconds, begun)
 	}
-	s.failures.add(account, begun)
 	right, err := s.checkPassword(s.ctx, []byte(user.PasswordHash), current)
 	if err != nil || right {
 		s.failures.takeBack(account, begun)

@@ -221,12 +221,17 @@ func (s *Server) home(c *call) error {
 func (s *Server) allowance(c *call) *event.AllowanceAnswer {
 	ctx, cancel := context.WithTimeout(s.ctx, quotaNowWait)
 	defer cancel()
-	query := &event.Query{Query: &event.Query_Allowance{Allowance: &event.AllowanceQuery{}}}
-	answer, err := s.bus.Query(ctx, s.network(c.Ctx), query)
+	a, err := s.allowanceOf(ctx, s.network(c.Ctx))
+	if err != nil || a == nil {
+		return nil
+	}
+	others, err := s.othersUse(ctx, c)
 	if err != nil {
 		return nil
 	}
-	return answer.GetAllowance()
+	a.Remaining -= min(a.Remaining, others.used)
+	a.ResetSeconds = sooner(a.ResetSeconds, others.resetSeconds)
+	return a
 }
 
 // usageText has at most 24 lines, the height of a terminal.

@@ -216,14 +216,13 @@ func (s *Server) writeOnce(w *writing) (*written, error) {
 	id := m.admission.RequestID
 	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
 	if !c.who.free() {
-		if c.who.anonymous {
-			if err := s.keyless.refused(s.http.Source(c.Ctx), s.now()); err != nil {
-				c.Set(headerChargeSource, "none")
-				return nil, err
-			}
-		}
 		m.admission.Write, m.admission.IdempotencyID = true, c.idem
-		err := m.start().wait()
+		var err error
+		if c.who.anonymous {
+			err = m.admitKeyless()
+		} else {
+			err = m.start().wait()
+		}
 		if fault.KindOf(err) == fault.IdempotencyInFlight {
 			err = s.inFlight(m)
 		}
