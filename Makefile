@@ -176,6 +176,12 @@ generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the ge
 	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
 	@$(GO) test ./services/standalone/scenario -run TestEveryMetricIsListed -update
 
+.PHONY: notices
+notices: ## write THIRD_PARTY_NOTICES again, after a change of modules
+	@cd deploy && GOWORK=off $(GO) build -trimpath -o ../bin/notices ./notices
+	@bin/notices ./services/*/cmd/* >bin/THIRD_PARTY_NOTICES && mv bin/THIRD_PARTY_NOTICES .
+	@gzip -9nc THIRD_PARTY_NOTICES >services/standalone/cmd/quire/notices.gz
+
 .PHONY: tidy
 tidy: ## tidy every module
 	$(call each,tidy,GOWORK=off $(GO) mod tidy)

@@ -16,6 +16,11 @@ import (
 func TestTheImageBuildsFromItsContext(t *testing.T) {
 	context := t.TempDir()
 	copyContext(t, "..", context)
+	for _, name := range []string{"LICENSE", "THIRD_PARTY_NOTICES"} {
+		if _, err := os.Stat(filepath.Join(context, name)); err != nil || !strings.Contains(read(t, "Dockerfile"), "COPY LICENSE THIRD_PARTY_NOTICES /licenses/\n") {
+			t.Errorf("%s does not get into the image: %v", name, err)
+		}
+	}
 	for _, build := range []struct{ dir, workspace, main string }{
 		{".", filepath.Join(context, "go.work"), "./services/edge/cmd/edge"},
 		{".", filepath.Join(context, "go.work"), "./services/standalone/cmd/quire"},

@@ -52,6 +52,7 @@ func TestTheCommandLine(t *testing.T) {
 		{"unknown command", nil, []string{"launch"}, 2, "", `no command "launch"`},
 		{"unknown flag", nil, []string{"audit", "--fast"}, 2, "", "fast"},
 		{"too many arguments", nil, []string{"up", "x"}, 2, "", "arguments"},
+		{"licences of one", nil, []string{"licenses", "x"}, 2, "", "arguments"},
 		{"explain what", nil, []string{"explain"}, 2, "", "arguments"},
 		{"account without email", nil, []string{"account", "create"}, 2, "", "--email"},
 		{"account of no tier", nil, []string{"account", "create", "--email", "a@example.org", "--tier", "gold"}, 2, "", "--tier"},

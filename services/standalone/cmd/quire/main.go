@@ -61,6 +61,7 @@ func subcommands() []subcommand {
 		{"account", "create --email <address> --tier <tier>", "make an account and show its API key", (*command).account},
 		{"audit", "", "fold the billing journals again and compare", (*command).audit},
 		{"explain", "<request-id>", "show how a request was charged", (*command).explain},
+		{"licenses", "", "print the licences of the software of others in quire", (*command).licenses},
 		{"version", "", "print the version", (*command).version},
 		{"help", "[settings]", "print this, or all settings", (*command).help},
 	}
