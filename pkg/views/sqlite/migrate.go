@@ -131,6 +131,9 @@ func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*t
 		return nil, err
 	}
 	wanted := []object{{"checkpoints", "CREATE TABLE \"checkpoints\" (stream TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"}}
+	if len(existing) == 0 { // a new file, which has nothing to wipe
+		wanted = append(wanted, object{"wipe", wipeTable})
+	}
 	tables := map[string]*table{}
 	for _, collection := range schema.Collections() {
 		old, err := readKeys(ctx, c, collection.Name)
