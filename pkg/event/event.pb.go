@@ -86,24 +86,30 @@ const (
 	Decision_ANONYMOUS_LIMIT       Decision = 4
 	Decision_INVALID_KEY           Decision = 5 // not the current version, or no such account
 	Decision_TOO_MANY_FAILURES     Decision = 6
-	Decision_IDEMPOTENCY_IN_FLIGHT Decision = 7 // a hold with that idempotency id is open
-	Decision_IDEMPOTENCY_SERVED    Decision = 8 // one was served in the last 10 minutes: its outcome can be asked for
-	Decision_ACCOUNT_SUSPENDED     Decision = 9 // the key is current, and the account is suspended
+	Decision_IDEMPOTENCY_IN_FLIGHT Decision = 7  // a hold with that idempotency id is open
+	Decision_IDEMPOTENCY_SERVED    Decision = 8  // one was served in the last 10 minutes: its outcome can be asked for
+	Decision_ACCOUNT_SUSPENDED     Decision = 9  // the key is current, and the account is suspended
+	Decision_KEY_SCOPE             Decision = 10 // the key's scopes don't have the quota key
+	Decision_KEY_QUOTA_EXHAUSTED   Decision = 11 // the key's own limit for the quota key and month is reached
+	Decision_SPENDING_CAP_REACHED  Decision = 12 // the price would pass the spending cap of the key or of the account
 )
 
 // Enum value maps for Decision.
 var (
 	Decision_name = map[int32]string{
-		0: "DECISION_UNSPECIFIED",
-		1: "ADMITTED",
-		2: "QUOTA_EXHAUSTED",
-		3: "PLAN_UPGRADE_REQUIRED",
-		4: "ANONYMOUS_LIMIT",
-		5: "INVALID_KEY",
-		6: "TOO_MANY_FAILURES",
-		7: "IDEMPOTENCY_IN_FLIGHT",
-		8: "IDEMPOTENCY_SERVED",
-		9: "ACCOUNT_SUSPENDED",
+		0:  "DECISION_UNSPECIFIED",
+		1:  "ADMITTED",
+		2:  "QUOTA_EXHAUSTED",
+		3:  "PLAN_UPGRADE_REQUIRED",
+		4:  "ANONYMOUS_LIMIT",
+		5:  "INVALID_KEY",
+		6:  "TOO_MANY_FAILURES",
+		7:  "IDEMPOTENCY_IN_FLIGHT",
+		8:  "IDEMPOTENCY_SERVED",
+		9:  "ACCOUNT_SUSPENDED",
+		10: "KEY_SCOPE",
+		11: "KEY_QUOTA_EXHAUSTED",
+		12: "SPENDING_CAP_REACHED",
 	}
 	Decision_value = map[string]int32{
 		"DECISION_UNSPECIFIED":  0,
@@ -116,6 +122,9 @@ var (
 		"IDEMPOTENCY_IN_FLIGHT": 7,
 		"IDEMPOTENCY_SERVED":    8,
 		"ACCOUNT_SUSPENDED":     9,
+		"KEY_SCOPE":             10,
+		"KEY_QUOTA_EXHAUSTED":   11,
+		"SPENDING_CAP_REACHED":  12,
 	}
 )
 
@@ -195,6 +204,58 @@ func (ChargeSource) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{2}
 }
 
+type CapPeriod int32
+
+const (
+	CapPeriod_CAP_NONE  CapPeriod = 0
+	CapPeriod_CAP_DAY   CapPeriod = 1 // in UTC, as the next
+	CapPeriod_CAP_MONTH CapPeriod = 2
+	CapPeriod_CAP_TOTAL CapPeriod = 3
+)
+
+// Enum value maps for CapPeriod.
+var (
+	CapPeriod_name = map[int32]string{
+		0: "CAP_NONE",
+		1: "CAP_DAY",
+		2: "CAP_MONTH",
+		3: "CAP_TOTAL",
+	}
+	CapPeriod_value = map[string]int32{
+		"CAP_NONE":  0,
+		"CAP_DAY":   1,
+		"CAP_MONTH": 2,
+		"CAP_TOTAL": 3,
+	}
+)
+
+func (x CapPeriod) Enum() *CapPeriod {
+	p := new(CapPeriod)
+	*p = x
+	return p
+}
+
+func (x CapPeriod) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CapPeriod) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[3].Descriptor()
+}
+
+func (CapPeriod) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[3]
+}
+
+func (x CapPeriod) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CapPeriod.Descriptor instead.
+func (CapPeriod) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{3}
+}
+
 type CommandStatus int32
 
 const (
@@ -205,6 +266,8 @@ const (
 	CommandStatus_COMMAND_INSUFFICIENT_CREDITS CommandStatus = 4
 	CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH CommandStatus = 5
 	CommandStatus_COMMAND_INVALID              CommandStatus = 6
+	CommandStatus_COMMAND_KEY_NOT_FOUND        CommandStatus = 20 // or it has ended, or was replaced
+	CommandStatus_COMMAND_TOO_MANY_KEYS        CommandStatus = 21
 	CommandStatus_COMMAND_WEBHOOK_NOT_FOUND    CommandStatus = 30
 	CommandStatus_COMMAND_TOO_MANY_WEBHOOKS    CommandStatus = 31
 	CommandStatus_COMMAND_WEBHOOK_INVALID      CommandStatus = 32 // such as one that is told of a low balance, without the balance
@@ -220,6 +283,8 @@ var (
 		4:  "COMMAND_INSUFFICIENT_CREDITS",
 		5:  "COMMAND_IDEMPOTENCY_MISMATCH",
 		6:  "COMMAND_INVALID",
+		20: "COMMAND_KEY_NOT_FOUND",
+		21: "COMMAND_TOO_MANY_KEYS",
 		30: "COMMAND_WEBHOOK_NOT_FOUND",
 		31: "COMMAND_TOO_MANY_WEBHOOKS",
 		32: "COMMAND_WEBHOOK_INVALID",
@@ -232,6 +297,8 @@ var (
 		"COMMAND_INSUFFICIENT_CREDITS": 4,
 		"COMMAND_IDEMPOTENCY_MISMATCH": 5,
 		"COMMAND_INVALID":              6,
+		"COMMAND_KEY_NOT_FOUND":        20,
+		"COMMAND_TOO_MANY_KEYS":        21,
 		"COMMAND_WEBHOOK_NOT_FOUND":    30,
 		"COMMAND_TOO_MANY_WEBHOOKS":    31,
 		"COMMAND_WEBHOOK_INVALID":      32,
@@ -249,11 +316,11 @@ func (x CommandStatus) String() string {
 }
 
 func (CommandStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[3].Descriptor()
+	return file_event_proto_enumTypes[4].Descriptor()
 }
 
 func (CommandStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[3]
+	return &file_event_proto_enumTypes[4]
 }
 
 func (x CommandStatus) Number() protoreflect.EnumNumber {
@@ -262,7 +329,7 @@ func (x CommandStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommandStatus.Descriptor instead.
 func (CommandStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{3}
+	return file_event_proto_rawDescGZIP(), []int{4}
 }
 
 // AlertType says what has happened. The bit of a type in SetWebhook.events is 1 << (type - 1).
@@ -308,11 +375,11 @@ func (x AlertType) String() string {
 }
 
 func (AlertType) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[4].Descriptor()
+	return file_event_proto_enumTypes[5].Descriptor()
 }
 
 func (AlertType) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[4]
+	return &file_event_proto_enumTypes[5]
 }
 
 func (x AlertType) Number() protoreflect.EnumNumber {
@@ -321,7 +388,7 @@ func (x AlertType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AlertType.Descriptor instead.
 func (AlertType) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{4}
+	return file_event_proto_rawDescGZIP(), []int{5}
 }
 
 type DeliveryStatus int32
@@ -357,11 +424,11 @@ func (x DeliveryStatus) String() string {
 }
 
 func (DeliveryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[5].Descriptor()
+	return file_event_proto_enumTypes[6].Descriptor()
 }
 
 func (DeliveryStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[5]
+	return &file_event_proto_enumTypes[6]
 }
 
 func (x DeliveryStatus) Number() protoreflect.EnumNumber {
@@ -370,7 +437,7 @@ func (x DeliveryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeliveryStatus.Descriptor instead.
 func (DeliveryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 type WebhookStatus int32
@@ -409,11 +476,11 @@ func (x WebhookStatus) String() string {
 }
 
 func (WebhookStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[6].Descriptor()
+	return file_event_proto_enumTypes[7].Descriptor()
 }
 
 func (WebhookStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[6]
+	return &file_event_proto_enumTypes[7]
 }
 
 func (x WebhookStatus) Number() protoreflect.EnumNumber {
@@ -422,7 +489,7 @@ func (x WebhookStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WebhookStatus.Descriptor instead.
 func (WebhookStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 type OutcomeStatus int32
@@ -476,11 +543,11 @@ func (x OutcomeStatus) String() string {
 }
 
 func (OutcomeStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[7].Descriptor()
+	return file_event_proto_enumTypes[8].Descriptor()
 }
 
 func (OutcomeStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[7]
+	return &file_event_proto_enumTypes[8]
 }
 
 func (x OutcomeStatus) Number() protoreflect.EnumNumber {
@@ -489,7 +556,7 @@ func (x OutcomeStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OutcomeStatus.Descriptor instead.
 func (OutcomeStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 type QueryStatus int32
@@ -546,11 +613,11 @@ func (x QueryStatus) String() string {
 }
 
 func (QueryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[8].Descriptor()
+	return file_event_proto_enumTypes[9].Descriptor()
 }
 
 func (QueryStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[8]
+	return &file_event_proto_enumTypes[9]
 }
 
 func (x QueryStatus) Number() protoreflect.EnumNumber {
@@ -559,7 +626,7 @@ func (x QueryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueryStatus.Descriptor instead.
 func (QueryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 type LedgerType int32
@@ -601,11 +668,11 @@ func (x LedgerType) String() string {
 }
 
 func (LedgerType) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[9].Descriptor()
+	return file_event_proto_enumTypes[10].Descriptor()
 }
 
 func (LedgerType) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[9]
+	return &file_event_proto_enumTypes[10]
 }
 
 func (x LedgerType) Number() protoreflect.EnumNumber {
@@ -614,7 +681,7 @@ func (x LedgerType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LedgerType.Descriptor instead.
 func (LedgerType) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 type UserStatus int32
@@ -659,11 +726,11 @@ func (x UserStatus) String() string {
 }
 
 func (UserStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[10].Descriptor()
+	return file_event_proto_enumTypes[11].Descriptor()
 }
 
 func (UserStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[10]
+	return &file_event_proto_enumTypes[11]
 }
 
 func (x UserStatus) Number() protoreflect.EnumNumber {
@@ -672,7 +739,7 @@ func (x UserStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserStatus.Descriptor instead.
 func (UserStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 // UsageBatch is one message on billing.<p>.usage: all that waited at one source.
@@ -1077,6 +1144,9 @@ type Verdict struct {
 	ResetSeconds      uint32                 `protobuf:"varint,10,opt,name=reset_seconds,json=resetSeconds,proto3" json:"reset_seconds,omitempty"`                  // until the month ends; of an anonymous caller, until the oldest request leaves the window
 	CurrentKeyVersion uint32                 `protobuf:"varint,11,opt,name=current_key_version,json=currentKeyVersion,proto3" json:"current_key_version,omitempty"` // with INVALID_KEY: older versions are never current again
 	Held              bool                   `protobuf:"varint,12,opt,name=held,proto3" json:"held,omitempty"`                                                      // a refusal that the settlement of open holds may undo: the request is worth asking again at once
+	KeyLimit          int64                  `protobuf:"zigzag64,20,opt,name=key_limit,json=keyLimit,proto3" json:"key_limit,omitempty"`                            // with KEY_QUOTA_EXHAUSTED: the key's limit
+	KeyCap            bool                   `protobuf:"varint,21,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`                                    // with SPENDING_CAP_REACHED: the cap is the key's, else the account's
+	Cap               *SpendingCap           `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                         // likewise: the cap
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1195,6 +1265,80 @@ func (x *Verdict) GetHeld() bool {
 	return false
 }
 
+func (x *Verdict) GetKeyLimit() int64 {
+	if x != nil {
+		return x.KeyLimit
+	}
+	return 0
+}
+
+func (x *Verdict) GetKeyCap() bool {
+	if x != nil {
+		return x.KeyCap
+	}
+	return false
+}
+
+func (x *Verdict) GetCap() *SpendingCap {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+// SpendingCap is the most that requests may take from the credits in a period. What open holds have taken counts.
+type SpendingCap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Period        CapPeriod              `protobuf:"varint,1,opt,name=period,proto3,enum=quire.event.v1.CapPeriod" json:"period,omitempty"` // CAP_NONE: there is no cap
+	AmountMicros  uint64                 `protobuf:"varint,2,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendingCap) Reset() {
+	*x = SpendingCap{}
+	mi := &file_event_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendingCap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendingCap) ProtoMessage() {}
+
+func (x *SpendingCap) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendingCap.ProtoReflect.Descriptor instead.
+func (*SpendingCap) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SpendingCap) GetPeriod() CapPeriod {
+	if x != nil {
+		return x.Period
+	}
+	return CapPeriod_CAP_NONE
+}
+
+func (x *SpendingCap) GetAmountMicros() uint64 {
+	if x != nil {
+		return x.AmountMicros
+	}
+	return 0
+}
+
 // CommandBatch is one message on billing.<p>.account.
 type CommandBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1209,7 +1353,7 @@ type CommandBatch struct {
 
 func (x *CommandBatch) Reset() {
 	*x = CommandBatch{}
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1365,7 @@ func (x *CommandBatch) String() string {
 func (*CommandBatch) ProtoMessage() {}
 
 func (x *CommandBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1378,7 @@ func (x *CommandBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandBatch.ProtoReflect.Descriptor instead.
 func (*CommandBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CommandBatch) GetSource() string {
@@ -1288,6 +1432,11 @@ type Command struct {
 	//	*Command_Suspend
 	//	*Command_Resume
 	//	*Command_Note
+	//	*Command_CreateKey
+	//	*Command_UpdateKey
+	//	*Command_ReplaceKey
+	//	*Command_RevokeKey
+	//	*Command_SetSpendingCap
 	//	*Command_SetWebhook
 	//	*Command_DeleteWebhook
 	//	*Command_TestWebhook
@@ -1298,7 +1447,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1459,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1472,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Command) GetRequestId() []byte {
@@ -1431,6 +1580,51 @@ func (x *Command) GetNote() *Note {
 	return nil
 }
 
+func (x *Command) GetCreateKey() *CreateKey {
+	if x != nil {
+		if x, ok := x.Action.(*Command_CreateKey); ok {
+			return x.CreateKey
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetUpdateKey() *UpdateKey {
+	if x != nil {
+		if x, ok := x.Action.(*Command_UpdateKey); ok {
+			return x.UpdateKey
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReplaceKey() *ReplaceKey {
+	if x != nil {
+		if x, ok := x.Action.(*Command_ReplaceKey); ok {
+			return x.ReplaceKey
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRevokeKey() *RevokeKey {
+	if x != nil {
+		if x, ok := x.Action.(*Command_RevokeKey); ok {
+			return x.RevokeKey
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSetSpendingCap() *SetSpendingCap {
+	if x != nil {
+		if x, ok := x.Action.(*Command_SetSpendingCap); ok {
+			return x.SetSpendingCap
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetSetWebhook() *SetWebhook {
 	if x != nil {
 		if x, ok := x.Action.(*Command_SetWebhook); ok {
@@ -1490,6 +1684,26 @@ type Command_Note struct {
 	Note *Note `protobuf:"bytes,16,opt,name=note,proto3,oneof"`
 }
 
+type Command_CreateKey struct {
+	CreateKey *CreateKey `protobuf:"bytes,20,opt,name=create_key,json=createKey,proto3,oneof"` // this and the next four from rules 4 on; before, they are invalid
+}
+
+type Command_UpdateKey struct {
+	UpdateKey *UpdateKey `protobuf:"bytes,21,opt,name=update_key,json=updateKey,proto3,oneof"`
+}
+
+type Command_ReplaceKey struct {
+	ReplaceKey *ReplaceKey `protobuf:"bytes,22,opt,name=replace_key,json=replaceKey,proto3,oneof"`
+}
+
+type Command_RevokeKey struct {
+	RevokeKey *RevokeKey `protobuf:"bytes,23,opt,name=revoke_key,json=revokeKey,proto3,oneof"`
+}
+
+type Command_SetSpendingCap struct {
+	SetSpendingCap *SetSpendingCap `protobuf:"bytes,24,opt,name=set_spending_cap,json=setSpendingCap,proto3,oneof"`
+}
+
 type Command_SetWebhook struct {
 	SetWebhook *SetWebhook `protobuf:"bytes,30,opt,name=set_webhook,json=setWebhook,proto3,oneof"` // this and the next two from rules 4 on
 }
@@ -1516,6 +1730,16 @@ func (*Command_Resume) isCommand_Action() {}
 
 func (*Command_Note) isCommand_Action() {}
 
+func (*Command_CreateKey) isCommand_Action() {}
+
+func (*Command_UpdateKey) isCommand_Action() {}
+
+func (*Command_ReplaceKey) isCommand_Action() {}
+
+func (*Command_RevokeKey) isCommand_Action() {}
+
+func (*Command_SetSpendingCap) isCommand_Action() {}
+
 func (*Command_SetWebhook) isCommand_Action() {}
 
 func (*Command_DeleteWebhook) isCommand_Action() {}
@@ -1532,7 +1756,7 @@ type AdminAction struct {
 
 func (x *AdminAction) Reset() {
 	*x = AdminAction{}
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1768,7 @@ func (x *AdminAction) String() string {
 func (*AdminAction) ProtoMessage() {}
 
 func (x *AdminAction) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1781,7 @@ func (x *AdminAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminAction.ProtoReflect.Descriptor instead.
 func (*AdminAction) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdminAction) GetToken() string {
@@ -1577,7 +1801,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1813,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1826,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Suspend) GetReason() string {
@@ -1622,7 +1846,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1858,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1871,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Resume) GetReason() string {
@@ -1668,7 +1892,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1904,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1917,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Note) GetAction() string {
@@ -1724,7 +1948,7 @@ type SetWebhook struct {
 
 func (x *SetWebhook) Reset() {
 	*x = SetWebhook{}
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1960,7 @@ func (x *SetWebhook) String() string {
 func (*SetWebhook) ProtoMessage() {}
 
 func (x *SetWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1973,7 @@ func (x *SetWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWebhook.ProtoReflect.Descriptor instead.
 func (*SetWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetWebhook) GetWebhook() uint64 {
@@ -1796,7 +2020,7 @@ type Percents struct {
 
 func (x *Percents) Reset() {
 	*x = Percents{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +2032,7 @@ func (x *Percents) String() string {
 func (*Percents) ProtoMessage() {}
 
 func (x *Percents) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +2045,7 @@ func (x *Percents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percents.ProtoReflect.Descriptor instead.
 func (*Percents) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Percents) GetValues() []uint32 {
@@ -1841,7 +2065,7 @@ type DeleteWebhook struct {
 
 func (x *DeleteWebhook) Reset() {
 	*x = DeleteWebhook{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2077,7 @@ func (x *DeleteWebhook) String() string {
 func (*DeleteWebhook) ProtoMessage() {}
 
 func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2090,7 @@ func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWebhook.ProtoReflect.Descriptor instead.
 func (*DeleteWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteWebhook) GetWebhook() uint64 {
@@ -1886,7 +2110,7 @@ type TestWebhook struct {
 
 func (x *TestWebhook) Reset() {
 	*x = TestWebhook{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2122,7 @@ func (x *TestWebhook) String() string {
 func (*TestWebhook) ProtoMessage() {}
 
 func (x *TestWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2135,7 @@ func (x *TestWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestWebhook.ProtoReflect.Descriptor instead.
 func (*TestWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TestWebhook) GetWebhook() uint64 {
@@ -1932,7 +2156,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2168,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2181,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -1983,7 +2207,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2219,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2232,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -2030,7 +2254,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2266,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2279,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -2090,7 +2314,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2326,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2339,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -2132,6 +2356,505 @@ func (x *RotateKey) GetPrefix() string {
 	return ""
 }
 
+// KeyRules are what a key is made with, or what is changed of it. A field that is not set stays as it is.
+type KeyRules struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          *string                `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	Scopes        *KeyScopes             `protobuf:"bytes,2,opt,name=scopes,proto3" json:"scopes,omitempty"`
+	ExpiresMs     *int64                 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`         // 0: never
+	ExpiresInMs   *int64                 `protobuf:"varint,4,opt,name=expires_in_ms,json=expiresInMs,proto3,oneof" json:"expires_in_ms,omitempty"` // counts from the fold's time, in place of expires_ms
+	Quotas        *KeyQuotas             `protobuf:"bytes,5,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	Cap           *SpendingCap           `protobuf:"bytes,6,opt,name=cap,proto3" json:"cap,omitempty"` // CAP_NONE: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyRules) Reset() {
+	*x = KeyRules{}
+	mi := &file_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyRules) ProtoMessage() {}
+
+func (x *KeyRules) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyRules.ProtoReflect.Descriptor instead.
+func (*KeyRules) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *KeyRules) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *KeyRules) GetScopes() *KeyScopes {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *KeyRules) GetExpiresMs() int64 {
+	if x != nil && x.ExpiresMs != nil {
+		return *x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *KeyRules) GetExpiresInMs() int64 {
+	if x != nil && x.ExpiresInMs != nil {
+		return *x.ExpiresInMs
+	}
+	return 0
+}
+
+func (x *KeyRules) GetQuotas() *KeyQuotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *KeyRules) GetCap() *SpendingCap {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+// KeyScopes are the quota keys that a key may use; none: all.
+type KeyScopes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QuotaKeys     []uint32               `protobuf:"varint,1,rep,packed,name=quota_keys,json=quotaKeys,proto3" json:"quota_keys,omitempty"` // plan.QuotaKey, ascending
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyScopes) Reset() {
+	*x = KeyScopes{}
+	mi := &file_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyScopes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyScopes) ProtoMessage() {}
+
+func (x *KeyScopes) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyScopes.ProtoReflect.Descriptor instead.
+func (*KeyScopes) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *KeyScopes) GetQuotaKeys() []uint32 {
+	if x != nil {
+		return x.QuotaKeys
+	}
+	return nil
+}
+
+// KeyQuotas are limits of a key, beside those of its account.
+type KeyQuotas struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        []*KeyQuota            `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"` // ascending by quota key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyQuotas) Reset() {
+	*x = KeyQuotas{}
+	mi := &file_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyQuotas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyQuotas) ProtoMessage() {}
+
+func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyQuotas.ProtoReflect.Descriptor instead.
+func (*KeyQuotas) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *KeyQuotas) GetLimits() []*KeyQuota {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+type KeyQuota struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // requests a month
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyQuota) Reset() {
+	*x = KeyQuota{}
+	mi := &file_event_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyQuota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyQuota) ProtoMessage() {}
+
+func (x *KeyQuota) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyQuota.ProtoReflect.Descriptor instead.
+func (*KeyQuota) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *KeyQuota) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *KeyQuota) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// CreateKey makes a further key. Its number is the account's next.
+type CreateKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fingerprint   uint64                 `protobuf:"fixed64,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // apikey.Key.Fingerprint
+	Prefix        string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Rules         *KeyRules              `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateKey) Reset() {
+	*x = CreateKey{}
+	mi := &file_event_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateKey) ProtoMessage() {}
+
+func (x *CreateKey) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
+func (*CreateKey) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CreateKey) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
+}
+
+func (x *CreateKey) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *CreateKey) GetRules() *KeyRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+type UpdateKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint32                 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"` // number; 0: the default key
+	Rules         *KeyRules              `protobuf:"bytes,2,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateKey) Reset() {
+	*x = UpdateKey{}
+	mi := &file_event_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateKey) ProtoMessage() {}
+
+func (x *UpdateKey) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateKey.ProtoReflect.Descriptor instead.
+func (*UpdateKey) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *UpdateKey) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *UpdateKey) GetRules() *KeyRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// ReplaceKey makes a new key with the rules and counters of another one, which ends after the overlap or at its own expiry. A
+// further key's successor gets the next number. A default key's successor is the default key, and the former one gets the number.
+type ReplaceKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint32                 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
+	Fingerprint   uint64                 `protobuf:"fixed64,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	Prefix        string                 `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	OverlapMs     int64                  `protobuf:"varint,4,opt,name=overlap_ms,json=overlapMs,proto3" json:"overlap_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceKey) Reset() {
+	*x = ReplaceKey{}
+	mi := &file_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceKey) ProtoMessage() {}
+
+func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceKey.ProtoReflect.Descriptor instead.
+func (*ReplaceKey) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ReplaceKey) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *ReplaceKey) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
+}
+
+func (x *ReplaceKey) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ReplaceKey) GetOverlapMs() int64 {
+	if x != nil {
+		return x.OverlapMs
+	}
+	return 0
+}
+
+type RevokeKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint32                 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeKey) Reset() {
+	*x = RevokeKey{}
+	mi := &file_event_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeKey) ProtoMessage() {}
+
+func (x *RevokeKey) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
+func (*RevokeKey) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RevokeKey) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+// SetSpendingCap is about the account's own cap.
+type SetSpendingCap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cap           *SpendingCap           `protobuf:"bytes,1,opt,name=cap,proto3" json:"cap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSpendingCap) Reset() {
+	*x = SetSpendingCap{}
+	mi := &file_event_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSpendingCap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSpendingCap) ProtoMessage() {}
+
+func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSpendingCap.ProtoReflect.Descriptor instead.
+func (*SetSpendingCap) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SetSpendingCap) GetCap() *SpendingCap {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
 type CommandOutcomeBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -2144,7 +2867,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2879,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2892,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -2201,24 +2924,27 @@ func (x *CommandOutcomeBatch) GetOutcomes() []*CommandOutcome {
 }
 
 type CommandOutcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Status        CommandStatus          `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.CommandStatus" json:"status,omitempty"`
-	Replayed      bool                   `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	Tier          uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`
-	KeyVersion    uint32                 `protobuf:"varint,4,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
-	KeyCreatedMs  int64                  `protobuf:"varint,5,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
-	BalanceMicros uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
-	TimeMs        int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	SuspendedMs   int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
-	Webhook       *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                            // of SetWebhook, as it is then
-	Alert         string                 `protobuf:"bytes,31,opt,name=alert,proto3" json:"alert,omitempty"`                                // of TestWebhook: Alert.id
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Status          CommandStatus          `protobuf:"varint,1,opt,name=status,proto3,enum=quire.event.v1.CommandStatus" json:"status,omitempty"`
+	Replayed        bool                   `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Tier            uint32                 `protobuf:"varint,3,opt,name=tier,proto3" json:"tier,omitempty"`
+	KeyVersion      uint32                 `protobuf:"varint,4,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
+	KeyCreatedMs    int64                  `protobuf:"varint,5,opt,name=key_created_ms,json=keyCreatedMs,proto3" json:"key_created_ms,omitempty"`
+	BalanceMicros   uint64                 `protobuf:"varint,6,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
+	TimeMs          int64                  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	SuspendedMs     int64                  `protobuf:"varint,8,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`                  // since when the account is suspended; 0: it is not
+	Key             *ApiKey                `protobuf:"bytes,20,opt,name=key,proto3" json:"key,omitempty"`                                                     // that the command made or changed, as it was then
+	OldKeyExpiresMs int64                  `protobuf:"varint,21,opt,name=old_key_expires_ms,json=oldKeyExpiresMs,proto3" json:"old_key_expires_ms,omitempty"` // of ReplaceKey
+	Cap             *CapStatus             `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                     // of SetSpendingCap
+	Webhook         *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                                             // of SetWebhook, as it is then
+	Alert           string                 `protobuf:"bytes,31,opt,name=alert,proto3" json:"alert,omitempty"`                                                 // of TestWebhook: Alert.id
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2956,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2969,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -2302,6 +3028,27 @@ func (x *CommandOutcome) GetSuspendedMs() int64 {
 	return 0
 }
 
+func (x *CommandOutcome) GetKey() *ApiKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *CommandOutcome) GetOldKeyExpiresMs() int64 {
+	if x != nil {
+		return x.OldKeyExpiresMs
+	}
+	return 0
+}
+
+func (x *CommandOutcome) GetCap() *CapStatus {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
 func (x *CommandOutcome) GetWebhook() *WebhookRules {
 	if x != nil {
 		return x.Webhook
@@ -2342,7 +3089,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +3101,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +3114,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Alert) GetId() string {
@@ -2503,7 +3250,7 @@ type WebhookRules struct {
 
 func (x *WebhookRules) Reset() {
 	*x = WebhookRules{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +3262,7 @@ func (x *WebhookRules) String() string {
 func (*WebhookRules) ProtoMessage() {}
 
 func (x *WebhookRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +3275,7 @@ func (x *WebhookRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
 func (*WebhookRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WebhookRules) GetWebhook() uint64 {
@@ -2582,7 +3329,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +3341,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +3354,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Delivery) GetAlert() *Alert {
@@ -2672,7 +3419,7 @@ type DeliveryAttempt struct {
 
 func (x *DeliveryAttempt) Reset() {
 	*x = DeliveryAttempt{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2684,7 +3431,7 @@ func (x *DeliveryAttempt) String() string {
 func (*DeliveryAttempt) ProtoMessage() {}
 
 func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2697,7 +3444,7 @@ func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
 func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeliveryAttempt) GetTimeMs() int64 {
@@ -2750,7 +3497,7 @@ type WebhookAddress struct {
 
 func (x *WebhookAddress) Reset() {
 	*x = WebhookAddress{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +3509,7 @@ func (x *WebhookAddress) String() string {
 func (*WebhookAddress) ProtoMessage() {}
 
 func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +3522,7 @@ func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
 func (*WebhookAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WebhookAddress) GetAccount() uint64 {
@@ -2832,7 +3579,7 @@ type WebhookSecret struct {
 
 func (x *WebhookSecret) Reset() {
 	*x = WebhookSecret{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +3591,7 @@ func (x *WebhookSecret) String() string {
 func (*WebhookSecret) ProtoMessage() {}
 
 func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +3604,7 @@ func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
 func (*WebhookSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WebhookSecret) GetSealed() []byte {
@@ -2909,7 +3656,7 @@ type WebhookRequest struct {
 
 func (x *WebhookRequest) Reset() {
 	*x = WebhookRequest{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3668,7 @@ func (x *WebhookRequest) String() string {
 func (*WebhookRequest) ProtoMessage() {}
 
 func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3681,7 @@ func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
 func (*WebhookRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WebhookRequest) GetAccount() uint64 {
@@ -3077,7 +3824,7 @@ type CreateAddress struct {
 
 func (x *CreateAddress) Reset() {
 	*x = CreateAddress{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3836,7 @@ func (x *CreateAddress) String() string {
 func (*CreateAddress) ProtoMessage() {}
 
 func (x *CreateAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3849,7 @@ func (x *CreateAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
 func (*CreateAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateAddress) GetUrl() string {
@@ -3128,7 +3875,7 @@ type SetAddress struct {
 
 func (x *SetAddress) Reset() {
 	*x = SetAddress{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3887,7 @@ func (x *SetAddress) String() string {
 func (*SetAddress) ProtoMessage() {}
 
 func (x *SetAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3900,7 @@ func (x *SetAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
 func (*SetAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetAddress) GetUrl() string {
@@ -3171,7 +3918,7 @@ type DeleteAddress struct {
 
 func (x *DeleteAddress) Reset() {
 	*x = DeleteAddress{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3930,7 @@ func (x *DeleteAddress) String() string {
 func (*DeleteAddress) ProtoMessage() {}
 
 func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3943,7 @@ func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
 func (*DeleteAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 type RotateSecret struct {
@@ -3208,7 +3955,7 @@ type RotateSecret struct {
 
 func (x *RotateSecret) Reset() {
 	*x = RotateSecret{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3967,7 @@ func (x *RotateSecret) String() string {
 func (*RotateSecret) ProtoMessage() {}
 
 func (x *RotateSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3980,7 @@ func (x *RotateSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
 func (*RotateSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RotateSecret) GetChange() []byte {
@@ -3251,7 +3998,7 @@ type FindAddresses struct {
 
 func (x *FindAddresses) Reset() {
 	*x = FindAddresses{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +4010,7 @@ func (x *FindAddresses) String() string {
 func (*FindAddresses) ProtoMessage() {}
 
 func (x *FindAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +4023,7 @@ func (x *FindAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
 func (*FindAddresses) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 type ListDeliveries struct {
@@ -3289,7 +4036,7 @@ type ListDeliveries struct {
 
 func (x *ListDeliveries) Reset() {
 	*x = ListDeliveries{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +4048,7 @@ func (x *ListDeliveries) String() string {
 func (*ListDeliveries) ProtoMessage() {}
 
 func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +4061,7 @@ func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
 func (*ListDeliveries) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListDeliveries) GetLimit() uint32 {
@@ -3340,7 +4087,7 @@ type ReplayDelivery struct {
 
 func (x *ReplayDelivery) Reset() {
 	*x = ReplayDelivery{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +4099,7 @@ func (x *ReplayDelivery) String() string {
 func (*ReplayDelivery) ProtoMessage() {}
 
 func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +4112,7 @@ func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
 func (*ReplayDelivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReplayDelivery) GetAlert() string {
@@ -3391,7 +4138,7 @@ type WebhookAnswer struct {
 
 func (x *WebhookAnswer) Reset() {
 	*x = WebhookAnswer{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +4150,7 @@ func (x *WebhookAnswer) String() string {
 func (*WebhookAnswer) ProtoMessage() {}
 
 func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +4163,7 @@ func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
 func (*WebhookAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WebhookAnswer) GetStatus() WebhookStatus {
@@ -3484,7 +4231,7 @@ type WebhooksQuery struct {
 
 func (x *WebhooksQuery) Reset() {
 	*x = WebhooksQuery{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3496,7 +4243,7 @@ func (x *WebhooksQuery) String() string {
 func (*WebhooksQuery) ProtoMessage() {}
 
 func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3509,7 +4256,7 @@ func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
 func (*WebhooksQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 type WebhooksAnswer struct {
@@ -3521,7 +4268,7 @@ type WebhooksAnswer struct {
 
 func (x *WebhooksAnswer) Reset() {
 	*x = WebhooksAnswer{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +4280,7 @@ func (x *WebhooksAnswer) String() string {
 func (*WebhooksAnswer) ProtoMessage() {}
 
 func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +4293,7 @@ func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
 func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
@@ -3567,7 +4314,7 @@ type AlertsQuery struct {
 
 func (x *AlertsQuery) Reset() {
 	*x = AlertsQuery{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +4326,7 @@ func (x *AlertsQuery) String() string {
 func (*AlertsQuery) ProtoMessage() {}
 
 func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +4339,7 @@ func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
 func (*AlertsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AlertsQuery) GetAfter() string {
@@ -3619,7 +4366,7 @@ type AlertsAnswer struct {
 
 func (x *AlertsAnswer) Reset() {
 	*x = AlertsAnswer{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3631,7 +4378,7 @@ func (x *AlertsAnswer) String() string {
 func (*AlertsAnswer) ProtoMessage() {}
 
 func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3644,7 +4391,7 @@ func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
 func (*AlertsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AlertsAnswer) GetAlerts() []*Alert {
@@ -3674,7 +4421,7 @@ type AlertState struct {
 
 func (x *AlertState) Reset() {
 	*x = AlertState{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +4433,7 @@ func (x *AlertState) String() string {
 func (*AlertState) ProtoMessage() {}
 
 func (x *AlertState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +4446,7 @@ func (x *AlertState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
 func (*AlertState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AlertState) GetWebhooks() []*WebhookRules {
@@ -3746,7 +4493,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3758,7 +4505,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3771,7 +4518,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -3842,7 +4589,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +4601,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +4614,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -3943,7 +4690,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4702,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4715,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -3997,7 +4744,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4756,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4769,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -4068,7 +4815,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4080,7 +4827,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4093,7 +4840,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -4154,7 +4901,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4166,7 +4913,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4179,7 +4926,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -4240,7 +4987,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4999,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +5012,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -4416,7 +5163,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4428,7 +5175,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4441,7 +5188,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -4482,7 +5229,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4494,7 +5241,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4507,7 +5254,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -4546,7 +5293,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +5305,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +5318,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Update) GetContent() *Content {
@@ -4667,7 +5414,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4679,7 +5426,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4692,7 +5439,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Tags) GetValues() []string {
@@ -4712,7 +5459,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +5471,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +5484,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -4764,7 +5511,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +5523,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +5536,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -4808,7 +5555,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4820,7 +5567,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4833,7 +5580,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -4849,7 +5596,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4861,7 +5608,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4874,7 +5621,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Content) GetInline() []byte {
@@ -4931,7 +5678,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5690,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5703,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Document) GetId() string {
@@ -5090,7 +5837,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5102,7 +5849,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5115,7 +5862,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -5168,7 +5915,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5927,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5940,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -5307,7 +6054,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5319,7 +6066,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5332,7 +6079,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -5375,7 +6122,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5387,7 +6134,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5400,7 +6147,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -5435,7 +6182,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5447,7 +6194,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5460,7 +6207,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -5485,7 +6232,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5497,7 +6244,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5510,7 +6257,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -5567,7 +6314,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5579,7 +6326,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5592,7 +6339,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -5629,7 +6376,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +6388,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +6401,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -5695,7 +6442,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5707,7 +6454,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5720,7 +6467,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -5749,7 +6496,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5761,7 +6508,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5774,7 +6521,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -5814,7 +6561,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +6573,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +6586,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Read) GetItem() string {
@@ -5907,7 +6654,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5919,7 +6666,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5932,7 +6679,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -5957,7 +6704,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5969,7 +6716,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5982,7 +6729,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -6053,7 +6800,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6065,7 +6812,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6078,7 +6825,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -6163,7 +6910,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6175,7 +6922,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6188,7 +6935,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -6229,7 +6976,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +6988,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +7001,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -6292,7 +7039,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6304,7 +7051,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6317,7 +7064,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -6546,6 +7293,7 @@ type UsageQuery struct {
 	KeyVersion     uint32                 `protobuf:"varint,2,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,3,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
 	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`     // number of the key that is checked; 0: the default key
+	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`   // the answer has the account's keys and spending cap
 	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"` // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -6553,7 +7301,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6565,7 +7313,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6578,7 +7326,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -6609,6 +7357,13 @@ func (x *UsageQuery) GetKey() uint32 {
 	return 0
 }
 
+func (x *UsageQuery) GetKeys() bool {
+	if x != nil {
+		return x.Keys
+	}
+	return false
+}
+
 func (x *UsageQuery) GetScope() uint32 {
 	if x != nil {
 		return x.Scope
@@ -6633,7 +7388,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6645,7 +7400,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6658,7 +7413,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -6728,7 +7483,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6740,7 +7495,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6753,7 +7508,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -6779,7 +7534,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6791,7 +7546,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6804,7 +7559,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -6825,7 +7580,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6837,7 +7592,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6850,7 +7605,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -6885,7 +7640,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6897,7 +7652,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6910,7 +7665,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -6943,7 +7698,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6955,7 +7710,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6968,7 +7723,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -6982,7 +7737,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6994,7 +7749,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7007,7 +7762,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -7034,7 +7789,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7046,7 +7801,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7059,7 +7814,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -7078,7 +7833,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7090,7 +7845,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7103,7 +7858,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 type QueryAnswer struct {
@@ -7132,7 +7887,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7144,7 +7899,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7157,7 +7912,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -7399,7 +8154,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7411,7 +8166,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7424,7 +8179,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -7454,7 +8209,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7466,7 +8221,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7479,7 +8234,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -7531,7 +8286,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7543,7 +8298,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7556,7 +8311,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Progress) GetInstance() string {
@@ -7613,13 +8368,15 @@ type UsageAnswer struct {
 	CreatedMs           int64                  `protobuf:"varint,15,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
 	SuspensionReason    string                 `protobuf:"bytes,17,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
+	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"` // with UsageQuery.keys: those that are live, and the last that have ended
+	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`   // likewise; absent without a cap
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7631,7 +8388,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7644,7 +8401,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -7766,6 +8523,230 @@ func (x *UsageAnswer) GetSuspensionReason() string {
 	return ""
 }
 
+func (x *UsageAnswer) GetKeys() []*ApiKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *UsageAnswer) GetCap() *CapStatus {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+// ApiKey is a key as its owner sees it.
+type ApiKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: the default key
+	Version       uint32                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Prefix        string                 `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Scopes        []uint32               `protobuf:"varint,5,rep,packed,name=scopes,proto3" json:"scopes,omitempty"` // none: all
+	CreatedMs     int64                  `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	LastUsedMs    int64                  `protobuf:"varint,7,opt,name=last_used_ms,json=lastUsedMs,proto3" json:"last_used_ms,omitempty"` // 0: never
+	ExpiresMs     int64                  `protobuf:"varint,8,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`      // 0: never
+	RevokedMs     int64                  `protobuf:"varint,9,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`      // 0: it is not
+	Replaced      bool                   `protobuf:"varint,10,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	ReplacedBy    uint32                 `protobuf:"varint,11,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"` // number of its successor, if replaced
+	Quotas        []*KeyQuota            `protobuf:"bytes,12,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	Cap           *CapStatus             `protobuf:"bytes,13,opt,name=cap,proto3" json:"cap,omitempty"`     // absent without a cap
+	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"` // of this month, with that of the keys that it replaced and its successors; non-zero ones
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApiKey) Reset() {
+	*x = ApiKey{}
+	mi := &file_event_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApiKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApiKey) ProtoMessage() {}
+
+func (x *ApiKey) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
+func (*ApiKey) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *ApiKey) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ApiKey) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ApiKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ApiKey) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ApiKey) GetScopes() []uint32 {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *ApiKey) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *ApiKey) GetLastUsedMs() int64 {
+	if x != nil {
+		return x.LastUsedMs
+	}
+	return 0
+}
+
+func (x *ApiKey) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *ApiKey) GetRevokedMs() int64 {
+	if x != nil {
+		return x.RevokedMs
+	}
+	return 0
+}
+
+func (x *ApiKey) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
+}
+
+func (x *ApiKey) GetReplacedBy() uint32 {
+	if x != nil {
+		return x.ReplacedBy
+	}
+	return 0
+}
+
+func (x *ApiKey) GetQuotas() []*KeyQuota {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *ApiKey) GetCap() *CapStatus {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+func (x *ApiKey) GetUsage() []*KeyUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// CapStatus is a spending cap and what counts towards it.
+type CapStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cap           *SpendingCap           `protobuf:"bytes,1,opt,name=cap,proto3" json:"cap,omitempty"`
+	SpentMicros   uint64                 `protobuf:"varint,2,opt,name=spent_micros,json=spentMicros,proto3" json:"spent_micros,omitempty"`
+	ResetMs       int64                  `protobuf:"varint,3,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // when the period ends; 0: never
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapStatus) Reset() {
+	*x = CapStatus{}
+	mi := &file_event_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapStatus) ProtoMessage() {}
+
+func (x *CapStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
+func (*CapStatus) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *CapStatus) GetCap() *SpendingCap {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+func (x *CapStatus) GetSpentMicros() uint64 {
+	if x != nil {
+		return x.SpentMicros
+	}
+	return 0
+}
+
+func (x *CapStatus) GetResetMs() int64 {
+	if x != nil {
+		return x.ResetMs
+	}
+	return 0
+}
+
 // AdminEntry is an action of an admin.
 type AdminEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7787,7 +8768,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7799,7 +8780,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7812,7 +8793,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -7909,7 +8890,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7921,7 +8902,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7934,7 +8915,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -7961,7 +8942,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7973,7 +8954,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7986,7 +8967,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -8008,7 +8989,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8020,7 +9001,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8033,7 +9014,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -8079,7 +9060,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8091,7 +9072,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8104,7 +9085,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -8173,7 +9154,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8185,7 +9166,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8198,7 +9179,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -8274,7 +9255,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8286,7 +9267,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8299,7 +9280,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -8337,7 +9318,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8349,7 +9330,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8362,7 +9343,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -8476,13 +9457,14 @@ type ExplainAnswer struct {
 	Anonymous          bool                   `protobuf:"varint,15,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
 	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"` // how it was paid in the end, which a later void or a late charge may have changed
 	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`        // likewise: what the ledger has for it
+	Key                uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8494,7 +9476,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8507,7 +9489,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -8629,6 +9611,13 @@ func (x *ExplainAnswer) GetCostMicros() uint64 {
 	return 0
 }
 
+func (x *ExplainAnswer) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
 // StorageDay is the part of a storage integral that falls on a day.
 type StorageDay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8641,7 +9630,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8653,7 +9642,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8666,7 +9655,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -8701,7 +9690,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8713,7 +9702,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8726,7 +9715,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -8767,7 +9756,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8779,7 +9768,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8792,7 +9781,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -8869,7 +9858,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8881,7 +9870,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8894,7 +9883,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -8922,7 +9911,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8934,7 +9923,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8947,7 +9936,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -8977,7 +9966,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8989,7 +9978,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9002,7 +9991,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -9052,7 +10041,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9064,7 +10053,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9077,7 +10066,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -9133,7 +10122,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9145,7 +10134,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9158,7 +10147,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -9373,7 +10362,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9385,7 +10374,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9398,7 +10387,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -9446,7 +10435,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9458,7 +10447,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9471,7 +10460,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -9494,7 +10483,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9506,7 +10495,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9519,7 +10508,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -9560,7 +10549,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9572,7 +10561,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9585,7 +10574,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -9606,7 +10595,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9618,7 +10607,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9631,7 +10620,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -9659,7 +10648,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9671,7 +10660,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9684,7 +10673,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -9714,7 +10703,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9726,7 +10715,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9739,7 +10728,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -9787,7 +10776,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9799,7 +10788,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9812,7 +10801,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -9845,7 +10834,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9857,7 +10846,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9870,7 +10859,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -9938,7 +10927,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9950,7 +10939,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9963,7 +10952,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -9982,7 +10971,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9994,7 +10983,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10007,7 +10996,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -10033,7 +11022,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10045,7 +11034,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10058,7 +11047,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -10135,7 +11124,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10147,7 +11136,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10160,7 +11149,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -10259,7 +11248,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10271,7 +11260,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10284,7 +11273,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -10416,7 +11405,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10428,7 +11417,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10441,7 +11430,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -10475,7 +11464,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10487,7 +11476,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10500,7 +11489,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *SourceState) GetSource() string {
@@ -10589,13 +11578,17 @@ type AccountState struct {
 	SuspendedMs          int64                  `protobuf:"varint,19,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // 0: not suspended
 	SuspensionReason     string                 `protobuf:"bytes,20,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
 	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"` // absent: it has no webhooks
+	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
+	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
+	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
+	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"` // last admission with the default key, from rules 4 on
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10607,7 +11600,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10620,7 +11613,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -10770,6 +11763,389 @@ func (x *AccountState) GetAlerts() *AlertState {
 	return nil
 }
 
+func (x *AccountState) GetKeyring() *KeyringState {
+	if x != nil {
+		return x.Keyring
+	}
+	return nil
+}
+
+func (x *AccountState) GetSpending() *SpendingState {
+	if x != nil {
+		return x.Spending
+	}
+	return nil
+}
+
+func (x *AccountState) GetCap() *SpendingCap {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+func (x *AccountState) GetKeyUsedMs() int64 {
+	if x != nil {
+		return x.KeyUsedMs
+	}
+	return 0
+}
+
+// SpendingState is what requests have taken from the credits, from rules 4 on.
+type SpendingState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Day           uint32                 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`                                    // since 1970, in UTC
+	TodayMicros   uint64                 `protobuf:"varint,2,opt,name=today_micros,json=todayMicros,proto3" json:"today_micros,omitempty"` // in that day
+	TotalMicros   uint64                 `protobuf:"varint,3,opt,name=total_micros,json=totalMicros,proto3" json:"total_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendingState) Reset() {
+	*x = SpendingState{}
+	mi := &file_event_proto_msgTypes[135]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendingState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendingState) ProtoMessage() {}
+
+func (x *SpendingState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[135]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
+func (*SpendingState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{135}
+}
+
+func (x *SpendingState) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
+func (x *SpendingState) GetTodayMicros() uint64 {
+	if x != nil {
+		return x.TodayMicros
+	}
+	return 0
+}
+
+func (x *SpendingState) GetTotalMicros() uint64 {
+	if x != nil {
+		return x.TotalMicros
+	}
+	return 0
+}
+
+// KeyringState is there where an account has or had more than its default key, or rules for that.
+type KeyringState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Next          uint32                 `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"` // number of the next key
+	Keys          []*KeyState            `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`  // the default key first, without what AccountState has of it
+	Lines         []*KeyLineState        `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyringState) Reset() {
+	*x = KeyringState{}
+	mi := &file_event_proto_msgTypes[136]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyringState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyringState) ProtoMessage() {}
+
+func (x *KeyringState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[136]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
+func (*KeyringState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{136}
+}
+
+func (x *KeyringState) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *KeyringState) GetKeys() []*KeyState {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *KeyringState) GetLines() []*KeyLineState {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+type KeyState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	Former        bool                   `protobuf:"varint,3,opt,name=former,proto3" json:"former,omitempty"` // it was the default key
+	Version       uint32                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Fingerprint   uint64                 `protobuf:"fixed64,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	Prefix        string                 `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	CreatedMs     int64                  `protobuf:"varint,7,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	UsedMs        int64                  `protobuf:"varint,8,opt,name=used_ms,json=usedMs,proto3" json:"used_ms,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,9,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	RevokedMs     int64                  `protobuf:"varint,10,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`
+	Replaced      bool                   `protobuf:"varint,11,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	ReplacedBy    uint32                 `protobuf:"varint,12,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyState) Reset() {
+	*x = KeyState{}
+	mi := &file_event_proto_msgTypes[137]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyState) ProtoMessage() {}
+
+func (x *KeyState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[137]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
+func (*KeyState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{137}
+}
+
+func (x *KeyState) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *KeyState) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *KeyState) GetFormer() bool {
+	if x != nil {
+		return x.Former
+	}
+	return false
+}
+
+func (x *KeyState) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *KeyState) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
+}
+
+func (x *KeyState) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *KeyState) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *KeyState) GetUsedMs() int64 {
+	if x != nil {
+		return x.UsedMs
+	}
+	return 0
+}
+
+func (x *KeyState) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *KeyState) GetRevokedMs() int64 {
+	if x != nil {
+		return x.RevokedMs
+	}
+	return 0
+}
+
+func (x *KeyState) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
+}
+
+func (x *KeyState) GetReplacedBy() uint32 {
+	if x != nil {
+		return x.ReplacedBy
+	}
+	return 0
+}
+
+// KeyLineState is a key and those that followed it by replacement. They share rules and counters.
+type KeyLineState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Line          uint32                 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"` // number of the first key
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Scopes        []uint32               `protobuf:"varint,3,rep,packed,name=scopes,proto3" json:"scopes,omitempty"`
+	Quotas        []*KeyQuota            `protobuf:"bytes,4,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	Cap           *SpendingCap           `protobuf:"bytes,5,opt,name=cap,proto3" json:"cap,omitempty"`
+	Spending      *SpendingState         `protobuf:"bytes,6,opt,name=spending,proto3" json:"spending,omitempty"`
+	Month         uint32                 `protobuf:"varint,7,opt,name=month,proto3" json:"month,omitempty"`
+	Usage         []*KeyUsage            `protobuf:"bytes,8,rep,name=usage,proto3" json:"usage,omitempty"` // of that month; non-zero ones
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyLineState) Reset() {
+	*x = KeyLineState{}
+	mi := &file_event_proto_msgTypes[138]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyLineState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyLineState) ProtoMessage() {}
+
+func (x *KeyLineState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[138]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
+func (*KeyLineState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{138}
+}
+
+func (x *KeyLineState) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *KeyLineState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KeyLineState) GetScopes() []uint32 {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *KeyLineState) GetQuotas() []*KeyQuota {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *KeyLineState) GetCap() *SpendingCap {
+	if x != nil {
+		return x.Cap
+	}
+	return nil
+}
+
+func (x *KeyLineState) GetSpending() *SpendingState {
+	if x != nil {
+		return x.Spending
+	}
+	return nil
+}
+
+func (x *KeyLineState) GetMonth() uint32 {
+	if x != nil {
+		return x.Month
+	}
+	return 0
+}
+
+func (x *KeyLineState) GetUsage() []*KeyUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 // PaidState is a request that credits paid and that was served. It is kept while open holds may make it a free one.
 type PaidState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10780,15 +12156,16 @@ type PaidState struct {
 	Index         uint32                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
 	CostMicros    uint64                 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	Grants        []*GrantUse            `protobuf:"bytes,7,rep,name=grants,proto3" json:"grants,omitempty"`
-	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"` // number of the API key
-	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"` // as HoldState.day
+	Key           uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`   // number of the API key
+	Day           uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`   // as HoldState.day
+	Line          uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"` // of the API key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10800,7 +12177,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10813,7 +12190,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -10879,6 +12256,13 @@ func (x *PaidState) GetDay() uint32 {
 	return 0
 }
 
+func (x *PaidState) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 type MonthState struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Month             uint32                 `protobuf:"varint,1,opt,name=month,proto3" json:"month,omitempty"`                               // year*12 + month-1
@@ -10896,7 +12280,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10908,7 +12292,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10921,7 +12305,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -11000,7 +12384,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11012,7 +12396,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11025,7 +12409,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -11071,7 +12455,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11083,7 +12467,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11096,7 +12480,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -11168,13 +12552,14 @@ type HoldState struct {
 	Day            uint32                 `protobuf:"varint,30,opt,name=day,proto3" json:"day,omitempty"`                                             // since 1970, in which it is counted; 0: admitted before rules 4
 	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                             // number of the API key
+	Line           uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                                           // of the API key
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11186,7 +12571,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11199,7 +12584,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -11328,6 +12713,13 @@ func (x *HoldState) GetKey() uint32 {
 	return 0
 }
 
+func (x *HoldState) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 type NetworkState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Network       uint64                 `protobuf:"fixed64,1,opt,name=network,proto3" json:"network,omitempty"`
@@ -11341,7 +12733,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11353,7 +12745,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11366,7 +12758,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -11416,7 +12808,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11428,7 +12820,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11441,7 +12833,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -11518,7 +12910,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x123\n" +
-	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\"\xb4\x03\n" +
+	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\"\x99\x04\n" +
 	"\aVerdict\x124\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x124\n" +
 	"\x06charge\x18\x02 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1c\n" +
@@ -11533,13 +12925,19 @@ const file_event_proto_rawDesc = "" +
 	"\rreset_seconds\x18\n" +
 	" \x01(\rR\fresetSeconds\x12.\n" +
 	"\x13current_key_version\x18\v \x01(\rR\x11currentKeyVersion\x12\x12\n" +
-	"\x04held\x18\f \x01(\bR\x04held\"\xab\x01\n" +
+	"\x04held\x18\f \x01(\bR\x04held\x12\x1b\n" +
+	"\tkey_limit\x18\x14 \x01(\x12R\bkeyLimit\x12\x17\n" +
+	"\akey_cap\x18\x15 \x01(\bR\x06keyCap\x12-\n" +
+	"\x03cap\x18\x16 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\"e\n" +
+	"\vSpendingCap\x121\n" +
+	"\x06period\x18\x01 \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\x12#\n" +
+	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\"\xab\x01\n" +
 	"\fCommandBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
 	"\bstamp_ms\x18\x03 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x04 \x01(\x03R\boffsetMs\x123\n" +
-	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xf9\x05\n" +
+	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xb8\b\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -11555,7 +12953,16 @@ const file_event_proto_rawDesc = "" +
 	"rotate_key\x18\r \x01(\v2\x19.quire.event.v1.RotateKeyH\x00R\trotateKey\x123\n" +
 	"\asuspend\x18\x0e \x01(\v2\x17.quire.event.v1.SuspendH\x00R\asuspend\x120\n" +
 	"\x06resume\x18\x0f \x01(\v2\x16.quire.event.v1.ResumeH\x00R\x06resume\x12*\n" +
-	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04note\x12=\n" +
+	"\x04note\x18\x10 \x01(\v2\x14.quire.event.v1.NoteH\x00R\x04note\x12:\n" +
+	"\n" +
+	"create_key\x18\x14 \x01(\v2\x19.quire.event.v1.CreateKeyH\x00R\tcreateKey\x12:\n" +
+	"\n" +
+	"update_key\x18\x15 \x01(\v2\x19.quire.event.v1.UpdateKeyH\x00R\tupdateKey\x12=\n" +
+	"\vreplace_key\x18\x16 \x01(\v2\x1a.quire.event.v1.ReplaceKeyH\x00R\n" +
+	"replaceKey\x12:\n" +
+	"\n" +
+	"revoke_key\x18\x17 \x01(\v2\x19.quire.event.v1.RevokeKeyH\x00R\trevokeKey\x12J\n" +
+	"\x10set_spending_cap\x18\x18 \x01(\v2\x1e.quire.event.v1.SetSpendingCapH\x00R\x0esetSpendingCap\x12=\n" +
 	"\vset_webhook\x18\x1e \x01(\v2\x1a.quire.event.v1.SetWebhookH\x00R\n" +
 	"setWebhook\x12F\n" +
 	"\x0edelete_webhook\x18\x1f \x01(\v2\x1d.quire.event.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12@\n" +
@@ -11599,12 +13006,49 @@ const file_event_proto_rawDesc = "" +
 	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\"E\n" +
 	"\tRotateKey\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\x06R\vfingerprint\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\x9d\x01\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xaf\x02\n" +
+	"\bKeyRules\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x121\n" +
+	"\x06scopes\x18\x02 \x01(\v2\x19.quire.event.v1.KeyScopesR\x06scopes\x12\"\n" +
+	"\n" +
+	"expires_ms\x18\x03 \x01(\x03H\x01R\texpiresMs\x88\x01\x01\x12'\n" +
+	"\rexpires_in_ms\x18\x04 \x01(\x03H\x02R\vexpiresInMs\x88\x01\x01\x121\n" +
+	"\x06quotas\x18\x05 \x01(\v2\x19.quire.event.v1.KeyQuotasR\x06quotas\x12-\n" +
+	"\x03cap\x18\x06 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03capB\a\n" +
+	"\x05_nameB\r\n" +
+	"\v_expires_msB\x10\n" +
+	"\x0e_expires_in_ms\"*\n" +
+	"\tKeyScopes\x12\x1d\n" +
+	"\n" +
+	"quota_keys\x18\x01 \x03(\rR\tquotaKeys\"=\n" +
+	"\tKeyQuotas\x120\n" +
+	"\x06limits\x18\x01 \x03(\v2\x18.quire.event.v1.KeyQuotaR\x06limits\"=\n" +
+	"\bKeyQuota\x12\x1b\n" +
+	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\"u\n" +
+	"\tCreateKey\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\x06R\vfingerprint\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12.\n" +
+	"\x05rules\x18\x03 \x01(\v2\x18.quire.event.v1.KeyRulesR\x05rules\"M\n" +
+	"\tUpdateKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12.\n" +
+	"\x05rules\x18\x02 \x01(\v2\x18.quire.event.v1.KeyRulesR\x05rules\"w\n" +
+	"\n" +
+	"ReplaceKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12 \n" +
+	"\vfingerprint\x18\x02 \x01(\x06R\vfingerprint\x12\x16\n" +
+	"\x06prefix\x18\x03 \x01(\tR\x06prefix\x12\x1d\n" +
+	"\n" +
+	"overlap_ms\x18\x04 \x01(\x03R\toverlapMs\"\x1d\n" +
+	"\tRevokeKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\"?\n" +
+	"\x0eSetSpendingCap\x12-\n" +
+	"\x03cap\x18\x01 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\"\x9d\x01\n" +
 	"\x13CommandOutcomeBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12:\n" +
-	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xef\x02\n" +
+	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xf3\x03\n" +
 	"\x0eCommandOutcome\x125\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.CommandStatusR\x06status\x12\x1a\n" +
 	"\breplayed\x18\x02 \x01(\bR\breplayed\x12\x12\n" +
@@ -11614,7 +13058,10 @@ const file_event_proto_rawDesc = "" +
 	"\x0ekey_created_ms\x18\x05 \x01(\x03R\fkeyCreatedMs\x12%\n" +
 	"\x0ebalance_micros\x18\x06 \x01(\x04R\rbalanceMicros\x12\x17\n" +
 	"\atime_ms\x18\a \x01(\x03R\x06timeMs\x12!\n" +
-	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\x126\n" +
+	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\x12(\n" +
+	"\x03key\x18\x14 \x01(\v2\x16.quire.event.v1.ApiKeyR\x03key\x12+\n" +
+	"\x12old_key_expires_ms\x18\x15 \x01(\x03R\x0foldKeyExpiresMs\x12+\n" +
+	"\x03cap\x18\x16 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x126\n" +
 	"\awebhook\x18\x1e \x01(\v2\x1c.quire.event.v1.WebhookRulesR\awebhook\x12\x14\n" +
 	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xde\x03\n" +
 	"\x05Alert\x12\x0e\n" +
@@ -11985,14 +13432,15 @@ const file_event_proto_rawDesc = "" +
 	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alerts\x12?\n" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDaysB\a\n" +
-	"\x05query\"\x9b\x01\n" +
+	"\x05query\"\xaf\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
 	"\tcheck_key\x18\x01 \x01(\bR\bcheckKey\x12\x1f\n" +
 	"\vkey_version\x18\x02 \x01(\rR\n" +
 	"keyVersion\x12'\n" +
 	"\x0fkey_fingerprint\x18\x03 \x01(\x06R\x0ekeyFingerprint\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\rR\x03key\x12\x14\n" +
+	"\x03key\x18\x04 \x01(\rR\x03key\x12\x12\n" +
+	"\x04keys\x18\x06 \x01(\bR\x04keys\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\rR\x05scope\"\xed\x01\n" +
 	"\vLedgerQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
@@ -12063,7 +13511,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\x9a\x05\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xf3\x05\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -12085,7 +13533,34 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x0f \x01(\x03R\tcreatedMs\x12!\n" +
 	"\fsuspended_ms\x18\x10 \x01(\x03R\vsuspendedMs\x12+\n" +
-	"\x11suspension_reason\x18\x11 \x01(\tR\x10suspensionReason\"\xdf\x02\n" +
+	"\x11suspension_reason\x18\x11 \x01(\tR\x10suspensionReason\x12*\n" +
+	"\x04keys\x18\x14 \x03(\v2\x16.quire.event.v1.ApiKeyR\x04keys\x12+\n" +
+	"\x03cap\x18\x15 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\"\xc9\x03\n" +
+	"\x06ApiKey\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x12\x16\n" +
+	"\x06scopes\x18\x05 \x03(\rR\x06scopes\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x06 \x01(\x03R\tcreatedMs\x12 \n" +
+	"\flast_used_ms\x18\a \x01(\x03R\n" +
+	"lastUsedMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\b \x01(\x03R\texpiresMs\x12\x1d\n" +
+	"\n" +
+	"revoked_ms\x18\t \x01(\x03R\trevokedMs\x12\x1a\n" +
+	"\breplaced\x18\n" +
+	" \x01(\bR\breplaced\x12\x1f\n" +
+	"\vreplaced_by\x18\v \x01(\rR\n" +
+	"replacedBy\x120\n" +
+	"\x06quotas\x18\f \x03(\v2\x18.quire.event.v1.KeyQuotaR\x06quotas\x12+\n" +
+	"\x03cap\x18\r \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x12.\n" +
+	"\x05usage\x18\x0e \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\"x\n" +
+	"\tCapStatus\x12-\n" +
+	"\x03cap\x18\x01 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12!\n" +
+	"\fspent_micros\x18\x02 \x01(\x04R\vspentMicros\x12\x19\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xdf\x02\n" +
 	"\n" +
 	"AdminEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
@@ -12150,7 +13625,7 @@ const file_event_proto_rawDesc = "" +
 	"\x14storage_byte_ms_high\x18\x14 \x01(\x06R\x11storageByteMsHigh\x12-\n" +
 	"\x13storage_byte_ms_low\x18\x15 \x01(\x06R\x10storageByteMsLow\x12$\n" +
 	"\x0estorage_by_day\x18\x16 \x01(\bR\fstorageByDay\x12=\n" +
-	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xd6\x04\n" +
+	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xe8\x04\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -12175,7 +13650,8 @@ const file_event_proto_rawDesc = "" +
 	"\tanonymous\x18\x0f \x01(\bR\tanonymous\x124\n" +
 	"\x06charge\x18\x10 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1f\n" +
 	"\vcost_micros\x18\x11 \x01(\x04R\n" +
-	"costMicros\"`\n" +
+	"costMicros\x12\x10\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\"`\n" +
 	"\n" +
 	"StorageDay\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +
@@ -12335,7 +13811,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xc8\x06\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\x8a\b\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -12362,7 +13838,46 @@ const file_event_proto_rawDesc = "" +
 	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\x12!\n" +
 	"\fsuspended_ms\x18\x13 \x01(\x03R\vsuspendedMs\x12+\n" +
 	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x122\n" +
-	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\"\x86\x02\n" +
+	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\x126\n" +
+	"\akeyring\x18\x1e \x01(\v2\x1c.quire.event.v1.KeyringStateR\akeyring\x129\n" +
+	"\bspending\x18\x1f \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12-\n" +
+	"\x03cap\x18  \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12\x1e\n" +
+	"\vkey_used_ms\x18! \x01(\x03R\tkeyUsedMs\"g\n" +
+	"\rSpendingState\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\rR\x03day\x12!\n" +
+	"\ftoday_micros\x18\x02 \x01(\x04R\vtodayMicros\x12!\n" +
+	"\ftotal_micros\x18\x03 \x01(\x04R\vtotalMicros\"\x84\x01\n" +
+	"\fKeyringState\x12\x12\n" +
+	"\x04next\x18\x01 \x01(\rR\x04next\x12,\n" +
+	"\x04keys\x18\x02 \x03(\v2\x18.quire.event.v1.KeyStateR\x04keys\x122\n" +
+	"\x05lines\x18\x03 \x03(\v2\x1c.quire.event.v1.KeyLineStateR\x05lines\"\xd5\x02\n" +
+	"\bKeyState\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\rR\x04line\x12\x16\n" +
+	"\x06former\x18\x03 \x01(\bR\x06former\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\rR\aversion\x12 \n" +
+	"\vfingerprint\x18\x05 \x01(\x06R\vfingerprint\x12\x16\n" +
+	"\x06prefix\x18\x06 \x01(\tR\x06prefix\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\a \x01(\x03R\tcreatedMs\x12\x17\n" +
+	"\aused_ms\x18\b \x01(\x03R\x06usedMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\t \x01(\x03R\texpiresMs\x12\x1d\n" +
+	"\n" +
+	"revoked_ms\x18\n" +
+	" \x01(\x03R\trevokedMs\x12\x1a\n" +
+	"\breplaced\x18\v \x01(\bR\breplaced\x12\x1f\n" +
+	"\vreplaced_by\x18\f \x01(\rR\n" +
+	"replacedBy\"\xb0\x02\n" +
+	"\fKeyLineState\x12\x12\n" +
+	"\x04line\x18\x01 \x01(\rR\x04line\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06scopes\x18\x03 \x03(\rR\x06scopes\x120\n" +
+	"\x06quotas\x18\x04 \x03(\v2\x18.quire.event.v1.KeyQuotaR\x06quotas\x12-\n" +
+	"\x03cap\x18\x05 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x129\n" +
+	"\bspending\x18\x06 \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12\x14\n" +
+	"\x05month\x18\a \x01(\rR\x05month\x12.\n" +
+	"\x05usage\x18\b \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\"\x9a\x02\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -12374,7 +13889,8 @@ const file_event_proto_rawDesc = "" +
 	"costMicros\x120\n" +
 	"\x06grants\x18\a \x03(\v2\x18.quire.event.v1.GrantUseR\x06grants\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x10\n" +
-	"\x03day\x18\x1e \x01(\rR\x03day\"\xf2\x02\n" +
+	"\x03day\x18\x1e \x01(\rR\x03day\x12\x12\n" +
+	"\x04line\x18\x15 \x01(\rR\x04line\"\xf2\x02\n" +
 	"\n" +
 	"MonthState\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\rR\x05month\x12.\n" +
@@ -12404,7 +13920,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04over\x18\a \x01(\bR\x04over\"\xbb\x04\n" +
+	"\x04over\x18\a \x01(\bR\x04over\"\xcf\x04\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -12426,7 +13942,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05terms\x18\x0f \x01(\x04R\x05terms\x12\x10\n" +
 	"\x03day\x18\x1e \x01(\rR\x03day\x12'\n" +
 	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\x12\x10\n" +
-	"\x03key\x18\x14 \x01(\rR\x03key\"\xce\x01\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\x12\x12\n" +
+	"\x04line\x18\x15 \x01(\rR\x04line\"\xce\x01\n" +
 	"\fNetworkState\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\x06R\anetwork\x12\x1f\n" +
 	"\vadmitted_ms\x18\x02 \x03(\x03R\n" +
@@ -12444,7 +13961,7 @@ const file_event_proto_rawDesc = "" +
 	"\x12RESULT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06SERVED\x10\x01\x12\b\n" +
-	"\x04VOID\x10\x02*\xe9\x01\n" +
+	"\x04VOID\x10\x02*\xab\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bADMITTED\x10\x01\x12\x13\n" +
@@ -12455,11 +13972,20 @@ const file_event_proto_rawDesc = "" +
 	"\x11TOO_MANY_FAILURES\x10\x06\x12\x19\n" +
 	"\x15IDEMPOTENCY_IN_FLIGHT\x10\a\x12\x16\n" +
 	"\x12IDEMPOTENCY_SERVED\x10\b\x12\x15\n" +
-	"\x11ACCOUNT_SUSPENDED\x10\t*E\n" +
+	"\x11ACCOUNT_SUSPENDED\x10\t\x12\r\n" +
+	"\tKEY_SCOPE\x10\n" +
+	"\x12\x17\n" +
+	"\x13KEY_QUOTA_EXHAUSTED\x10\v\x12\x18\n" +
+	"\x14SPENDING_CAP_REACHED\x10\f*E\n" +
 	"\fChargeSource\x12\x0f\n" +
 	"\vCHARGE_NONE\x10\x00\x12\x10\n" +
 	"\fCHARGE_QUOTA\x10\x01\x12\x12\n" +
-	"\x0eCHARGE_CREDITS\x10\x02*\xa7\x02\n" +
+	"\x0eCHARGE_CREDITS\x10\x02*D\n" +
+	"\tCapPeriod\x12\f\n" +
+	"\bCAP_NONE\x10\x00\x12\v\n" +
+	"\aCAP_DAY\x10\x01\x12\r\n" +
+	"\tCAP_MONTH\x10\x02\x12\r\n" +
+	"\tCAP_TOTAL\x10\x03*\xdd\x02\n" +
 	"\rCommandStatus\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -12468,7 +13994,9 @@ const file_event_proto_rawDesc = "" +
 	"\x16COMMAND_ACCOUNT_EXISTS\x10\x03\x12 \n" +
 	"\x1cCOMMAND_INSUFFICIENT_CREDITS\x10\x04\x12 \n" +
 	"\x1cCOMMAND_IDEMPOTENCY_MISMATCH\x10\x05\x12\x13\n" +
-	"\x0fCOMMAND_INVALID\x10\x06\x12\x1d\n" +
+	"\x0fCOMMAND_INVALID\x10\x06\x12\x19\n" +
+	"\x15COMMAND_KEY_NOT_FOUND\x10\x14\x12\x19\n" +
+	"\x15COMMAND_TOO_MANY_KEYS\x10\x15\x12\x1d\n" +
 	"\x19COMMAND_WEBHOOK_NOT_FOUND\x10\x1e\x12\x1d\n" +
 	"\x19COMMAND_TOO_MANY_WEBHOOKS\x10\x1f\x12\x1b\n" +
 	"\x17COMMAND_WEBHOOK_INVALID\x10 *t\n" +
@@ -12541,312 +14069,360 @@ func file_event_proto_rawDescGZIP() []byte {
 	return file_event_proto_rawDescData
 }
 
-var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 130)
+var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 146)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
 	(ChargeSource)(0),           // 2: quire.event.v1.ChargeSource
-	(CommandStatus)(0),          // 3: quire.event.v1.CommandStatus
-	(AlertType)(0),              // 4: quire.event.v1.AlertType
-	(DeliveryStatus)(0),         // 5: quire.event.v1.DeliveryStatus
-	(WebhookStatus)(0),          // 6: quire.event.v1.WebhookStatus
-	(OutcomeStatus)(0),          // 7: quire.event.v1.OutcomeStatus
-	(QueryStatus)(0),            // 8: quire.event.v1.QueryStatus
-	(LedgerType)(0),             // 9: quire.event.v1.LedgerType
-	(UserStatus)(0),             // 10: quire.event.v1.UserStatus
-	(*UsageBatch)(nil),          // 11: quire.event.v1.UsageBatch
-	(*Admission)(nil),           // 12: quire.event.v1.Admission
-	(*Settlement)(nil),          // 13: quire.event.v1.Settlement
-	(*VerdictBatch)(nil),        // 14: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 15: quire.event.v1.Verdict
-	(*CommandBatch)(nil),        // 16: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 17: quire.event.v1.Command
-	(*AdminAction)(nil),         // 18: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 19: quire.event.v1.Suspend
-	(*Resume)(nil),              // 20: quire.event.v1.Resume
-	(*Note)(nil),                // 21: quire.event.v1.Note
-	(*SetWebhook)(nil),          // 22: quire.event.v1.SetWebhook
-	(*Percents)(nil),            // 23: quire.event.v1.Percents
-	(*DeleteWebhook)(nil),       // 24: quire.event.v1.DeleteWebhook
-	(*TestWebhook)(nil),         // 25: quire.event.v1.TestWebhook
-	(*CreateAccount)(nil),       // 26: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 27: quire.event.v1.SetTier
-	(*Grant)(nil),               // 28: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 29: quire.event.v1.RotateKey
-	(*CommandOutcomeBatch)(nil), // 30: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 31: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 32: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 33: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 34: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 35: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 36: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 37: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 38: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 39: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 40: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 41: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 42: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 43: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 44: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 45: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 46: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 47: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 48: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 49: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 50: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 51: quire.event.v1.AlertState
-	(*CrossingState)(nil),       // 52: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 53: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 54: quire.event.v1.TierPlan
-	(*Term)(nil),                // 55: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 56: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 57: quire.event.v1.ReadLease
-	(*Request)(nil),             // 58: quire.event.v1.Request
-	(*Charge)(nil),              // 59: quire.event.v1.Charge
-	(*Create)(nil),              // 60: quire.event.v1.Create
-	(*Update)(nil),              // 61: quire.event.v1.Update
-	(*Tags)(nil),                // 62: quire.event.v1.Tags
-	(*Delete)(nil),              // 63: quire.event.v1.Delete
-	(*Burn)(nil),                // 64: quire.event.v1.Burn
-	(*Expire)(nil),              // 65: quire.event.v1.Expire
-	(*Content)(nil),             // 66: quire.event.v1.Content
-	(*Document)(nil),            // 67: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 68: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 69: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 70: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 71: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 72: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 73: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 74: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 75: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 76: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 77: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 78: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 79: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 80: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 81: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 82: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 83: quire.event.v1.Announcement
-	(*Query)(nil),               // 84: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 85: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 86: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 87: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 88: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 89: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 90: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 91: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 92: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 93: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 94: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 95: quire.event.v1.QueryAnswer
-	(*HoldQuery)(nil),           // 96: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 97: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 98: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 99: quire.event.v1.UsageAnswer
-	(*AdminEntry)(nil),          // 100: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 101: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 102: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 103: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 104: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 105: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 106: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 107: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 108: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 109: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 110: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 111: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 112: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 113: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 114: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 115: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 116: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 117: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 118: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 119: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 120: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 121: quire.event.v1.EndSession
-	(*ListUsers)(nil),           // 122: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 123: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 124: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 125: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 126: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 127: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 128: quire.event.v1.UserAnswer
-	(*User)(nil),                // 129: quire.event.v1.User
-	(*BillingState)(nil),        // 130: quire.event.v1.BillingState
-	(*BookState)(nil),           // 131: quire.event.v1.BookState
-	(*SourceState)(nil),         // 132: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 133: quire.event.v1.AccountState
-	(*PaidState)(nil),           // 134: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 135: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 136: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 137: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 138: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 139: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 140: quire.event.v1.CommandKept
+	(CapPeriod)(0),              // 3: quire.event.v1.CapPeriod
+	(CommandStatus)(0),          // 4: quire.event.v1.CommandStatus
+	(AlertType)(0),              // 5: quire.event.v1.AlertType
+	(DeliveryStatus)(0),         // 6: quire.event.v1.DeliveryStatus
+	(WebhookStatus)(0),          // 7: quire.event.v1.WebhookStatus
+	(OutcomeStatus)(0),          // 8: quire.event.v1.OutcomeStatus
+	(QueryStatus)(0),            // 9: quire.event.v1.QueryStatus
+	(LedgerType)(0),             // 10: quire.event.v1.LedgerType
+	(UserStatus)(0),             // 11: quire.event.v1.UserStatus
+	(*UsageBatch)(nil),          // 12: quire.event.v1.UsageBatch
+	(*Admission)(nil),           // 13: quire.event.v1.Admission
+	(*Settlement)(nil),          // 14: quire.event.v1.Settlement
+	(*VerdictBatch)(nil),        // 15: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 16: quire.event.v1.Verdict
+	(*SpendingCap)(nil),         // 17: quire.event.v1.SpendingCap
+	(*CommandBatch)(nil),        // 18: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 19: quire.event.v1.Command
+	(*AdminAction)(nil),         // 20: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 21: quire.event.v1.Suspend
+	(*Resume)(nil),              // 22: quire.event.v1.Resume
+	(*Note)(nil),                // 23: quire.event.v1.Note
+	(*SetWebhook)(nil),          // 24: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 25: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 26: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 27: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 28: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 29: quire.event.v1.SetTier
+	(*Grant)(nil),               // 30: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 31: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 32: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 33: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 34: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 35: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 36: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 37: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 38: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 39: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 40: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 41: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 42: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 43: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 44: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 45: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 46: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 47: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 48: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 49: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 50: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 51: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 52: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 53: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 54: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 55: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 56: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 57: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 58: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 59: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 60: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 61: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 62: quire.event.v1.AlertState
+	(*CrossingState)(nil),       // 63: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 64: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 65: quire.event.v1.TierPlan
+	(*Term)(nil),                // 66: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 67: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 68: quire.event.v1.ReadLease
+	(*Request)(nil),             // 69: quire.event.v1.Request
+	(*Charge)(nil),              // 70: quire.event.v1.Charge
+	(*Create)(nil),              // 71: quire.event.v1.Create
+	(*Update)(nil),              // 72: quire.event.v1.Update
+	(*Tags)(nil),                // 73: quire.event.v1.Tags
+	(*Delete)(nil),              // 74: quire.event.v1.Delete
+	(*Burn)(nil),                // 75: quire.event.v1.Burn
+	(*Expire)(nil),              // 76: quire.event.v1.Expire
+	(*Content)(nil),             // 77: quire.event.v1.Content
+	(*Document)(nil),            // 78: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 79: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 80: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 81: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 82: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 83: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 84: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 85: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 86: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 87: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 88: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 89: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 90: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 91: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 92: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 93: quire.event.v1.ListAnswer
+	(*Announcement)(nil),        // 94: quire.event.v1.Announcement
+	(*Query)(nil),               // 95: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 96: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 97: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 98: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 99: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 100: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 101: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 102: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 103: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 104: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 105: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 106: quire.event.v1.QueryAnswer
+	(*HoldQuery)(nil),           // 107: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 108: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 109: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 110: quire.event.v1.UsageAnswer
+	(*ApiKey)(nil),              // 111: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 112: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 113: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 114: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 115: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 116: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 117: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 118: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 119: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 120: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 121: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 122: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 123: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 124: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 125: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 126: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 127: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 128: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 129: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 130: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 131: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 132: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 133: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 134: quire.event.v1.EndSession
+	(*ListUsers)(nil),           // 135: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 136: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 137: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 138: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 139: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 140: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 141: quire.event.v1.UserAnswer
+	(*User)(nil),                // 142: quire.event.v1.User
+	(*BillingState)(nil),        // 143: quire.event.v1.BillingState
+	(*BookState)(nil),           // 144: quire.event.v1.BookState
+	(*SourceState)(nil),         // 145: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 146: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 147: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 148: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 149: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 150: quire.event.v1.KeyLineState
+	(*PaidState)(nil),           // 151: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 152: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 153: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 154: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 155: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 156: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 157: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	12,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	13,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	13,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	14,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
 	0,   // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	15,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	16,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
 	1,   // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
 	2,   // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	17,  // 6: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	18,  // 7: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	26,  // 8: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	27,  // 9: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	28,  // 10: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	29,  // 11: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	19,  // 12: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	20,  // 13: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	21,  // 14: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	22,  // 15: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	24,  // 16: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	25,  // 17: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	23,  // 18: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	29,  // 19: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	31,  // 20: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	3,   // 21: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	33,  // 22: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
-	4,   // 23: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	32,  // 24: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	5,   // 25: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	35,  // 26: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	37,  // 27: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	39,  // 28: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	40,  // 29: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	41,  // 30: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	42,  // 31: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	43,  // 32: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	44,  // 33: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	45,  // 34: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	6,   // 35: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	36,  // 36: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	34,  // 37: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	33,  // 38: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	32,  // 39: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	33,  // 40: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	52,  // 41: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	4,   // 42: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	54,  // 43: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	55,  // 44: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	58,  // 45: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	57,  // 46: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	59,  // 47: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	60,  // 48: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	61,  // 49: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	63,  // 50: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	64,  // 51: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	65,  // 52: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	67,  // 53: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	66,  // 54: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	62,  // 55: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	66,  // 56: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	69,  // 57: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	7,   // 58: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	67,  // 59: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	74,  // 60: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	71,  // 61: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	73,  // 62: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	76,  // 63: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	76,  // 64: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	76,  // 65: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	78,  // 66: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	80,  // 67: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	7,   // 68: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	67,  // 69: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	69,  // 70: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	67,  // 71: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	67,  // 72: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	85,  // 73: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	86,  // 74: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	88,  // 75: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	89,  // 76: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	90,  // 77: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	91,  // 78: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	94,  // 79: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	92,  // 80: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	93,  // 81: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	96,  // 82: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	47,  // 83: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	49,  // 84: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	87,  // 85: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	9,   // 86: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	8,   // 87: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	99,  // 88: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	106, // 89: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	107, // 90: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	108, // 91: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	111, // 92: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	115, // 93: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	53,  // 94: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	98,  // 95: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	101, // 96: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	102, // 97: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	97,  // 98: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	48,  // 99: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	50,  // 100: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	112, // 101: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	104, // 102: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 103: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	100, // 104: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	103, // 105: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	9,   // 106: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	105, // 107: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	104, // 108: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	109, // 109: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	15,  // 110: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	110, // 111: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 112: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	113, // 113: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	114, // 114: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	123, // 115: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	124, // 116: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	125, // 117: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	126, // 118: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	127, // 119: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	117, // 120: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	118, // 121: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	122, // 122: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	38,  // 123: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	119, // 124: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	120, // 125: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	121, // 126: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	10,  // 127: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	129, // 128: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	129, // 129: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	46,  // 130: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	125, // 131: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	53,  // 132: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	132, // 133: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	133, // 134: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	139, // 135: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	140, // 136: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	131, // 137: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	53,  // 138: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	135, // 139: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	137, // 140: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	138, // 141: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	138, // 142: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	134, // 143: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	51,  // 144: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	110, // 145: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	104, // 146: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	104, // 147: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	136, // 148: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 149: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	110, // 150: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 151: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	138, // 152: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	138, // 153: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	31,  // 154: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	155, // [155:155] is the sub-list for method output_type
-	155, // [155:155] is the sub-list for method input_type
-	155, // [155:155] is the sub-list for extension type_name
-	155, // [155:155] is the sub-list for extension extendee
-	0,   // [0:155] is the sub-list for field type_name
+	17,  // 6: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
+	3,   // 7: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
+	19,  // 8: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	20,  // 9: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	28,  // 10: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	29,  // 11: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	30,  // 12: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	31,  // 13: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	21,  // 14: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	22,  // 15: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	23,  // 16: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	36,  // 17: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	37,  // 18: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	38,  // 19: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	39,  // 20: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	40,  // 21: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	24,  // 22: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	26,  // 23: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	27,  // 24: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	25,  // 25: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	31,  // 26: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	33,  // 27: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	34,  // 28: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	17,  // 29: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	35,  // 30: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	32,  // 31: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	32,  // 32: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	17,  // 33: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	42,  // 34: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	4,   // 35: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	111, // 36: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	112, // 37: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	44,  // 38: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	5,   // 39: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	43,  // 40: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	6,   // 41: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	46,  // 42: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	48,  // 43: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	50,  // 44: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	51,  // 45: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	52,  // 46: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	53,  // 47: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	54,  // 48: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	55,  // 49: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	56,  // 50: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	7,   // 51: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	47,  // 52: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	45,  // 53: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	44,  // 54: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	43,  // 55: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	44,  // 56: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	63,  // 57: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	5,   // 58: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	65,  // 59: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	66,  // 60: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	69,  // 61: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	68,  // 62: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	70,  // 63: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	71,  // 64: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	72,  // 65: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	74,  // 66: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	75,  // 67: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	76,  // 68: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	78,  // 69: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	77,  // 70: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	73,  // 71: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	77,  // 72: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	80,  // 73: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	8,   // 74: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	78,  // 75: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	85,  // 76: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	82,  // 77: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	84,  // 78: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	87,  // 79: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	87,  // 80: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	87,  // 81: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	89,  // 82: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	91,  // 83: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 84: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	78,  // 85: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	80,  // 86: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	78,  // 87: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	78,  // 88: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	96,  // 89: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	97,  // 90: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	99,  // 91: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	100, // 92: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	101, // 93: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	102, // 94: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	105, // 95: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	103, // 96: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	104, // 97: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	107, // 98: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	58,  // 99: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	60,  // 100: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	98,  // 101: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	10,  // 102: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 103: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	110, // 104: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	119, // 105: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	120, // 106: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	121, // 107: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	124, // 108: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	128, // 109: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	64,  // 110: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	109, // 111: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	114, // 112: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	115, // 113: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	108, // 114: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	59,  // 115: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	61,  // 116: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	125, // 117: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	117, // 118: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	111, // 119: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	112, // 120: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	35,  // 121: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	112, // 122: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	117, // 123: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	17,  // 124: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 125: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	113, // 126: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	116, // 127: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 128: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	118, // 129: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	117, // 130: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	122, // 131: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	16,  // 132: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	123, // 133: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 134: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	126, // 135: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	127, // 136: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	136, // 137: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	137, // 138: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	138, // 139: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	139, // 140: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	140, // 141: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	130, // 142: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	131, // 143: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	135, // 144: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	49,  // 145: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	132, // 146: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	133, // 147: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	134, // 148: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	11,  // 149: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	142, // 150: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	142, // 151: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	57,  // 152: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	138, // 153: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	64,  // 154: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	145, // 155: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	146, // 156: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	156, // 157: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	157, // 158: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	144, // 159: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	64,  // 160: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	152, // 161: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	154, // 162: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	155, // 163: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	155, // 164: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	151, // 165: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	62,  // 166: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	148, // 167: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	147, // 168: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	17,  // 169: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	149, // 170: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	150, // 171: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	35,  // 172: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	17,  // 173: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	147, // 174: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	117, // 175: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	123, // 176: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	117, // 177: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	117, // 178: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	153, // 179: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 180: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	123, // 181: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 182: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	155, // 183: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	155, // 184: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	42,  // 185: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	186, // [186:186] is the sub-list for method output_type
+	186, // [186:186] is the sub-list for method input_type
+	186, // [186:186] is the sub-list for extension type_name
+	186, // [186:186] is the sub-list for extension extendee
+	0,   // [0:186] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -12854,7 +14430,7 @@ func file_event_proto_init() {
 	if File_event_proto != nil {
 		return
 	}
-	file_event_proto_msgTypes[6].OneofWrappers = []any{
+	file_event_proto_msgTypes[7].OneofWrappers = []any{
 		(*Command_Create)(nil),
 		(*Command_SetTier)(nil),
 		(*Command_Grant)(nil),
@@ -12862,12 +14438,18 @@ func file_event_proto_init() {
 		(*Command_Suspend)(nil),
 		(*Command_Resume)(nil),
 		(*Command_Note)(nil),
+		(*Command_CreateKey)(nil),
+		(*Command_UpdateKey)(nil),
+		(*Command_ReplaceKey)(nil),
+		(*Command_RevokeKey)(nil),
+		(*Command_SetSpendingCap)(nil),
 		(*Command_SetWebhook)(nil),
 		(*Command_DeleteWebhook)(nil),
 		(*Command_TestWebhook)(nil),
 	}
-	file_event_proto_msgTypes[11].OneofWrappers = []any{}
-	file_event_proto_msgTypes[27].OneofWrappers = []any{
+	file_event_proto_msgTypes[12].OneofWrappers = []any{}
+	file_event_proto_msgTypes[20].OneofWrappers = []any{}
+	file_event_proto_msgTypes[37].OneofWrappers = []any{
 		(*WebhookRequest_Create)(nil),
 		(*WebhookRequest_Set)(nil),
 		(*WebhookRequest_Delete)(nil),
@@ -12876,16 +14458,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[47].OneofWrappers = []any{
+	file_event_proto_msgTypes[57].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[50].OneofWrappers = []any{}
-	file_event_proto_msgTypes[70].OneofWrappers = []any{}
-	file_event_proto_msgTypes[73].OneofWrappers = []any{
+	file_event_proto_msgTypes[60].OneofWrappers = []any{}
+	file_event_proto_msgTypes[80].OneofWrappers = []any{}
+	file_event_proto_msgTypes[83].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -12900,7 +14482,7 @@ func file_event_proto_init() {
 		(*Query_Alerts)(nil),
 		(*Query_UsageDays)(nil),
 	}
-	file_event_proto_msgTypes[84].OneofWrappers = []any{
+	file_event_proto_msgTypes[94].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -12916,7 +14498,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Alerts)(nil),
 		(*QueryAnswer_UsageDays)(nil),
 	}
-	file_event_proto_msgTypes[105].OneofWrappers = []any{
+	file_event_proto_msgTypes[117].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -12935,8 +14517,8 @@ func file_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
-			NumEnums:      11,
-			NumMessages:   130,
+			NumEnums:      12,
+			NumMessages:   146,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,14 +21,14 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	}
 	h.key, h.write, h.time, h.sequence, h.index = key, item.Write, f.time, f.sequence, index
 	h.month = f.month.number
-	if f.rules >= RulesHolders {
-		h.keyNumber = item.Key
-	}
 	trace := f.traced(h, item)
 	if item.Anonymous {
 		f.admitNetwork(item, h, v)
 	} else {
 		f.admitAccount(item, h, v)
+	}
+	if trace {
+		f.trace.answer.Key = h.keyNumber
 	}
 	if v.Decision != event.Decision_ADMITTED {
 		h.principal = nil
@@ -49,12 +49,21 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	v.Tier = uint32(a.tier)
-	if !a.keyCurrent(h.keyNumber, item.KeyVersion, item.KeyFingerprint) {
-		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.keyVersion
+	key, valid := a.sentKey(f.sentNumber(item), item.KeyVersion, item.KeyFingerprint, f.time)
+	if !valid {
+		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.oldestVersion(f.time)
 		return
 	}
+	if key != nil {
+		h.keyNumber, h.line = key.number, key.line
+	}
+	line := a.lineOf(h.line)
 	if a.suspended != 0 {
 		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
+		return
+	}
+	if !line.allows(h.key) {
+		v.Decision, v.Final = event.Decision_KEY_SCOPE, true
 		return
 	}
 	term := f.book.Terms[a.tier][h.key]
@@ -66,6 +75,9 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	a = f.account(item.Account)
 	h.principal, h.terms, h.month = &a.principal, a.terms, a.month
 	used := a.current.used[h.key]
+	if !(term.Limit == 0 && !term.Overage) && f.keyRefused(a, line, h, v) {
+		return
+	}
 	switch {
 	case term.Limit == plan.Unlimited:
 		h.charge = event.ChargeSource_CHARGE_NONE
@@ -73,6 +85,8 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		h.charge = event.ChargeSource_CHARGE_QUOTA
 	case !term.Overage && term.Limit == 0:
 		v.Decision, v.Final = event.Decision_PLAN_UPGRADE_REQUIRED, true
+		return
+	case term.Overage && f.capRefused(a, line, h, term, v):
 		return
 	case !term.Overage || a.available < int64(term.Price):
 		v.Decision, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, v.ResetSeconds
@@ -86,6 +100,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.CostMicros, v.BalanceMicros = h.cost, uint64(a.available)
 	}
 	a.current.used[h.key]++
+	f.countKey(a, key, line, h)
 	f.usedMore(a, h.key, term.Limit)
 	h.day = f.dayOf(a)
 	f.countDay(a, h.day, h.key, h.counted(1))
@@ -110,8 +125,17 @@ func (f *Fold) overage(a *account, h *hold, price uint64) {
 		h.movable = true
 		a.current.paid[h.key]++
 	}
+	f.spend(a, h, price)
 	a.current.overage[h.key]++
 	a.current.spent[h.key] += price
+}
+
+// sentNumber is the number of the key that a request was sent with. Earlier rules know one key.
+func (f *Fold) sentNumber(item *event.Admission) uint32 {
+	if f.rules < RulesHolders {
+		return 0
+	}
+	return item.Key
 }
 
 func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {

@@ -69,7 +69,7 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 		return &event.CommandOutcome{
 			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
 			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs,
-			Webhook: o.Webhook, Alert: o.Alert,
+			Webhook: o.Webhook, Alert: o.Alert, Key: o.Key, OldKeyExpiresMs: o.OldKeyExpiresMs, Cap: o.Cap,
 		}
 	}
 	k := &keptCommand{id: id, body: c.BodyHash, time: f.time, outcome: f.execute(c, index)}
@@ -126,6 +126,9 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 		status = event.CommandStatus_COMMAND_OK
 	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 		return f.webhookCommand(a, c)
+	case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
+		*event.Command_SetSpendingCap:
+		return f.keyCommand(a, c)
 	}
 	f.changed(a.id)
 	return f.outcome(status, a)
@@ -143,7 +146,9 @@ func sinceRulesSafe(c *event.Command) bool {
 // sinceRulesHolders is sinceRulesSafe for the next rules.
 func sinceRulesHolders(c *event.Command) bool {
 	switch c.Action.(type) {
-	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
+	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook,
+		*event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
+		*event.Command_SetSpendingCap:
 		return true
 	}
 	return false
@@ -182,6 +187,7 @@ func (f *Fold) create(id uint64, c *event.CreateAccount) *event.CommandOutcome {
 func (f *Fold) rotate(a *account, key *event.RotateKey) {
 	a.keyVersion++
 	a.fingerprint, a.keyPrefix, a.keyCreated = key.GetFingerprint(), key.GetPrefix(), f.time
+	a.defaultReplaced(f.time)
 }
 
 // grant gives credits, or takes some away if the amount is negative.

@@ -223,7 +223,7 @@ func (f *Fold) OpenHolds() int { return f.open.count }
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
-const Decisions = int(event.Decision_ACCOUNT_SUSPENDED) + 1
+const Decisions = int(event.Decision_SPENDING_CAP_REACHED) + 1
 
 // Prices is the current price book as it was published, nil before the first one. It must not be changed.
 func (f *Fold) Prices() *event.PriceBook {

@@ -20,6 +20,7 @@ type hold struct {
 	day            uint32       // likewise; 0: admitted before RulesHolders
 	index          uint32       // position in its batch
 	keyNumber      uint32       // of the API key; 0: the default key, a network, or before RulesHolders
+	line           uint32       // of that key
 	sequence       uint64
 	time           int64
 	closedAt       int64

@@ -33,6 +33,7 @@ type paidRequest struct {
 	sequence  uint64 // of its admission
 	index     uint32
 	keyNumber uint32 // as hold.keyNumber
+	line      uint32 // likewise
 	day       uint32 // in which it is counted; 0: admitted before RulesHolders
 	cost      uint64
 	use       []grantUse
@@ -131,7 +132,7 @@ func (f *Fold) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber, day: h.day,
+		keyNumber: h.keyNumber, line: h.line, day: h.day,
 	})
 	h.use = nil
 	f.trimPaid(a, h.key)
@@ -198,7 +199,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		items := a.paid[i].items
 		last := &items[len(items)-1]
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
-			f.uncount(c, key, last.cost)
+			f.uncount(a, c, payment{key, month, last.line, last.day, last.cost})
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
 			f.enterReturn(a, last.request, key, last.cost, at)
 			f.refundUses(a, last.use, at)
@@ -212,7 +213,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 	if h == nil {
 		return false
 	}
-	f.uncount(c, key, h.cost)
+	f.uncount(a, c, h.payment())
 	f.countDay(a, h.day, key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
 	if h.result == event.Result_RESULT_UNSPECIFIED {
 		take(f, "open paid holds", &a.openPaid, 1)
@@ -229,10 +230,11 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 }
 
 // uncount takes a paid request out of what was paid.
-func (f *Fold) uncount(c *counters, key plan.QuotaKey, cost uint64) {
-	take(f, "overage requests", &c.overage[key], 1)
-	take(f, "paid requests", &c.paid[key], 1)
-	take(f, "spent credits", &c.spent[key], cost)
+func (f *Fold) uncount(a *account, c *counters, p payment) {
+	take(f, "overage requests", &c.overage[p.key], 1)
+	take(f, "paid requests", &c.paid[p.key], 1)
+	take(f, "spent credits", &c.spent[p.key], p.cost)
+	f.unspend(a, p)
 }
 
 // newestPaid is the newest hold whose payment may come back: an open one, or one that only a time-out has served.

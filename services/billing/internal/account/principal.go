@@ -52,6 +52,11 @@ type account struct {
 
 	alerts *alerts // nil: it has no webhooks
 
+	keys     *keyring // nil: it has its default key alone, without rules
+	keyUsed  int64    // last admission with the default key
+	cap      spendingCap
+	spending spending
+
 	storageBytes uint64
 	storageSince int64 // up to when storageBytes is in the integrals
 }

@@ -4,25 +4,45 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 )
 
 // Exists tells whether there is such an account.
 func (f *Fold) Exists(id event.AccountID) bool { return f.accounts[uint64(id)] != nil }
 
-// KeyCurrent tells whether the key is a current one of the account.
-func (f *Fold) KeyCurrent(id event.AccountID, number, version uint32, fingerprint uint64) bool {
+// Key answers for the key of a query, as of now or as of the fold's time if that is later: QUERY_OK, or why it may not ask. A key
+// with scopes may ask if they have the query's.
+func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.QueryStatus {
 	a := f.accounts[uint64(id)]
-	return a != nil && a.keyCurrent(number, version, fingerprint)
+	if a == nil {
+		return event.QueryStatus_QUERY_INVALID_KEY
+	}
+	k, valid := a.sentKey(q.Key, q.KeyVersion, q.KeyFingerprint, max(now, f.time))
+	switch {
+	case !valid:
+		return event.QueryStatus_QUERY_INVALID_KEY
+	case a.suspended != 0:
+		return event.QueryStatus_QUERY_ACCOUNT_SUSPENDED
+	case k == nil:
+		return event.QueryStatus_QUERY_OK
+	}
+	if l := a.lineOf(k.line); l.scopes != 0 && (!plan.QuotaKey(q.Scope).Valid() || !l.allows(plan.QuotaKey(q.Scope))) {
+		return event.QueryStatus_QUERY_KEY_SCOPE
+	}
+	return event.QueryStatus_QUERY_OK
 }
 
-func (a *account) keyCurrent(number, version uint32, fingerprint uint64) bool {
-	return number == 0 && version != 0 && a.keyVersion == version && a.fingerprint == fingerprint
-}
-
-// Suspended tells whether there is such an account and it is suspended.
-func (f *Fold) Suspended(id event.AccountID) bool {
-	a := f.accounts[uint64(id)]
-	return a != nil && a.suspended != 0
+// DescribeKeys adds to an account's usage what the query asks for: the key that it was sent with, all keys, the spending cap.
+func (f *Fold) DescribeKeys(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
+	a, _ := f.forward(event.AccountID(u.Account), now)
+	at := max(now, f.time)
+	if k, _ := a.sentKey(q.GetKey(), q.GetKeyVersion(), q.GetKeyFingerprint(), at); q.GetCheckKey() && k != nil && k.number != 0 {
+		u.KeyPrefix, u.KeyVersion, u.KeyCreatedMs = k.prefix, k.version, k.created
+	}
+	if q.GetKeys() {
+		u.Keys = a.keyViews(at)
+		u.Cap = a.cap.status(a.spending, a.current.spentSum(), at)
+	}
 }
 
 // Summary is what a list of accounts shows of one, nil if there is no such account.

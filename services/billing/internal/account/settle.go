@@ -103,6 +103,10 @@ func (f *Fold) giveBack(h *hold, at int64) {
 		return
 	}
 	a := p.account
+	f.unuse(a, h)
+	if h.charge == event.ChargeSource_CHARGE_CREDITS {
+		f.unspend(a, h.payment())
+	}
 	if c := a.counted(h.month); c != nil {
 		take(f, "used requests", &c.used[h.key], 1)
 		if h.charge == event.ChargeSource_CHARGE_CREDITS {
@@ -160,7 +164,7 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	case item.Result == event.Result_SERVED && h.result == event.Result_VOID:
 		h.result, h.timedOut = event.Result_SERVED, false
 		f.release(h)
-		f.chargeAnew(item)
+		f.chargeAnew(item, h.keyNumber, h.line)
 	case item.Result == event.Result_VOID && h.timedOut:
 		f.takeBack(h)
 		if item.Failed {
@@ -193,7 +197,7 @@ func (f *Fold) takeBack(h *hold) {
 func (f *Fold) settleUnknown(item *event.Settlement) {
 	switch {
 	case item.Result == event.Result_SERVED && item.Sequence != 0:
-		f.chargeAnew(item)
+		f.chargeAnew(item, 0, 0)
 	case item.Result == event.Result_VOID && item.Failed:
 		if item.Anonymous {
 			f.fail(&f.network(item.Account).principal)
@@ -204,8 +208,9 @@ func (f *Fold) settleUnknown(item *event.Settlement) {
 }
 
 // chargeAnew counts a request that was served after its hold was voided, by the limits and prices of this moment. If
-// neither quota nor credits cover it, it is waived, so that no balance is ever overspent.
-func (f *Fold) chargeAnew(item *event.Settlement) {
+// neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent. The key
+// is the default one where the hold is forgotten.
+func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
 	key := plan.QuotaKey(item.QuotaKey)
 	if f.book == nil || !key.Valid() {
 		return
@@ -227,24 +232,33 @@ func (f *Fold) chargeAnew(item *event.Settlement) {
 		return
 	}
 	h := f.newHold()
-	h.request, h.key, h.principal = request, key, &a.principal
+	h.request, h.key, h.principal, h.keyNumber, h.line = request, key, &a.principal, keyNumber, line
 	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
 	term := f.book.Terms[a.tier][key]
 	used := int64(a.current.used[key])
+	l, covered := a.lineOf(line), true
 	switch {
+	case l.full(key, a.month):
+		covered = false
 	case term.Limit == plan.Unlimited:
 		h.charge = event.ChargeSource_CHARGE_NONE
 	case used < term.Limit:
-	case term.Overage && a.available >= int64(term.Price):
+	case term.Overage && a.available >= int64(term.Price) && f.keepsCaps(a, l, uint64(term.Price)):
 		f.overage(a, h, uint64(term.Price))
 		f.enterCharge(a, h, f.time)
 	default:
+		covered = false
+	}
+	if !covered {
 		a.current.waived[key]++
 		f.freeHold(h)
 		f.traceSettled(request, SettlementWaived)
 		return
 	}
 	a.current.used[key]++
+	if l != nil {
+		l.used[key]++
+	}
 	f.usedMore(a, key, term.Limit)
 	h.day = f.dayOf(a)
 	f.countDay(a, h.day, key, h.counted(1))

@@ -60,6 +60,7 @@ func (a *account) state() *event.AccountState {
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, Alerts: a.alerts.state(),
+		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap.event(), KeyUsedMs: a.keyUsed,
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -115,7 +116,7 @@ func (l *holdList) states() []*event.HoldState {
 			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
 			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
 			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut, Terms: h.terms, ReturnedMicros: h.returned,
-			Grants: useStates(h.use), Key: h.keyNumber, Day: h.day,
+			Grants: useStates(h.use), Key: h.keyNumber, Line: h.line, Day: h.day,
 		}
 		if h.hasIdempotency {
 			s.IdempotencyId = slices.Clone(h.idempotency[:])
@@ -137,7 +138,7 @@ func (a *account) paidStates() (list []*event.PaidState) {
 		for _, p := range l.items {
 			list = append(list, &event.PaidState{
 				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
-				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Day: p.day,
+				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.line, Day: p.day,
 			})
 		}
 	}
@@ -215,6 +216,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
 		alerts: restoreAlerts(s.Alerts),
+		keys:   restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), cap: capOf(s.Cap), keyUsed: s.KeyUsedMs,
 	}
 	a.principal.account = a
 	if len(s.Months) == 0 || !validTier(a.tier) {
@@ -277,7 +279,7 @@ func (a *account) restorePaid(paid []*event.PaidState) error {
 		}
 		a.paid[last].items = append(a.paid[last].items, paidRequest{
 			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
-			keyNumber: s.Key, day: s.Day,
+			keyNumber: s.Key, line: s.Line, day: s.Day,
 		})
 	}
 	return nil
@@ -337,7 +339,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
 		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
-		keyNumber: s.Key, day: s.Day,
+		keyNumber: s.Key, line: s.Line, day: s.Day,
 	}
 	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
 	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {

@@ -82,6 +82,7 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 		Decision: v.Decision, Charge: v.Charge, Remaining: v.Remaining, Limit: v.Limit, CostMicros: v.CostMicros,
 		BalanceMicros: v.BalanceMicros, Tier: v.Tier, RetryAfterSeconds: v.RetryAfterSeconds, Final: v.Final,
 		ResetSeconds: v.ResetSeconds, CurrentKeyVersion: v.CurrentKeyVersion, Held: v.Held,
+		KeyLimit: v.KeyLimit, KeyCap: v.KeyCap, Cap: v.Cap,
 	}
 	e.UsedAfter = f.usedBy(item)
 	if a := f.accounts[item.Account]; a != nil && !item.Anonymous {

@@ -91,16 +91,16 @@ func status(s event.QueryStatus) *event.QueryAnswer { return &event.QueryAnswer{
 func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *event.QueryAnswer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q.GetCheckKey() && !p.fold.KeyCurrent(id, q.GetKey(), q.GetKeyVersion(), q.GetKeyFingerprint()) {
-		return status(event.QueryStatus_QUERY_INVALID_KEY)
-	}
-	if q.GetCheckKey() && p.fold.Suspended(id) {
-		return status(event.QueryStatus_QUERY_ACCOUNT_SUSPENDED)
+	if q.GetCheckKey() {
+		if s := p.fold.Key(id, q, now); s != event.QueryStatus_QUERY_OK {
+			return status(s)
+		}
 	}
 	usage := p.fold.UsageAt(id, now)
 	if usage == nil {
 		return status(event.QueryStatus_QUERY_NOT_FOUND)
 	}
+	p.fold.DescribeKeys(usage, q, now)
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Usage{Usage: usage}
 	return answer

@@ -1,0 +1,290 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// A spending cap bounds what requests take from the credits in a period. A price counts when its request is admitted, so that
+// no number of requests in flight passes a cap together, and comes back to the period in which it was taken.
+
+// spendingCap is the most that may be taken in a period. The zero value is none.
+type spendingCap struct {
+	period event.CapPeriod
+	amount uint64
+}
+
+// spending is what was taken from the credits, from RulesHolders on, without what came back.
+type spending struct {
+	day   uint32 // since 1970
+	today uint64 // in that day
+	total uint64
+}
+
+func capOf(c *event.SpendingCap) spendingCap {
+	return spendingCap{period: c.GetPeriod(), amount: c.GetAmountMicros()}
+}
+
+func (c spendingCap) event() *event.SpendingCap {
+	if c.period == event.CapPeriod_CAP_NONE {
+		return nil
+	}
+	return &event.SpendingCap{Period: c.period, AmountMicros: c.amount}
+}
+
+func (c spendingCap) valid() bool {
+	switch c.period {
+	case event.CapPeriod_CAP_NONE:
+		return c.amount == 0
+	case event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL:
+		return c.amount <= maxBalance
+	}
+	return false
+}
+
+// in is what counts towards the cap, of the spending and of what was spent in the present month.
+func (c spendingCap) in(s spending, month uint64, day uint32) uint64 {
+	switch c.period {
+	case event.CapPeriod_CAP_DAY:
+		if s.day != day {
+			return 0
+		}
+		return s.today
+	case event.CapPeriod_CAP_MONTH:
+		return month
+	}
+	return s.total
+}
+
+// status is the cap as its owner sees it, nil without a cap.
+func (c spendingCap) status(s spending, month uint64, now int64) *event.CapStatus {
+	if c.period == event.CapPeriod_CAP_NONE {
+		return nil
+	}
+	day := max(s.day, uint32(now/dayMillis))
+	return &event.CapStatus{Cap: c.event(), SpentMicros: c.in(s, month, day), ResetMs: c.ends(day, monthOf(now))}
+}
+
+// ends is when the period ends; 0: never.
+func (c spendingCap) ends(day uint32, m month) int64 {
+	switch c.period {
+	case event.CapPeriod_CAP_DAY:
+		return (int64(day) + 1) * dayMillis
+	case event.CapPeriod_CAP_MONTH:
+		return m.end
+	}
+	return 0
+}
+
+// add counts a price in a day, or in a later one if that had begun before the time was turned back.
+func (s *spending) add(day uint32, price uint64) {
+	if s.day < day {
+		s.day, s.today = day, 0
+	}
+	s.today += price
+	s.total += price
+}
+
+// takeSpending takes out what add has added in a day.
+func (f *Fold) takeSpending(s *spending, day uint32, price uint64) {
+	if s.day == day {
+		take(f, "credits spent in a day", &s.today, price)
+	}
+	take(f, "credits spent in all", &s.total, price)
+}
+
+func (s spending) state() *event.SpendingState {
+	if s == (spending{}) {
+		return nil
+	}
+	return &event.SpendingState{Day: s.day, TodayMicros: s.today, TotalMicros: s.total}
+}
+
+func restoreSpending(s *event.SpendingState) spending {
+	return spending{day: s.GetDay(), today: s.GetTodayMicros(), total: s.GetTotalMicros()}
+}
+
+func (c *counters) spentSum() (sum uint64) {
+	for _, s := range c.spent {
+		sum += s
+	}
+	return sum
+}
+
+func (l *keyLine) spentSum() (sum uint64) {
+	for _, s := range l.spent {
+		sum += s
+	}
+	return sum
+}
+
+// capped is a spending cap with what counts towards it.
+type capped struct {
+	spendingCap
+	spent uint64
+	line  *keyLine // whose cap it is; nil: the account's
+}
+
+// caps are those that a price has to keep, the key's first. The account's month is the present one.
+func (a *account) caps(l *keyLine, day uint32) (list [2]capped) {
+	if l != nil && l.cap.period != event.CapPeriod_CAP_NONE {
+		l.roll(a.month)
+		list[0] = capped{l.cap, l.cap.in(l.spending, l.spentSum(), day), l}
+	}
+	if a.cap.period != event.CapPeriod_CAP_NONE {
+		list[1] = capped{a.cap, a.cap.in(a.spending, a.current.spentSum(), day), nil}
+	}
+	return list
+}
+
+// passed is the first cap that a price would pass.
+func (a *account) passed(l *keyLine, day uint32, price uint64) (capped, bool) {
+	if price == 0 {
+		return capped{}, false
+	}
+	for _, c := range a.caps(l, day) {
+		if c.period != event.CapPeriod_CAP_NONE && c.spent+price > c.amount {
+			return c, true
+		}
+	}
+	return capped{}, false
+}
+
+// keepsCaps tells whether a price passes no cap.
+func (f *Fold) keepsCaps(a *account, l *keyLine, price uint64) bool {
+	_, passed := a.passed(l, f.capDay(a), price)
+	return !passed
+}
+
+// capDay is the day whose cap a price has to keep: as dayOf, or a later one if that had begun before the time was turned back.
+func (f *Fold) capDay(a *account) uint32 { return max(a.spending.day, f.dayOf(a)) }
+
+// capRefused refuses a request whose price would pass a cap.
+func (f *Fold) capRefused(a *account, l *keyLine, h *hold, term plan.Term, v *event.Verdict) bool {
+	price := uint64(term.Price)
+	day := f.capDay(a)
+	c, passed := a.passed(l, day, price)
+	if !passed {
+		return false
+	}
+	v.Decision, v.KeyCap, v.Cap = event.Decision_SPENDING_CAP_REACHED, c.line != nil, c.event()
+	if end := c.ends(day, f.monthOf(a)); end != 0 && price <= c.amount {
+		v.RetryAfterSeconds = secondsUntil(end, f.time)
+	}
+	f.hold(v, a.capHeld(c, day, h.key, term))
+	return true
+}
+
+// capHeld tells whether open holds may undo the refusal: by giving quota back, or what counts towards the cap.
+func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Term) bool {
+	if a.open.count == 0 {
+		return false
+	}
+	if int64(a.current.used[key])-int64(a.openBy[key]) < term.Limit {
+		return true
+	}
+	counts := func(line, in, month uint32) bool {
+		return (c.line == nil || c.line.number == line) && in != 0 &&
+			(c.period != event.CapPeriod_CAP_DAY || in == day) && (c.period != event.CapPeriod_CAP_MONTH || month == a.month)
+	}
+	back := uint64(0)
+	for h := a.open.head; h != nil; h = h.after() {
+		if counts(h.line, h.day, h.month) {
+			back += h.cost
+		}
+	}
+	if a.latePaid > 0 {
+		for h := a.closed.head; h != nil; h = h.after() {
+			if h.movable && counts(h.line, h.day, h.month) {
+				back += h.cost
+			}
+		}
+	}
+	for _, l := range a.paid {
+		for _, p := range l.items {
+			if a.openBy[l.key] > 0 && counts(p.line, p.day, l.month) {
+				back += p.cost
+			}
+		}
+	}
+	return c.spent-min(back, c.spent)+uint64(term.Price) <= c.amount
+}
+
+// spend notes what a hold has paid, for the caps and the counters of its key.
+func (f *Fold) spend(a *account, h *hold, price uint64) {
+	if f.rules < RulesHolders {
+		return
+	}
+	h.day = f.dayOf(a)
+	l := a.lineOf(h.line)
+	var before [2]capped
+	if a.alerts != nil {
+		before = a.caps(l, f.capDay(a))
+	}
+	a.spending.add(h.day, price)
+	if l != nil {
+		l.roll(a.month)
+		l.spending.add(h.day, price)
+		l.overage[h.key]++
+		l.spent[h.key] += price
+	}
+	if a.alerts != nil {
+		f.tellCaps(a, before, h, price)
+	}
+}
+
+// tellCaps tells webhooks of the shares of caps that a price has reached.
+func (f *Fold) tellCaps(a *account, before [2]capped, h *hold, price uint64) {
+	for _, c := range before {
+		if c.period == event.CapPeriod_CAP_NONE {
+			continue
+		}
+		of := limited{kind: event.AlertType_ALERT_CAP, keyCap: c.line != nil}
+		if c.line != nil {
+			of.apiKey = c.line.number
+		}
+		switch c.period {
+		case event.CapPeriod_CAP_DAY:
+			of.from = int64(h.day) * dayMillis
+		case event.CapPeriod_CAP_MONTH:
+			of.from = monthNumber(a.month).start
+		}
+		f.grown(a, of, growth{
+			before: c.spent, after: c.spent + price, limit: c.amount, until: c.ends(h.day, monthNumber(a.month)),
+		})
+	}
+}
+
+// payment says where a paid request was counted.
+type payment struct {
+	key   plan.QuotaKey
+	month uint32
+	line  uint32
+	day   uint32
+	cost  uint64
+}
+
+func (h *hold) payment() payment { return payment{h.key, h.month, h.line, h.day, h.cost} }
+
+// unspend takes a payment out of what counts towards caps and of the counters of its key. What was paid before RulesHolders has
+// no day, and counts in a keyring that was made since only for its month.
+func (f *Fold) unspend(a *account, p payment) {
+	l := a.lineOf(p.line)
+	if p.day != 0 {
+		f.takeSpending(&a.spending, p.day, p.cost)
+		if l != nil {
+			f.takeSpending(&l.spending, p.day, p.cost)
+		}
+	}
+	if l != nil && l.month == p.month {
+		take(f, "overage requests of a key", &l.overage[p.key], 1)
+		take(f, "spent credits of a key", &l.spent[p.key], p.cost)
+	}
+}
+
+// unuse takes a request out of the counters of its key.
+func (f *Fold) unuse(a *account, h *hold) {
+	if l := a.lineOf(h.line); l != nil && l.month == h.month {
+		take(f, "used requests of a key", &l.used[h.key], 1)
+	}
+}
