@@ -55,6 +55,7 @@ type fakeBilling struct {
 	limits   map[event.AccountID]int64 // no entry: no limit
 	used     map[event.AccountID]int64
 	versions map[event.AccountID]uint32 // current key versions; no entry: any
+	inFlight []byte                     // idempotency id of a request that is; may be nil
 	final    bool
 	held     int  // refusals that are still to be held
 	lose     int  // answers that are still to be lost
@@ -162,6 +163,10 @@ func (f *fakeBilling) decide(a *event.Admission) *event.Verdict {
 	v := &event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_QUOTA, BalanceMicros: fingerprintOf(a.RequestId), ResetSeconds: 3600}
 	if current, ok := f.versions[account]; ok && a.KeyVersion != current {
 		v.Decision, v.CurrentKeyVersion = event.Decision_INVALID_KEY, current
+		return v
+	}
+	if len(f.inFlight) > 0 && bytes.Equal(a.IdempotencyId, f.inFlight) {
+		v.Decision, v.Charge = event.Decision_IDEMPOTENCY_IN_FLIGHT, event.ChargeSource_CHARGE_NONE
 		return v
 	}
 	limit, limited := f.limits[account]

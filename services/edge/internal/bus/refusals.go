@@ -40,14 +40,15 @@ type refusal struct {
 	number      uint32
 	version     uint32
 	fingerprint uint64
-	count       int // number of refusals so far, each before the last one expired
+	id          string // idempotency id of the only request that it is for, which is in flight; empty: for all
+	count       int    // number of refusals so far, each before the last one expired
 	until       time.Time
 	verdict     *Verdict
 }
 
 // answers reports whether the refusal applies to a.
 func (r *refusal) answers(a *Admission) bool {
-	return r.key == a.Key && r.anonymous == a.Anonymous && r.number == a.KeyNumber && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
+	return (r.id == "" || r.id == string(a.IdempotencyID)) && r.key == a.Key && r.anonymous == a.Anonymous && r.number == a.KeyNumber && r.version == a.KeyVersion && r.fingerprint == a.KeyFingerprint
 }
 
 func newRefusals(ttl time.Duration, first int) *refusals {
@@ -77,8 +78,8 @@ func sameMonth(now time.Time, ms int64) bool {
 	return a.Year() == b.Year() && a.Month() == b.Month()
 }
 
-// remember keeps a refusal that billing would repeat: one of an old key, or a final one. Final means that no open
-// hold of the account could give enough quota back.
+// remember keeps a refusal that billing would repeat: one of an old key, a final one, or one of a request that is in flight. Final
+// means that no open hold of the account could give enough quota back.
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	old := v.Decision == event.Decision_INVALID_KEY && a.KeyNumber == 0 && v.CurrentKeyVersion > a.KeyVersion
 	// The seconds until the quota resets may have been rounded up.
@@ -86,7 +87,11 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	if v.ResetSeconds == 0 {
 		life = r.ttl
 	}
-	final := v.Final && life > 0 && sameMonth(now, v.TimeMs)
+	id := ""
+	if v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT {
+		id, life = string(a.IdempotencyID), r.ttl
+	}
+	final := (v.Final || id != "") && life > 0 && sameMonth(now, v.TimeMs)
 	if !old && !final {
 		return
 	}
@@ -96,7 +101,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 		case !old:
 			known.final = known.with(refusal{
 				key: a.Key, anonymous: a.Anonymous, number: a.KeyNumber, version: a.KeyVersion, fingerprint: a.KeyFingerprint,
-				count: 1, until: time.Now().Add(life), verdict: &kept,
+				id: id, count: 1, until: time.Now().Add(life), verdict: &kept,
 			}, a)
 		case known.oldKey == nil || known.oldKey.CurrentKeyVersion < kept.CurrentKeyVersion:
 			known.oldKey = &kept
@@ -109,7 +114,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 func (k *refused) with(f refusal, a *Admission) []refusal {
 	live := slices.DeleteFunc(slices.Clone(k.final), func(old refusal) bool {
 		over := !time.Now().Before(old.until)
-		if !over && old.answers(a) {
+		if !over && old.id == f.id && old.answers(a) {
 			f.count += old.count
 			return true
 		}

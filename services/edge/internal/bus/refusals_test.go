@@ -129,6 +129,46 @@ func TestARememberedRefusalIsForNewRequestsOnly(t *testing.T) {
 	}
 }
 
+// TestWhatIsInFlightIsRememberedUntilItEnds: a client that repeats itself while its first call runs fills no journal, and gets
+// through as soon as that call has ended.
+func TestWhatIsInFlightIsRememberedUntilItEnds(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	id, request := []byte("0123456789abcdef"), event.NewRequestID()
+	f.with(func() { f.inFlight = id })
+	var ended atomic.Bool
+	w.serve(t, event.QuerySubject(0), func([]byte) (event.Message, error) {
+		if ended.Load() {
+			return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}, nil
+		}
+		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{RequestId: request[:]}}}, nil
+	})
+	b := w.bus(t, nil)
+	a := admission(9)
+	a.IdempotencyID = id
+	eventually.True(t, "it is remembered", func() bool { // for a second each time
+		v, asked := decided(t, b, f, a)
+		if v.Decision != event.Decision_IDEMPOTENCY_IN_FLIGHT {
+			t.Fatalf("in flight: %v", v)
+		}
+		return !asked
+	})
+	for name, change := range map[string]func(*Admission){
+		"without an id": func(a *Admission) { a.IdempotencyID = nil }, "another id": func(a *Admission) { a.IdempotencyID = []byte("fedcba9876543210") },
+	} {
+		other := a
+		change(&other)
+		if v, asked := decided(t, b, f, other); !asked || !v.Admitted() {
+			t.Errorf("%s: %v, asked %v", name, v, asked)
+		}
+	}
+	f.with(func() { f.inFlight = nil })
+	ended.Store(true)
+	if v, asked := decided(t, b, f, a); !asked || !v.Admitted() {
+		t.Errorf("once it has ended: %v, asked %v", v, asked)
+	}
+}
+
 func TestRefusalThatIsNotFinalIsNotRemembered(t *testing.T) {
 	w := newWorld(t, 1)
 	f := newFakeBilling(t, w.nc, 1)

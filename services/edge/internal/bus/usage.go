@@ -131,9 +131,13 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 		p.refusal = v
 		return p
 	}
+	p.start()
+	return p
+}
+
+func (p *PendingVerdict) start() {
 	p.item.done = make(chan struct{})
 	p.lane.start(&p.item)
-	return p
 }
 
 // Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
@@ -141,7 +145,10 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 // up to heldWait.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
-		return p.repeat(ctx)
+		if v, err := p.repeat(ctx); v != nil || err != nil {
+			return v, err
+		}
+		p.start()
 	}
 	if err := p.lane.wait(ctx, &p.item); err != nil {
 		return nil, err
@@ -154,7 +161,7 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 
 // repeat returns the remembered refusal. It holds for a new request only: a repetition of one that is in flight, or was served,
 // gets the verdict that billing would give it. Billing is asked for that with a query, since an admission of each call of a
-// client that is refused would fill the journal.
+// client that is refused would fill the journal. repeat returns nil where the refusal was of a request that is not in flight any more.
 func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	a, v := p.admission(), p.refusal
 	b := p.lane.bus
@@ -166,6 +173,8 @@ func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case hold == nil && v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT:
+		return nil, nil
 	case hold == nil:
 		b.metrics.refusals.Inc()
 		return v, nil
