@@ -19,7 +19,7 @@ import (
 )
 
 func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
-	if read(t, "nats/users.conf") != natsconf.Write(partitions) {
+	if read(t, "nats/users.conf") != natsconf.Write(natsconf.Config{Partitions: partitions}) {
 		t.Error("nats/users.conf is out of date: run make -C deploy users")
 	}
 	copies := map[string]string{}
@@ -158,9 +158,15 @@ func TestServicesDoTheirWork(t *testing.T) {
 	if _, err := announced.NextMsg(patience); err != nil {
 		t.Errorf("announcement: %v", err)
 	}
+	if _, err := owner["billing"].Request(event.PricesSubject(0), []byte("prices"), patience); err != nil {
+		t.Fatalf("billing publishes prices: %v", err)
+	}
 	for _, domain := range []string{"paste", "lite", "file"} {
-		if _, err := owner[domain].Request("billing.0.usage", []byte("settlement"), patience); err != nil {
+		if _, err := owner[domain].Request("billing.0.settle."+domain, []byte("settlement"), patience); err != nil {
 			t.Errorf("%s settles: %v", domain, err)
+		}
+		if m, err := journal.Open(owner[domain].Conn, "BILLING_0").LastOf(t.Context(), event.PricesSubject(0)); err != nil || string(m.Data) != "prices" {
+			t.Errorf("%s reads billing's rules: %q, %v", domain, m.Data, err)
 		}
 		if err := journal.Open(owner[domain].Conn, strings.ToUpper(domain)+"_0").Purge(t.Context(), 1); err != nil {
 			t.Errorf("%s purges its journal: %v", domain, err)
@@ -249,6 +255,8 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 	for _, service := range everybody {
 		publish := []string{
 			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
+			"billing.0.usage", "billing.0.settle.paste", "billing.0.settle.lite", "billing.0.settle.file",
+			"$JS.API.DIRECT.GET.BILLING_0.billing.0.account", "$JS.API.DIRECT.GET.BILLING_0.billing.0.usage", "$JS.API.DIRECT.GET.LITE_0.lite.0.request",
 			"paste.0.request", "lite.0.request", "file.0.request", "edge.source1.0.outcome.paste", "edge.source1.0.outcome.lite",
 			"edge.source1.0.outcome.file", "billing.users", "billing.0.query", "paste.0.read", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 			"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.INFO",
@@ -308,16 +316,16 @@ func TestServicesStayOutOfEachOthersSubjects(t *testing.T) {
 func allowed(service string) []string {
 	return map[string][]string{
 		"edge": {
-			"billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
+			"billing.0.usage", "billing.0.account", "paste.0.request", "lite.0.request", "file.0.request", "billing.users",
 			"billing.0.query", "paste.0.read", event.SourcesSubject,
 		},
 		"billing": {
-			"billing.announce", "billing.0.prices", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
+			"billing.announce", "billing.0.prices", "billing.0.usage", "billing.0.account", "edge.source1.0.verdict", "edge.source1.0.command",
 			"$JS.API.STREAM.INFO.PASTE_0", "$JS.API.STREAM.INFO.LITE_0", "$JS.API.STREAM.INFO.FILE_0", // where they end
 		},
-		"paste": {"paste.0.request", "edge.source1.0.outcome.paste"},
-		"lite":  {"lite.0.request", "edge.source1.0.outcome.lite"},
-		"file":  {"file.0.request", "edge.source1.0.outcome.file"},
+		"paste": {"billing.0.settle.paste", "paste.0.request", "edge.source1.0.outcome.paste"},
+		"lite":  {"billing.0.settle.lite", "lite.0.request", "edge.source1.0.outcome.lite"},
+		"file":  {"billing.0.settle.file", "file.0.request", "edge.source1.0.outcome.file"},
 	}[service]
 }
 

@@ -62,13 +62,17 @@ func ends(partitions int) (subjects []string) {
 	return subjects
 }
 
-func document(domain string, partitions int) permissions {
+func document(domain string, cfg Config) permissions {
 	stream := strings.ToUpper(domain)
 	publish := append([]string{
-		domain + ".*.request", "billing.*.usage", "edge.*.*.outcome." + domain, InboxPrefix("edge") + ".>",
-	}, append(members(domain), journal(stream, partitions)...)...)
-	for p := range partitions {
-		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p))
+		domain + ".*.request", "billing.*.settle." + domain, "edge.*.*.outcome." + domain, InboxPrefix("edge") + ".>",
+	}, append(members(domain), journal(stream, cfg.Partitions)...)...)
+	for p := range cfg.Partitions {
+		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p),
+			fmt.Sprintf("$JS.API.DIRECT.GET.BILLING_%d.billing.%d.prices", p, p)) // it has the rules by which billing settles
+	}
+	if cfg.Upgrade {
+		publish = append(publish, "billing.*.usage")
 	}
 	return permissions{
 		publish:   publish,
@@ -128,7 +132,8 @@ func operator() permissions {
 	}
 }
 
-func of(service string, partitions int) permissions {
+func of(service string, cfg Config) permissions {
+	partitions := cfg.Partitions
 	switch service {
 	case Operator:
 		return operator()
@@ -139,17 +144,33 @@ func of(service string, partitions int) permissions {
 	case "billing":
 		return billing(partitions)
 	}
-	return document(service, partitions)
+	return document(service, cfg)
 }
 
-// Write returns users.conf for that many partitions.
-func Write(partitions int) string {
+// Config says what the permissions are for.
+type Config struct {
+	Partitions int // of each journal
+	// Upgrade also gives the rights that programs of an earlier version need: until billing's newest rules are in force, the
+	// document services settle on the subject of the edges.
+	Upgrade bool
+}
+
+// Write returns users.conf.
+func Write(cfg Config) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d`; QUIRE_PARTITIONS must be the same. Do not edit.\n\n", partitions)
+	upgrade := ""
+	if cfg.Upgrade {
+		upgrade = " UPGRADE=1"
+	}
+	fmt.Fprintf(&b, "# Made by `make -C deploy users PARTITIONS=%d%s`; QUIRE_PARTITIONS must be the same. Do not edit.\n", cfg.Partitions, upgrade)
+	if cfg.Upgrade {
+		b.WriteString("# It is for the time of an upgrade only. Make and apply it without UPGRADE afterwards: docs/operations.md, Upgrade.\n")
+	}
+	b.WriteString("\n")
 	b.WriteString("# Defines <user>_password for every user below, and sys_password.\n")
 	b.WriteString("include \"../secrets/passwords.conf\"\n")
 	for _, service := range append(Services(), Provision, Operator) {
-		p := of(service, partitions)
+		p := of(service, cfg)
 		fmt.Fprintf(&b, "\n%s_permissions: {\n", service)
 		list(&b, "publish", p.publish)
 		list(&b, "subscribe", p.subscribe)

@@ -26,7 +26,7 @@ type folding struct {
 func newFolding(s *scope, model *readModel, memory *memory, projection *projection, lease *lease) *folding {
 	f := &folding{scope: s, model: model, memory: memory, projection: projection, lease: lease}
 	f.answerer = newAnswerer(s, lease)
-	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, appenders: map[int]*journal.Appender[*settlements]{}}
+	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, routes: map[int]*route{}}
 	return f
 }
 

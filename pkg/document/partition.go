@@ -116,8 +116,10 @@ func (p *partition) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.folding.settler.start = func(appender *journal.Appender[*settlements]) {
-		group.Go(func() error { return appender.Run(ctx) })
+	p.folding.settler.start = func(run func(context.Context) error) (stop func()) {
+		running, stop := context.WithCancel(ctx)
+		group.Go(func() error { return run(running) })
+		return stop
 	}
 	group.Go(func() error {
 		select {

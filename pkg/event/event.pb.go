@@ -742,13 +742,13 @@ func (UserStatus) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
-// UsageBatch is one message on billing.<p>.usage: all that waited at one source.
+// UsageBatch is one message on billing.<p>.usage, or on billing.<p>.settle.<domain>: all that waited at one source.
 type UsageBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                      // an edge instance, a domain stream's name, or "tick"
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // of an edge: grows by one a batch, and the fold skips a number that is not above the source's mark; 0 elsewhere
 	StampMs       int64                  `protobuf:"varint,3,opt,name=stamp_ms,json=stampMs,proto3" json:"stamp_ms,omitempty"`    // the source's clock
-	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development
+	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development. From rules 4 on that of the price books counts
 	Admissions    []*Admission           `protobuf:"bytes,5,rep,name=admissions,proto3" json:"admissions,omitempty"`
 	Settlements   []*Settlement          `protobuf:"bytes,6,rep,name=settlements,proto3" json:"settlements,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -11238,10 +11238,11 @@ type BillingState struct {
 	LastDigest    []byte                 `protobuf:"bytes,11,opt,name=last_digest,json=lastDigest,proto3" json:"last_digest,omitempty"` // SHA-256 of the message at sequence. A journal with another message there is not the one that was folded
 	Rules         uint32                 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`                            // version of the rules; 0: the first
 	DaysMs        int64                  `protobuf:"varint,70,opt,name=days_ms,json=daysMs,proto3" json:"days_ms,omitempty"`            // time when rules 4 came into force, from which on it is counted by day; 0: before
-	OffsetMs      int64                  `protobuf:"varint,15,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`      // largest of the sources, from rules 2 on
+	OffsetMs      int64                  `protobuf:"varint,15,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"`      // largest of the sources, from rules 2 on; of the price books alone, from rules 4 on
 	PeakMs        int64                  `protobuf:"varint,16,opt,name=peak_ms,json=peakMs,proto3" json:"peak_ms,omitempty"`            // latest time_ms ever, if a clock that was ahead has come back since; else 0
 	RulesMs       int64                  `protobuf:"varint,14,opt,name=rules_ms,json=rulesMs,proto3" json:"rules_ms,omitempty"`         // when the journal stored the message that brought the present rules, by its clock
 	Terms         uint64                 `protobuf:"varint,13,opt,name=terms,proto3" json:"terms,omitempty"`                            // sequence of the last message that changed prices or rules, from rules 2 on
+	OlderMs       int64                  `protobuf:"varint,17,opt,name=older_ms,json=olderMs,proto3" json:"older_ms,omitempty"`         // time of the last message of an earlier version, from rules 4 on; 0: none is taken any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11391,6 +11392,13 @@ func (x *BillingState) GetRulesMs() int64 {
 func (x *BillingState) GetTerms() uint64 {
 	if x != nil {
 		return x.Terms
+	}
+	return 0
+}
+
+func (x *BillingState) GetOlderMs() int64 {
+	if x != nil {
+		return x.OlderMs
 	}
 	return 0
 }
@@ -11582,6 +11590,7 @@ type AccountState struct {
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
 	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"` // last admission with the default key, from rules 4 on
+	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                               // voided writes, the oldest first
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -11789,6 +11798,13 @@ func (x *AccountState) GetKeyUsedMs() int64 {
 		return x.KeyUsedMs
 	}
 	return 0
+}
+
+func (x *AccountState) GetLate() []*LateState {
+	if x != nil {
+		return x.Late
+	}
+	return nil
 }
 
 // SpendingState is what requests have taken from the credits, from rules 4 on.
@@ -12146,6 +12162,83 @@ func (x *KeyLineState) GetUsage() []*KeyUsage {
 	return nil
 }
 
+// LateState is a write that was voided without the word of its service. For a day the service may still say that it was served.
+type LateState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	QuotaKey      uint32                 `protobuf:"varint,2,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of the void
+	Key           uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`                     // number of the API key
+	Line          uint32                 `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`                   // of that key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LateState) Reset() {
+	*x = LateState{}
+	mi := &file_event_proto_msgTypes[139]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LateState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LateState) ProtoMessage() {}
+
+func (x *LateState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[139]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LateState.ProtoReflect.Descriptor instead.
+func (*LateState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{139}
+}
+
+func (x *LateState) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *LateState) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *LateState) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *LateState) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *LateState) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 // PaidState is a request that credits paid and that was served. It is kept while open holds may make it a free one.
 type PaidState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -12165,7 +12258,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12177,7 +12270,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12190,7 +12283,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -12280,7 +12373,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12292,7 +12385,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12305,7 +12398,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -12384,7 +12477,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12396,7 +12489,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12409,7 +12502,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -12455,7 +12548,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12467,7 +12560,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12480,7 +12573,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -12559,7 +12652,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12571,7 +12664,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12584,7 +12677,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -12727,13 +12820,14 @@ type NetworkState struct {
 	Holds         []*HoldState           `protobuf:"bytes,3,rep,name=holds,proto3" json:"holds,omitempty"`
 	Closed        []*HoldState           `protobuf:"bytes,4,rep,name=closed,proto3" json:"closed,omitempty"`
 	FailuresMs    []int64                `protobuf:"varint,5,rep,packed,name=failures_ms,json=failuresMs,proto3" json:"failures_ms,omitempty"`
+	Late          []*LateState           `protobuf:"bytes,6,rep,name=late,proto3" json:"late,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12745,7 +12839,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12758,7 +12852,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -12796,6 +12890,13 @@ func (x *NetworkState) GetFailuresMs() []int64 {
 	return nil
 }
 
+func (x *NetworkState) GetLate() []*LateState {
+	if x != nil {
+		return x.Late
+	}
+	return nil
+}
+
 type CommandKept struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyId []byte                 `protobuf:"bytes,1,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
@@ -12808,7 +12909,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12820,7 +12921,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12833,7 +12934,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -13776,7 +13877,7 @@ const file_event_proto_rawDesc = "" +
 	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\x12!\n" +
 	"\femail_change\x18( \x01(\fR\vemailChange\x12\x1a\n" +
 	"\breserved\x18) \x01(\bR\breserved\x128\n" +
-	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\"\xee\x04\n" +
+	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\"\x89\x05\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -13796,7 +13897,8 @@ const file_event_proto_rawDesc = "" +
 	"\toffset_ms\x18\x0f \x01(\x03R\boffsetMs\x12\x17\n" +
 	"\apeak_ms\x18\x10 \x01(\x03R\x06peakMs\x12\x19\n" +
 	"\brules_ms\x18\x0e \x01(\x03R\arulesMs\x12\x14\n" +
-	"\x05terms\x18\r \x01(\x04R\x05terms\"S\n" +
+	"\x05terms\x18\r \x01(\x04R\x05terms\x12\x19\n" +
+	"\bolder_ms\x18\x11 \x01(\x03R\aolderMs\"S\n" +
 	"\tBookState\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12-\n" +
 	"\x04book\x18\x02 \x01(\v2\x19.quire.event.v1.PriceBookR\x04book\"\x9b\x02\n" +
@@ -13811,7 +13913,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\x8a\b\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xb9\b\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -13842,7 +13944,8 @@ const file_event_proto_rawDesc = "" +
 	"\akeyring\x18\x1e \x01(\v2\x1c.quire.event.v1.KeyringStateR\akeyring\x129\n" +
 	"\bspending\x18\x1f \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12-\n" +
 	"\x03cap\x18  \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12\x1e\n" +
-	"\vkey_used_ms\x18! \x01(\x03R\tkeyUsedMs\"g\n" +
+	"\vkey_used_ms\x18! \x01(\x03R\tkeyUsedMs\x12-\n" +
+	"\x04late\x18\x15 \x03(\v2\x19.quire.event.v1.LateStateR\x04late\"g\n" +
 	"\rSpendingState\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12!\n" +
 	"\ftoday_micros\x18\x02 \x01(\x04R\vtodayMicros\x12!\n" +
@@ -13877,7 +13980,14 @@ const file_event_proto_rawDesc = "" +
 	"\x03cap\x18\x05 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x129\n" +
 	"\bspending\x18\x06 \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12\x14\n" +
 	"\x05month\x18\a \x01(\rR\x05month\x12.\n" +
-	"\x05usage\x18\b \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\"\x9a\x02\n" +
+	"\x05usage\x18\b \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\"\x86\x01\n" +
+	"\tLateState\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
+	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x17\n" +
+	"\atime_ms\x18\x03 \x01(\x03R\x06timeMs\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\rR\x03key\x12\x12\n" +
+	"\x04line\x18\x05 \x01(\rR\x04line\"\x9a\x02\n" +
 	"\tPaidState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -13943,7 +14053,7 @@ const file_event_proto_rawDesc = "" +
 	"\x03day\x18\x1e \x01(\rR\x03day\x12'\n" +
 	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x12\n" +
-	"\x04line\x18\x15 \x01(\rR\x04line\"\xce\x01\n" +
+	"\x04line\x18\x15 \x01(\rR\x04line\"\xfd\x01\n" +
 	"\fNetworkState\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\x06R\anetwork\x12\x1f\n" +
 	"\vadmitted_ms\x18\x02 \x03(\x03R\n" +
@@ -13951,7 +14061,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05holds\x18\x03 \x03(\v2\x19.quire.event.v1.HoldStateR\x05holds\x121\n" +
 	"\x06closed\x18\x04 \x03(\v2\x19.quire.event.v1.HoldStateR\x06closed\x12\x1f\n" +
 	"\vfailures_ms\x18\x05 \x03(\x03R\n" +
-	"failuresMs\"\xa4\x01\n" +
+	"failuresMs\x12-\n" +
+	"\x04late\x18\x06 \x03(\v2\x19.quire.event.v1.LateStateR\x04late\"\xa4\x01\n" +
 	"\vCommandKept\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\x06R\bbodyHash\x12\x17\n" +
@@ -14070,7 +14181,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 146)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 147)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -14223,13 +14334,14 @@ var file_event_proto_goTypes = []any{
 	(*KeyringState)(nil),        // 148: quire.event.v1.KeyringState
 	(*KeyState)(nil),            // 149: quire.event.v1.KeyState
 	(*KeyLineState)(nil),        // 150: quire.event.v1.KeyLineState
-	(*PaidState)(nil),           // 151: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 152: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 153: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 154: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 155: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 156: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 157: quire.event.v1.CommandKept
+	(*LateState)(nil),           // 151: quire.event.v1.LateState
+	(*PaidState)(nil),           // 152: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 153: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 154: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 155: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 156: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 157: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 158: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	13,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -14389,40 +14501,42 @@ var file_event_proto_depIdxs = []int32{
 	64,  // 154: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
 	145, // 155: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
 	146, // 156: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	156, // 157: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	157, // 158: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	157, // 157: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	158, // 158: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
 	144, // 159: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
 	64,  // 160: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	152, // 161: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	154, // 162: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	155, // 163: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	155, // 164: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	151, // 165: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	153, // 161: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	155, // 162: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	156, // 163: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	156, // 164: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	152, // 165: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
 	62,  // 166: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
 	148, // 167: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
 	147, // 168: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
 	17,  // 169: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	149, // 170: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	150, // 171: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	35,  // 172: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	17,  // 173: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	147, // 174: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	117, // 175: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	123, // 176: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	117, // 177: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	117, // 178: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	153, // 179: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 180: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	123, // 181: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 182: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	155, // 183: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	155, // 184: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	42,  // 185: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	186, // [186:186] is the sub-list for method output_type
-	186, // [186:186] is the sub-list for method input_type
-	186, // [186:186] is the sub-list for extension type_name
-	186, // [186:186] is the sub-list for extension extendee
-	0,   // [0:186] is the sub-list for field type_name
+	151, // 170: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	149, // 171: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	150, // 172: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	35,  // 173: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	17,  // 174: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	147, // 175: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	117, // 176: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	123, // 177: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	117, // 178: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	117, // 179: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	154, // 180: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 181: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	123, // 182: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 183: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	156, // 184: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	156, // 185: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	151, // 186: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	42,  // 187: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	188, // [188:188] is the sub-list for method output_type
+	188, // [188:188] is the sub-list for method input_type
+	188, // [188:188] is the sub-list for extension type_name
+	188, // [188:188] is the sub-list for extension extendee
+	0,   // [0:188] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -14518,7 +14632,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      12,
-			NumMessages:   146,
+			NumMessages:   147,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

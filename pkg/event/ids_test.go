@@ -103,7 +103,7 @@ func TestStreamsAndSubjects(t *testing.T) {
 	if got := event.Lite.Subjects(1); len(got) != 1 || got[0] != "lite.1.request" {
 		t.Errorf("subjects %q", got)
 	}
-	if got := event.Billing.Subjects(0); len(got) != 3 || got[0] != "billing.0.usage" || got[1] != "billing.0.account" || got[2] != "billing.0.prices" {
+	if got := event.Billing.Subjects(0); len(got) != 6 || got[3] != "billing.0.settle.paste" || got[4] != "billing.0.settle.lite" || got[5] != "billing.0.settle.file" || got[0] != "billing.0.usage" || got[1] != "billing.0.account" || got[2] != "billing.0.prices" {
 		t.Errorf("subjects %q", got)
 	}
 }

@@ -26,7 +26,7 @@ func (d Domain) Stream(partition int) string {
 
 // Subjects of the billing journal.
 
-// UsageSubject takes UsageBatch events.
+// UsageSubject takes UsageBatch events of the edges, and ticks.
 func UsageSubject(partition int) string { return fmt.Sprintf("billing.%d.usage", partition) }
 
 // AccountSubject takes CommandBatch events.
@@ -34,6 +34,15 @@ func AccountSubject(partition int) string { return fmt.Sprintf("billing.%d.accou
 
 // PricesSubject takes PriceBook events.
 func PricesSubject(partition int) string { return fmt.Sprintf("billing.%d.prices", partition) }
+
+// RulesDomains is the version of billing's rules from which each domain settles on its SettleSubject. Before, domains settle on
+// UsageSubject.
+const RulesDomains = 4
+
+// SettleSubject takes UsageBatch events of the domain's settlements with billing.
+func (d Domain) SettleSubject(partition int) string {
+	return fmt.Sprintf("billing.%d.settle.%s", partition, d)
+}
 
 // RequestSubject takes a document domain's RequestBatch events.
 func (d Domain) RequestSubject(partition int) string {
@@ -43,7 +52,11 @@ func (d Domain) RequestSubject(partition int) string {
 // Subjects lists what one partition's stream of the domain stores.
 func (d Domain) Subjects(partition int) []string {
 	if d == Billing {
-		return []string{UsageSubject(partition), AccountSubject(partition), PricesSubject(partition)}
+		subjects := []string{UsageSubject(partition), AccountSubject(partition), PricesSubject(partition)}
+		for _, domain := range Documents() {
+			subjects = append(subjects, domain.SettleSubject(partition))
+		}
+		return subjects
 	}
 	return []string{d.RequestSubject(partition)}
 }

@@ -129,6 +129,10 @@ func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
 	}, nil
 }
 
+// To sends the batches to another subject than Config's. It must be called before
+// Run, and items may be added before it.
+func (a *Appender[T]) To(subject string) { a.cfg.Subject = subject }
+
 // Add queues an item. It does not block. Errors: ErrBusy if the queue is full,
 // ErrTooLarge if the item alone is too large for a message, ErrClosed. After nil
 // the item comes back exactly once, in Acked or in Failed, if Run is called. Safe
@@ -136,7 +140,7 @@ func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
 func (a *Appender[T]) Add(item T) error {
 	size := a.cfg.Size(item)
 	if size > a.maxBytes {
-		return fmt.Errorf("append to %s: %w: %d bytes", a.cfg.Subject, ErrTooLarge, size)
+		return fmt.Errorf("append an item: %w: %d bytes", ErrTooLarge, size)
 	}
 	a.mu.Lock()
 	if a.closed {

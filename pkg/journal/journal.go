@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -209,6 +210,37 @@ func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 // Get reads one message. ErrNoMessage if there is none.
 func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
 	return j.get(ctx, map[string]any{"seq": sequence})
+}
+
+// LastOf reads the last message of a subject. Any server that holds the stream
+// answers, so the message may be an earlier one for a moment. ErrNoMessage if
+// there is none.
+func (j *Journal) LastOf(ctx context.Context, subject string) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiWait)
+	defer cancel()
+	m, err := j.nc.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+j.stream+"."+subject, nil)
+	if err != nil {
+		if unreached(err) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+	case "404":
+		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, ErrNoMessage)
+	default:
+		return Message{}, fmt.Errorf("read the last message of %s: %w: %s %s", subject, ErrUnavailable, status, m.Header.Get("Description"))
+	}
+	sequence, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
+	}
+	stored, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
+	if err != nil {
+		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
+	}
+	return Message{Sequence: sequence, Time: stored.UTC(), Subject: m.Header.Get("Nats-Subject"), Data: m.Data}, nil
 }
 
 // SeekTime returns the sequence of the first message at or after t, or the

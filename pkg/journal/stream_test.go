@@ -225,6 +225,29 @@ func TestEnsureWaitsForTheServer(t *testing.T) {
 	}
 }
 
+func TestLastOfIsTheLastMessageOfASubject(t *testing.T) {
+	nc := journaltest.Start(t).Conn(t)
+	j := journal.Open(nc, "BILLING_0")
+	if _, err := j.LastOf(t.Context(), "billing.0.usage"); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("without a stream: %v", err)
+	}
+	ensure(t, nc, billing(0))
+	before := time.Now()
+	for _, data := range []string{"first", "second", ""} {
+		publish(t, nc, "billing.0.usage", data)
+	}
+	if m, err := j.LastOf(t.Context(), "billing.0.usage"); err != nil || m.Sequence != 3 || len(m.Data) != 0 || m.Subject != "billing.0.usage" || m.Time.Before(before.Add(-time.Second)) {
+		t.Errorf("%v, %v", m, err)
+	}
+	if _, err := j.LastOf(t.Context(), "billing.0.account"); !errors.Is(err, journal.ErrNoMessage) {
+		t.Errorf("of a subject without messages: %v", err)
+	}
+	publish(t, nc, "billing.0.account", "other")
+	if m, err := j.LastOf(t.Context(), "billing.0.account"); err != nil || m.Sequence != 4 || string(m.Data) != "other" {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
 func TestSeekTimeFindsTheFirstMessageNotBefore(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	ensure(t, nc, billing(0))

@@ -470,7 +470,7 @@ func TestAMarkBeyondItsStreamIsToldAndStopsNothing(t *testing.T) {
 		a := admission(alice, plan.FilesUpload)
 		a.Write = true
 		s.usage([]*event.Admission{a}, nil)
-		s.publish(event.UsageSubject(0), &event.UsageBatch{Source: stream.Name, StampMs: time.Now().UnixMilli(), Settlements: []*event.Settlement{{
+		s.publish(event.File.SettleSubject(0), &event.UsageBatch{Source: stream.Name, StampMs: time.Now().UnixMilli(), Settlements: []*event.Settlement{{
 			RequestId: a.RequestId, Result: event.Result_SERVED, Account: alice, QuotaKey: a.QuotaKey, Sequence: sequence,
 			StoredMs: time.Now().Add(time.Minute).UnixMilli() + int64(s.number), StorageDelta: 1,
 		}}})
@@ -485,6 +485,36 @@ func TestAMarkBeyondItsStreamIsToldAndStopsNothing(t *testing.T) {
 	upload(1)
 	eventually.True(t, "the next one is settled too", func() bool { return s.usageOf(alice).StorageUsedBytes == 2 })
 	eventually.True(t, "and told", s.log.has("goes_on_at=1"))
+	if a := s.audit(); !a.Match {
+		t.Errorf("audit %v", a)
+	}
+}
+
+// TestASettlementOfAnothersWriteIsRefused: it is counted and logged, and the audit of all replicas agrees.
+func TestASettlementOfAnothersWriteIsRefused(t *testing.T) {
+	s := newStack(t)
+	s.log = &lines{}
+	r := s.start(billing.Config{}, 0)
+	s.account(alice, plan.Pro)
+	a := admission(alice, plan.FilesUpload)
+	a.Write = true
+	s.usage([]*event.Admission{a}, nil)
+	send := func(domain event.Domain, storage int64) {
+		s.publish(domain.SettleSubject(0), &event.UsageBatch{Source: domain.Stream(0), StampMs: time.Now().UnixMilli(), Settlements: []*event.Settlement{{
+			RequestId: a.RequestId, Result: event.Result_VOID, Account: alice, QuotaKey: a.QuotaKey, Sequence: 7, StorageDelta: storage,
+		}}})
+	}
+	send(event.Lite, 0)
+	send(event.Lite, 1)
+	for _, want := range []string{`reason="quota_key"} 1`, `reason="storage"} 1`, `reason="hold"} 0`} {
+		eventually.True(t, want, func() bool { return strings.Contains(r.exposed(), "quire_billing_settlements_refused_total{"+want) })
+	}
+	eventually.True(t, "it is logged", s.log.has("subject=billing.0.settle.lite source=LITE_0 reason=quota_key count=1"))
+	if u := s.usageOf(alice); u.StorageUsedBytes != 0 || u.Usage[plan.FilesUpload-1].Used != 1 {
+		t.Fatalf("it had an effect: %v", u)
+	}
+	send(event.File, 0)
+	eventually.True(t, "its own service settles it", func() bool { return s.usageOf(alice).Usage[plan.FilesUpload-1].Used == 0 })
 	if a := s.audit(); !a.Match {
 		t.Errorf("audit %v", a)
 	}

@@ -38,9 +38,17 @@ func (f *Fold) turnBack(to int64) {
 		at.time = min(at.time, to)
 		f.allEarlier(at.principal, at.principal.failures)
 	}
+	for i := range f.late.waiting() {
+		at := &f.late.waiting()[i]
+		at.time = min(at.time, to)
+		for j := len(at.principal.late) - 1; j >= 0 && at.principal.late[j].time > to; j-- {
+			f.earlier(at.principal, &at.principal.late[j].time)
+		}
+	}
 	for _, k := range f.keptFifo.waiting() {
 		k.time = min(k.time, to)
 	}
+	f.older = min(f.older, to)
 	for _, a := range f.accounts { // the order does not show
 		for _, g := range a.grants {
 			if g.over && g.expires > to && !g.early {

@@ -27,6 +27,11 @@ const (
 	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
 	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
 	aheadMillis    = 5 * 1000                   // that a stamp may be ahead of the journal's clock
+	LateMillis     = 24 * 60 * 60 * 1000        // for which the service of a voided write may still say that it was served
+	OlderMillis    = 24 * 60 * 60 * 1000        // without a message of an earlier version, after which none is taken any more
+	skewMillis     = 10 * 60 * 1000             // that a document journal's clock is believed to be ahead of this one's
+	maxLate        = 10_000                     // voided writes of a principal that are remembered
+	maxStreams     = 1 << 12                    // partitions of a domain
 	maxGrants      = 4096                       // live grants an account may have
 	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits an account may have
 	sweepEvery     = 60 * 1000                  // between two looks for idle edges
@@ -39,6 +44,8 @@ var ErrGap = errors.New("journal sequence is not the next one")
 
 // ErrUndecodable means that a message can't be decoded. Every fold of the journal skips it.
 var ErrUndecodable = errors.New("message can't be decoded")
+
+var errUnknownSubject = fmt.Errorf("%w: unknown subject", ErrUndecodable)
 
 // ErrState means that the state contradicts itself: there is less of something than a message takes from it. No journal
 // leads to that; memory that went bad or a mistake of this package does.
@@ -70,7 +77,34 @@ const (
 	Usage
 	Commands
 	Prices
+	// Settlements of the domains, each on a subject of its own, from RulesHolders on.
+	SettledPaste
+	SettledLite
+	SettledFile
 )
+
+// SettledBy is the kind of a domain's settlements.
+func SettledBy(d event.Domain) Kind {
+	switch d {
+	case event.Paste:
+		return SettledPaste
+	case event.Lite:
+		return SettledLite
+	case event.File:
+		return SettledFile
+	}
+	return Unknown
+}
+
+// domain is the domain whose settlements are of that kind; empty where there is none.
+func (k Kind) domain() event.Domain {
+	for _, d := range event.Documents() {
+		if SettledBy(d) == k {
+			return d
+		}
+	}
+	return ""
+}
 
 // Message is one message of the journal.
 type Message struct {
@@ -113,6 +147,7 @@ type Effects struct {
 	Admin   []*event.AdminEntry // in order; without ids
 	Alerts  []*event.Alert      // in order
 	Usage   []UsageDelta        // in order
+	Refused []Refused
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -120,7 +155,8 @@ type Fold struct {
 	sequence uint64
 	time     int64             // of the journal: it decides months, time-outs and expiries
 	peak     int64             // the latest that time ever was
-	offset   int64             // the largest of the sources, from RulesHeld on
+	offset   int64             // the largest of the sources, from RulesHeld on; of the price books alone, from RulesHolders on
+	older    int64             // time of the last message of an earlier version, from RulesHolders on; 0: no such message is taken
 	chain    [sha256.Size]byte // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 	entries  uint64
@@ -147,6 +183,7 @@ type Fold struct {
 
 	admitted fifo[networkTime]
 	failures fifo[principalTime]
+	late     fifo[principalTime]
 	kept     map[event.IdempotencyID]*keptCommand
 	keptFifo fifo[*keptCommand]
 
@@ -276,8 +313,10 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 		err = f.applyCommands(m)
 	case Prices:
 		err = f.applyPrices(m)
+	case SettledPaste, SettledLite, SettledFile:
+		err = f.applyDomain(m)
 	case Unknown:
-		err = fmt.Errorf("%w: unknown subject", ErrUndecodable)
+		err = errUnknownSubject
 	}
 	if f.crowded() && f.broken == nil {
 		f.broken = errCrowded
@@ -300,7 +339,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Admin)
 	clear(e.Alerts)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
-	e.Admin, e.Alerts, e.Usage = e.Admin[:0], e.Alerts[:0], e.Usage[:0]
+	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
 	f.ordinal = 0
 }
 
@@ -309,7 +348,9 @@ func Digest(m Message) [sha256.Size]byte {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], m.Sequence)
 	binary.BigEndian.PutUint64(head[8:], uint64(m.TimeMillis))
-	head[16] = byte(m.Kind)
+	if m.Kind <= Prices {
+		head[16] = byte(m.Kind) // earlier versions do not know the subjects of the others
+	}
 	h := sha256.New()
 	h.Write(head[:])
 	h.Write(m.Data)
@@ -330,7 +371,11 @@ func (f *Fold) applyUsage(m Message) error {
 	}
 	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
 	if b.Number == 0 {
-		f.applySettled(b, m.TimeMillis)
+		if f.rules >= RulesHolders {
+			f.settleAsBefore(b, m.TimeMillis)
+		} else {
+			f.applySettled(b, m.TimeMillis)
+		}
 		return nil
 	}
 	s := f.source(b.Source)
@@ -426,13 +471,23 @@ func (f *Fold) bookAt(millis int64) *plan.Book {
 
 // timeOf is the fold's time from this message on: the source's stamp. It goes back with the journal's own clock only, and a
 // stamp is cut to a little ahead of that clock, so that one bad clock can't carry all accounts into the next month.
+//
+// The offset of a development clock is the source's own. From RulesHolders on it is that of the price books: only billing
+// publishes them.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
-	offset = max(-maxOffset, min(offset, maxOffset))
+	if offset = boundOffset(offset); f.rules >= RulesHolders && m.Kind != Prices {
+		offset = f.offset
+	}
 	if f.rules >= RulesHeld {
 		f.follow(m.TimeMillis, offset)
 	}
 	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
 }
+
+func boundOffset(millis int64) int64 { return max(-maxOffset, min(millis, maxOffset)) }
+
+// Offset is that of the development clock, in milliseconds.
+func (f *Fold) Offset() int64 { return f.offset }
 
 // advance moves the time, and does what is due by then, in order.
 func (f *Fold) advance(now int64) {
@@ -460,6 +515,9 @@ func (f *Fold) advance(now int64) {
 	f.trimAdmitted()
 	for f.failures.len() > 0 && f.failures.first().time+FailureMillis <= now {
 		f.trimFailures(f.failures.pop())
+	}
+	for f.late.len() > 0 && f.late.first().time+LateMillis <= now {
+		f.trimLate(f.late.pop())
 	}
 	for f.keptFifo.len() > 0 && f.keptFifo.first().time+CommandMillis <= now {
 		delete(f.kept, f.keptFifo.pop().id)

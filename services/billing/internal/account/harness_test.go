@@ -37,6 +37,7 @@ type history struct {
 	messages []Message
 	number   map[string]uint64
 	rules    uint32 // that the next price book names
+	asBefore bool   // the domains are of an earlier version
 	requests uint64
 	ledger   []*event.LedgerEntry
 	closed   []Closed
@@ -236,13 +237,39 @@ func (h *history) failed(a *event.Admission) {
 	h.usage(nil, []*event.Settlement{s})
 }
 
-// domain settles as a document service does.
+// domain settles as the document services do, by the rules in force.
 func (h *history) domain(sequence uint64, settlements ...*event.Settlement) {
 	h.t.Helper()
 	for _, s := range settlements {
 		s.Sequence = sequence
 	}
-	h.append(Usage, &event.UsageBatch{Source: "PASTE_0", StampMs: h.now, Settlements: settlements})
+	if h.fold.rules < RulesHolders {
+		h.append(Usage, &event.UsageBatch{Source: "PASTE_0", StampMs: h.now, Settlements: settlements})
+		return
+	}
+	for _, d := range event.Documents() {
+		if of := settledBy(d, settlements); len(of) > 0 {
+			kind := SettledBy(d)
+			if h.asBefore {
+				kind = Usage
+			}
+			h.append(kind, &event.UsageBatch{Source: d.Stream(0), StampMs: h.now, Settlements: of})
+		}
+	}
+}
+
+// settledBy are the settlements that a domain sends. Those of requests that no domain executes are the first one's.
+func settledBy(d event.Domain, settlements []*event.Settlement) (of []*event.Settlement) {
+	for _, s := range settlements {
+		sender := domainOf(plan.QuotaKey(s.QuotaKey))
+		if len(s.RequestId) == 0 {
+			sender = event.File // storage alone
+		}
+		if sender == d || sender == "" && d == event.Documents()[0] {
+			of = append(of, s)
+		}
+	}
+	return of
 }
 
 func (h *history) usedBy(id uint64, key plan.QuotaKey) *event.KeyUsage {

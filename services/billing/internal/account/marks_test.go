@@ -35,7 +35,11 @@ func (h *history) settled(requests ...requestAt) {
 		s.Sequence, s.StoredMs, s.StorageDelta, s.StorageAtMs = r.sequence, r.stored, 1<<20, r.stored
 		b.Settlements = append(b.Settlements, s)
 	}
-	h.append(Usage, b)
+	kind := Usage
+	if h.fold.rules >= RulesHolders {
+		kind = SettledFile
+	}
+	h.append(kind, b)
 }
 
 // wantSettled expects that so many uploads were settled, each once.
@@ -118,14 +122,22 @@ func TestOneBatchOfANewStream(t *testing.T) {
 
 // TestSettlementsWithoutATimeGoBySequence: those of an earlier version of the document services.
 func TestSettlementsWithoutATimeGoBySequence(t *testing.T) {
-	h := newHistory(t, plan.Published(10))
-	h.account(alice, plan.Pro)
-	r := h.write(5)
-	h.settled(r)
-	again := h.write(5)
-	again.stored = 0
-	h.settled(again)
-	h.wantSettled(1, 1)
+	for rules, open := range map[uint32]int{
+		RulesSafe:    1,
+		RulesHolders: 0, // the hold goes by its id, and only the storage by the sequence
+	} {
+		h := newHistory(t, nil)
+		h.rules = rules
+		h.prices(plan.Published(10))
+		h.account(alice, plan.Pro)
+		r := h.write(5)
+		h.settled(r)
+		again := h.write(5)
+		again.stored = 0
+		h.settled(again)
+		h.wantSettled(1, open)
+		h.sound()
+	}
 }
 
 // TestARequestThatWasSettledWithoutItsTimeIsSettledOnce: an instance of the version before settles it without the time, and

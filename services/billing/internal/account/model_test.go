@@ -15,6 +15,7 @@ import (
 type model struct {
 	now      int64
 	rules    uint32
+	older    int64 // when a domain of an earlier version settled last, from RulesHolders on; 0: none may
 	book     *plan.Book
 	changes  int   // of prices and rules
 	byDay    int64 // when RulesHolders came into force; 0: not yet
@@ -75,6 +76,7 @@ type modelRequest struct {
 	memory    string // the same, as it is remembered; empty: not at all
 	timedOut  bool   // closed by a time-out and not settled since
 	closed    int64
+	late      bool // voided without the word of its service, which may still say that it was served
 	paid      int64
 	uses      map[*modelGrant]int64
 	entered   bool   // the charge is in the ledger
@@ -261,6 +263,7 @@ func (m *model) expireRest(a *modelAccount, g *modelGrant) {
 func (m *model) timeOut(r *modelRequest) {
 	r.closed, r.timedOut = r.at+HoldMillis, true
 	if r.write {
+		r.late = m.rules >= RulesHolders
 		m.void(r)
 		r.memory, r.idem = "void", ""
 	} else {
@@ -392,6 +395,16 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	return admitted, 0, r.paid
 }
 
+// takesOlder tells whether a domain of an earlier version may settle now.
+func (m *model) takesOlder() bool {
+	if m.older == 0 || m.now >= m.older+OlderMillis {
+		m.older = 0
+		return false
+	}
+	m.older = m.now
+	return true
+}
+
 // settle closes a request.
 func (m *model) settle(s *event.Settlement) {
 	i := slices.IndexFunc(m.requests, func(r *modelRequest) bool { return r.id == string(s.RequestId) })
@@ -406,10 +419,19 @@ func (m *model) settle(s *event.Settlement) {
 		}
 	}
 	served := s.Result == event.Result_SERVED
+	late := r.late && r.closed > m.now-LateMillis
+	checked := m.rules >= RulesHolders && s.Sequence != 0
+	if checked {
+		if !r.write || domainOf(r.key) == "" {
+			return
+		}
+		r.late = false
+	}
 	switch {
 	case r.memory == "open":
 		r.closed, r.memory = m.now, ""
 		if !served {
+			r.late = m.rules >= RulesHolders && !checked && r.write
 			m.void(r)
 			fail()
 			return
@@ -417,6 +439,10 @@ func (m *model) settle(s *event.Settlement) {
 		m.serve(r)
 		if r.idem != "" {
 			r.memory = "served"
+		}
+	case !m.known(r) && checked:
+		if late && served {
+			m.chargeAnew(r)
 		}
 	case !m.known(r):
 		if served && s.Sequence != 0 {

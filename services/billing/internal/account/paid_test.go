@@ -215,14 +215,17 @@ func TestAKeylessCallerIsToldOfHoldsToo(t *testing.T) {
 // much later, that it was served.
 func TestExplainAgreesWithTheLedgerAboutLateCharges(t *testing.T) {
 	for _, late := range []time.Duration{3 * time.Minute, time.Hour} {
-		h := atTheEnd(t)
-		a := h.admission(alice, plan.FilesGet)
+		h := historyOf(t)
+		h.account(alice, plan.Pro)
+		h.grant(alice, 100_000, 0)
+		h.use(alice, plan.FilesUpload, 99)
+		a := h.admission(alice, plan.FilesUpload)
 		a.Write = true
 		if v := h.want(a, admitted); v.Charge != event.ChargeSource_CHARGE_QUOTA {
 			t.Fatalf("%v", v)
 		}
 		h.wait(HoldMillis * time.Millisecond).tick()
-		h.use(alice, plan.FilesGet, 1)
+		h.use(alice, plan.FilesUpload, 1)
 		h.wait(late).tick()
 		f := New()
 		trace := f.Watch(event.RequestID(a.RequestId))
@@ -234,7 +237,7 @@ func TestExplainAgreesWithTheLedgerAboutLateCharges(t *testing.T) {
 		}
 		h.domain(1, settlementOf(a, event.Result_SERVED))
 		e := h.explained(a.RequestId)
-		if e.Settlement != SettlementServed || e.Charge != event.ChargeSource_CHARGE_CREDITS || e.CostMicros != 1_000 || len(e.Grants) != 1 {
+		if e.Settlement != SettlementServed || e.Charge != event.ChargeSource_CHARGE_CREDITS || e.CostMicros != 5_000 || len(e.Grants) != 1 {
 			t.Fatalf("explained as %v", e)
 		}
 		last := h.ledger[len(h.ledger)-1]

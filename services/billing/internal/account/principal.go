@@ -14,6 +14,7 @@ type principal struct {
 	open     holdList
 	closed   holdList // remembered
 	failures []int64  // times of failed calls in the last minute
+	late     []lateWrite
 	dirty    bool
 	gone     bool
 	hash     hash128 // of the state when the principal was clean last
@@ -113,7 +114,7 @@ func (f *Fold) touch(p *principal) {
 // reap forgets a network that has nothing left to remember.
 func (f *Fold) reap(p *principal) {
 	n := p.network
-	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || p.open.count > 0 || p.closed.count > 0 {
+	if n == nil || len(n.admitted) > 0 || len(p.failures) > 0 || len(p.late) > 0 || p.open.count > 0 || p.closed.count > 0 {
 		return
 	}
 	f.touch(p)

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -245,6 +246,9 @@ func (m *machine) pricesChange(t *rapid.T) {
 	}
 	m.prices(&book)
 	m.model.advance(m.now)
+	if m.model.rules < RulesHolders && m.rules >= RulesHolders {
+		m.model.older = m.model.now
+	}
 	m.model.book = &book
 	m.model.bring(m.rules)
 	m.model.changes++
@@ -260,6 +264,7 @@ func (m *machine) storage(t *rapid.T) {
 	now := max(m.now, m.model.now)
 	from := now - late
 	size := rapid.SampledFrom([]int64{1, 50 << 20, 30 * plan.GB}).Draw(t, "size")
+	files := slices.Clone(m.files)
 	if i := len(m.files) - 1; i >= 0 && rapid.Bool().Draw(t, "delete") {
 		f := m.files[i]
 		m.files = m.files[:i]
@@ -268,9 +273,12 @@ func (m *machine) storage(t *rapid.T) {
 		m.files = append(m.files, storedFile{id, size, from})
 	}
 	m.sequence++
+	m.asBefore = rapid.Bool().Draw(t, "as before")
 	m.domain(m.sequence, &event.Settlement{Account: id, StorageDelta: size, StorageAtMs: from})
 	m.model.advance(m.now)
-	if a := m.model.accounts[id]; a != nil {
+	if !m.taken() {
+		m.files = files
+	} else if a := m.model.accounts[id]; a != nil {
 		a.stored = append(a.stored, modelStorage{delta: size, from: from, learned: m.model.now})
 	}
 }
@@ -293,6 +301,7 @@ func (m *machine) settlements(t *rapid.T) {
 		batch = append(batch, s)
 	}
 	if fromDomain {
+		m.asBefore = rapid.Bool().Draw(t, "as before")
 		m.domain(m.sequence, batch...)
 		if rapid.Bool().Draw(t, "again") {
 			m.domain(m.sequence, batch...)
@@ -302,9 +311,25 @@ func (m *machine) settlements(t *rapid.T) {
 		m.last = m.messages[len(m.messages)-1].Data
 	}
 	m.model.advance(m.now)
+	if fromDomain && !m.taken() {
+		return
+	}
+	if fromDomain && m.model.rules >= RulesHolders {
+		slices.SortStableFunc(batch, func(a, b *event.Settlement) int { return cmp.Compare(senderOf(a), senderOf(b)) })
+	}
 	for _, s := range batch {
 		m.model.settle(s)
 	}
+}
+
+// taken tells whether the fold takes what the domains have sent.
+func (m *machine) taken() bool {
+	return m.model.rules < RulesHolders || !m.asBefore || m.model.takesOlder()
+}
+
+// senderOf is the place of the domain that sends a settlement in the order in which history.domain does.
+func senderOf(s *event.Settlement) int {
+	return slices.IndexFunc(event.Documents(), func(d event.Domain) bool { return len(settledBy(d, []*event.Settlement{s})) > 0 })
 }
 
 func (m *machine) accountCommand(t *rapid.T) {

@@ -24,8 +24,9 @@ const (
 	RulesSafe = 3
 	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings. It can have
 	// several keys, and each request counts for the one that it was sent with. Usage and
-	// storage are counted by day too.
-	RulesHolders = 4
+	// storage are counted by day too. Each domain settles on a subject of its own, and what it may settle is checked (domain.go).
+	// The offset of a development clock is the price book's.
+	RulesHolders = event.RulesDomains
 	// NewestRules are the newest that this code knows.
 	NewestRules = RulesHolders
 )
@@ -49,13 +50,21 @@ func SameTerms(a, b *event.PriceBook) bool {
 func (f *Fold) setBook(book *event.PriceBook, stored int64) {
 	changed := book.Rules > f.rules
 	if changed {
+		if f.rules < RulesHolders && book.Rules >= RulesHolders && len(f.books) > 0 {
+			f.older = f.time // else no earlier version has ever written to this journal
+		}
 		f.rules, f.rulesMillis, f.terms = book.Rules, stored, f.sequence
 		if f.rules >= RulesHolders && f.daysMillis == 0 {
 			f.daysMillis = f.time
 		}
 	}
+	if f.rules >= RulesHolders {
+		f.offset = max(f.offset, boundOffset(book.OffsetMs))
+	}
 	if have := f.Prices(); f.rules >= RulesHeld && have != nil && (!book.Agreed || SameTerms(book, have)) {
 		return
+	} else if f.rules >= RulesHolders && have != nil && publishedMillis(book) < publishedMillis(have) {
+		return // an earlier book that comes again
 	}
 	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
 	f.book = f.books[len(f.books)-1].book
@@ -64,6 +73,9 @@ func (f *Fold) setBook(book *event.PriceBook, stored int64) {
 	}
 	f.trimAdmitted()
 }
+
+// publishedMillis is when a price book was published, by the clock of the instance without an offset.
+func publishedMillis(book *event.PriceBook) int64 { return book.StampMs - book.OffsetMs }
 
 // Know makes the fold one of a program that knows no rules after a version. The error is ErrRules if it has come to newer
 // ones already.

@@ -411,8 +411,18 @@ func TestTimeNeverGoesBackAndNeverFarAhead(t *testing.T) {
 	}
 	offset := (30 * 24 * time.Hour).Milliseconds()
 	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + offset, OffsetMs: offset})
-	if h.fold.time != before+offset {
+	if h.fold.time != before+aheadMillis {
+		t.Fatal("the offset of a source that is not billing was taken")
+	}
+	book := PriceEvent(plan.Published(10))
+	book.StampMs, book.OffsetMs, book.Agreed = before+offset, offset, true
+	h.append(Prices, book)
+	if h.fold.time != before+offset || h.fold.Offset() != offset {
 		t.Fatal("the development offset was not taken")
+	}
+	h.append(Usage, &event.UsageBatch{Source: "x", StampMs: before + offset + 1, OffsetMs: -offset})
+	if h.fold.time != before+offset+1 {
+		t.Fatal("the sources do not share billing's offset")
 	}
 }
 

@@ -27,6 +27,7 @@ func (f *Fold) settle(item *event.Settlement) {
 		f.serve(h, f.time, false)
 	default:
 		p := h.principal
+		f.remain(h, f.time)
 		f.void(h, f.time, false)
 		if item.Failed {
 			f.fail(p)
@@ -135,6 +136,7 @@ func (f *Fold) giveBack(h *hold, at int64) {
 // from the count.
 func (f *Fold) timeOut(h *hold) {
 	if at := h.time + HoldMillis; h.write {
+		f.remain(h, at)
 		f.void(h, at, true)
 	} else {
 		f.serve(h, at, true)

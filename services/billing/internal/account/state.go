@@ -21,7 +21,7 @@ func (f *Fold) globalState() *event.BillingState {
 		Terms: f.terms,
 	}
 	if f.rules > RulesFirst {
-		s.Rules, s.RulesMs, s.OffsetMs, s.DaysMs = f.rules, f.rulesMillis, f.offset, f.daysMillis
+		s.Rules, s.RulesMs, s.OffsetMs, s.OlderMs, s.DaysMs = f.rules, f.rulesMillis, f.offset, f.older, f.daysMillis
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
@@ -61,6 +61,7 @@ func (a *account) state() *event.AccountState {
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, Alerts: a.alerts.state(),
 		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap.event(), KeyUsedMs: a.keyUsed,
+		Late: lateStates(a.late),
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
 	if a.month > monthOf(a.created).number {
@@ -101,8 +102,15 @@ func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 func (n *network) state() *event.NetworkState {
 	return &event.NetworkState{
 		Network: n.id, AdmittedMs: slices.Clone(n.admitted), FailuresMs: slices.Clone(n.failures),
-		Holds: n.open.states(), Closed: n.closed.states(),
+		Holds: n.open.states(), Closed: n.closed.states(), Late: lateStates(n.late),
 	}
+}
+
+func lateStates(late []lateWrite) (list []*event.LateState) {
+	for _, l := range late {
+		list = append(list, &event.LateState{RequestId: slices.Clone(l.request[:]), QuotaKey: uint32(l.key), TimeMs: l.time, Key: l.keyNumber, Line: l.line})
+	}
+	return list
 }
 
 // states are the holds of a principal's list.
@@ -158,7 +166,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
-	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
+	f.peak, f.offset, f.older = max(s.PeakMs, f.time), s.OffsetMs, s.OlderMs
 	f.rules, f.rulesMillis, f.terms = max(s.Rules, RulesFirst), s.RulesMs, s.Terms
 	f.daysMillis = s.DaysMs
 	if f.rules > f.newest {
@@ -207,6 +215,7 @@ type restorer struct {
 	open, closed []*hold
 	admitted     []networkTime
 	failures     []principalTime
+	late         []principalTime
 }
 
 func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
@@ -243,6 +252,9 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		return err
 	}
 	f.accounts[a.id] = a
+	if err := f.restoreLate(&a.principal, s.Late, r); err != nil {
+		return err
+	}
 	return f.restorePrincipal(&a.principal, s.Holds, s.Closed, s.FailuresMs, r)
 }
 
@@ -304,7 +316,22 @@ func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
 	for _, t := range n.admitted {
 		r.admitted = append(r.admitted, networkTime{t, n})
 	}
+	if err := f.restoreLate(&n.principal, s.Late, r); err != nil {
+		return err
+	}
 	return f.restorePrincipal(&n.principal, s.Holds, s.Closed, s.FailuresMs, r)
+}
+
+func (f *Fold) restoreLate(p *principal, late []*event.LateState, r *restorer) error {
+	for _, s := range late {
+		key := plan.QuotaKey(s.QuotaKey)
+		if len(s.RequestId) != 16 || !key.Valid() {
+			return fmt.Errorf("%w: voided write %x", errSnapshot, s.RequestId)
+		}
+		p.late = append(p.late, lateWrite{request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, keyNumber: s.Key, line: s.Line})
+		r.late = append(r.late, principalTime{s.TimeMs, p})
+	}
+	return nil
 }
 
 func (f *Fold) restorePrincipal(p *principal, open, closed []*event.HoldState, failures []int64, r *restorer) error {
@@ -384,6 +411,8 @@ func (f *Fold) relink(r *restorer) {
 	f.admitted.items = r.admitted
 	slices.SortStableFunc(r.failures, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
 	f.failures.items = r.failures
+	slices.SortStableFunc(r.late, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
+	f.late.items = r.late
 }
 
 // compareHolds is the order of admission.

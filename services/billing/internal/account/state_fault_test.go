@@ -13,7 +13,7 @@ import (
 func TestACounterThatIsTooSmallStopsTheFold(t *testing.T) {
 	const key = plan.PastesGet
 	void := func(h *history, a *event.Admission) (Kind, event.Message) {
-		return Usage, &event.UsageBatch{Source: "PASTE_0", StampMs: h.now, Settlements: []*event.Settlement{settlementOf(a, event.Result_VOID)}}
+		return Usage, &event.UsageBatch{Source: "edge", Number: 99, StampMs: h.now, Settlements: []*event.Settlement{settlementOf(a, event.Result_VOID)}}
 	}
 	later := func(h *history, _ *event.Admission) (Kind, event.Message) {
 		h.now += 2 * HoldMillis

@@ -41,7 +41,9 @@ func (t *Trace) Done(f *Fold) bool {
 	case "":
 		return !t.answer.Verdict.GetHeld() || f.time > t.until
 	case SettlementVoid:
-		return !t.voidedByTime && f.time > t.until // else its service may still say that it was served
+		if t.voidedByTime && f.rules < RulesHolders {
+			return false // its service may still say that it was served
+		}
 	}
 	return f.time > t.until
 }

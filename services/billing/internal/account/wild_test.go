@@ -17,7 +17,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 		h := newHistory(t, smallBook())
 		h.account(alice, plan.Pro)
 		for range rapid.IntRange(1, 25).Draw(t, "messages") {
-			kind := Kind(rapid.IntRange(0, 3).Draw(t, "kind"))
+			kind := Kind(rapid.IntRange(0, int(SettledFile)).Draw(t, "kind"))
 			// The journal's own time comes from a server, whose clock may come back.
 			h.now += rapid.OneOf(rapid.Int64Range(0, 3_600_000), rapid.SampledFrom([]int64{-1_000, -3_600_000, -40 * 86_400_000, 40 * 86_400_000})).Draw(t, "journal")
 			m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: wildData(t, kind)}
@@ -83,7 +83,10 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		}
 		m = &event.CommandBatch{Source: "x", Number: uint64(wild(t)), StampMs: wild(t), OffsetMs: wild(t), Commands: []*event.Command{c}}
 	default:
-		b := &event.UsageBatch{Source: "x", Number: uint64(number(50)), StampMs: wild(t), OffsetMs: wild(t)}
+		b := &event.UsageBatch{
+			Source: rapid.SampledFrom([]string{"x", "LITE_0", "FILE_0", "PASTE_1"}).Draw(t, "source"),
+			Number: uint64(number(50)) * uint64(number(1)), StampMs: wild(t), OffsetMs: wild(t),
+		}
 		for range number(3) {
 			b.Admissions = append(b.Admissions, &event.Admission{
 				RequestId: id(), Account: who(), QuotaKey: number(20), Anonymous: number(3) == 0, KeyVersion: number(2),
@@ -93,7 +96,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		for range number(3) {
 			b.Settlements = append(b.Settlements, &event.Settlement{
 				RequestId: id(), Result: event.Result(number(4)), Account: who(), QuotaKey: number(20), Anonymous: number(3) == 0,
-				Failed: number(1) == 0, Sequence: uint64(number(40)), StorageDelta: wild(t), StorageAtMs: wild(t),
+				Failed: number(1) == 0, Sequence: uint64(number(40)), StoredMs: wild(t), StorageDelta: wild(t), StorageAtMs: wild(t),
 			})
 		}
 		m = b

@@ -17,6 +17,7 @@ type Metrics struct {
 	messages, skipped, unsent, snapshots prometheus.Counter
 	held                                 prometheus.Histogram
 	admissions                           [account.Decisions]prometheus.Counter
+	refused                              map[account.RefusalReason]prometheus.Counter
 	state                                *prometheus.GaugeVec
 }
 
@@ -37,6 +38,11 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 	admissions := m.CounterVec(desc("admissions_total", "Admissions folded, by decision."), "decision")
 	for d := range metrics.admissions {
 		metrics.admissions[d] = admissions.WithLabelValues(strings.ToLower(event.Decision(d).String()))
+	}
+	refused := m.CounterVec(desc("settlements_refused_total", "Settlements of document services that billing did not take, by reason."), "reason")
+	metrics.refused = map[account.RefusalReason]prometheus.Counter{}
+	for _, reason := range account.RefusalReasons() {
+		metrics.refused[reason] = refused.WithLabelValues(string(reason))
 	}
 	return metrics
 }

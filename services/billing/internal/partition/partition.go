@@ -74,6 +74,7 @@ type Partition struct {
 	deps      Deps
 	log       *slog.Logger
 	stream    string
+	kinds     map[string]account.Kind // of messages, by subject
 	journal   *journal.Journal
 	end       *journal.Confirmer // of journal
 	snapshots *snapshots.Store
@@ -101,7 +102,7 @@ func New(cfg Config, deps Deps) *Partition {
 	stream := event.Billing.Stream(cfg.Partition)
 	log := deps.Logger.With("stream", stream)
 	p := &Partition{
-		cfg: cfg, deps: deps, log: log, stream: stream,
+		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
 		journal:   journal.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, deps.Clock, stream, log),
 		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
@@ -205,6 +206,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.log.Warn("a document journal was restored, cut or made anew: it is settled from here on, and nothing twice",
 			"journal", a.Stream, "settled", a.Mark, "goes_on_at", a.Sequence)
 	}
+	p.tellRefused(effects.Refused, m)
 	p.deps.Metrics.messages.Inc()
 	if err := p.projection.Push(ctx, m.Sequence, effects); err != nil {
 		return err
@@ -213,18 +215,30 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	return nil
 }
 
+// tellRefused counts and logs settlements that the fold did not take. A service has sent what is not its own, or one that
+// billing has forgotten.
+func (p *Partition) tellRefused(refused []account.Refused, m journal.Message) {
+	for _, r := range refused {
+		p.deps.Metrics.refused[r.Reason].Add(float64(r.Count))
+		p.log.Warn("settlements were refused", "subject", m.Subject, "source", r.Source, "reason", string(r.Reason),
+			"count", r.Count, "sequence", m.Sequence)
+	}
+}
+
 // message makes the fold's message of the journal's.
 func (p *Partition) message(m journal.Message) account.Message {
-	kind := account.Unknown
-	switch m.Subject {
-	case event.UsageSubject(p.cfg.Partition):
-		kind = account.Usage
-	case event.AccountSubject(p.cfg.Partition):
-		kind = account.Commands
-	case event.PricesSubject(p.cfg.Partition):
-		kind = account.Prices
+	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: p.kinds[m.Subject], Data: m.Data}
+}
+
+// kindsOf are the kinds of a partition's messages, by subject.
+func kindsOf(partition int) map[string]account.Kind {
+	kinds := map[string]account.Kind{
+		event.UsageSubject(partition): account.Usage, event.AccountSubject(partition): account.Commands, event.PricesSubject(partition): account.Prices,
 	}
-	return account.Message{Sequence: m.Sequence, TimeMillis: m.Time.UnixMilli(), Kind: kind, Data: m.Data}
+	for _, domain := range event.Documents() {
+		kinds[domain.SettleSubject(partition)] = account.SettledBy(domain)
+	}
+	return kinds
 }
 
 // announce names changed accounts to the edges. It goes before the answers: an edge that passes an outcome on has then

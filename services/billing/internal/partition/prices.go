@@ -32,11 +32,33 @@ func (p *Partition) publishPrices(ctx context.Context) error {
 		none := p.fold.Prices() == nil
 		p.mu.Unlock()
 		if !none {
+			if err := p.moveClock(ctx); err != nil {
+				return err
+			}
 			_, err := p.renewBook(ctx)
 			return err
 		}
 		book := account.PriceEvent(p.cfg.Book)
 		book.Rules, book.Agreed = p.cfg.Rules, true
+		if err := p.publishBook(ctx, book); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveClock publishes the price book in force once more where this instance was started with a larger offset of the development
+// clock: the fold takes it from billing alone.
+func (p *Partition) moveClock(ctx context.Context) error {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		have, rules, offset := p.fold.Prices(), p.fold.Rules(), p.fold.Offset()
+		p.mu.Unlock()
+		if rules < account.RulesHolders || offset >= p.deps.Offset.Milliseconds() {
+			return nil
+		}
+		book := account.PriceEvent(account.BookOf(have))
+		book.Rules, book.Agreed = rules, true
 		if err := p.publishBook(ctx, book); err != nil {
 			return err
 		}
@@ -150,7 +172,8 @@ func (p *Partition) publishBook(ctx context.Context, book *event.PriceBook) erro
 	for {
 		changed := p.position.Next()
 		p.mu.Lock()
-		folded := account.SameTerms(p.fold.Prices(), book) && p.fold.Rules() >= max(book.Rules, account.RulesFirst)
+		folded := account.SameTerms(p.fold.Prices(), book) && p.fold.Rules() >= max(book.Rules, account.RulesFirst) &&
+			(p.fold.Rules() < account.RulesHolders || p.fold.Offset() >= book.OffsetMs)
 		p.mu.Unlock()
 		if folded {
 			return nil

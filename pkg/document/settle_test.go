@@ -1,0 +1,103 @@
+package document_test
+
+import (
+	"testing"
+	"time"
+
+	"quire.dev/pkg/document/fold"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/journal"
+)
+
+// settledOn counts the settlements on each subject of a billing journal, and holds them to the order of their sequences.
+func (w *world) settledOn(partition int) map[string]int {
+	w.t.Helper()
+	billing := journal.Open(w.nc, event.Billing.Stream(partition))
+	last, err := billing.LastSequence(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	count := map[string]int{}
+	var before uint64
+	err = billing.Replay(w.t.Context(), 0, last, func(m journal.Message) error {
+		if m.Subject == event.PricesSubject(partition) {
+			return nil
+		}
+		batch := &event.UsageBatch{}
+		if err := event.Decode(m.Data, batch); err != nil {
+			return err
+		}
+		for _, s := range batch.Settlements {
+			if s.Sequence < before {
+				w.t.Errorf("%d is settled after %d", s.Sequence, before)
+			}
+			before = s.Sequence
+			count[m.Subject]++
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return count
+}
+
+// TestADomainSettlesOnItsOwnSubject: once billing's rules are those that ask for it, and not before. What is settled on the way
+// is settled once and in order.
+func TestADomainSettlesOnItsOwnSubject(t *testing.T) {
+	for _, policy := range []fold.Policy{fold.Pastes(), fold.QuickPastes(), fold.Files()} {
+		t.Run(string(policy.Domain), func(t *testing.T) {
+			w := newWorldWithoutBilling(t, policy, 1)
+			w.bounds.RulesEvery = time.Millisecond
+			w.ensure(event.Billing)
+			w.rules(0, event.RulesDomains-1)
+			w.start()
+			e := w.newEdge("edge1")
+			var requests []*event.Request
+			write := func() {
+				r := create(alice, text("x"))
+				e.want(event.OutcomeStatus_OK, r)
+				requests = append(requests, r)
+			}
+			for range 5 {
+				write()
+			}
+			w.settlementsOf(requests...)
+			own := policy.Domain.SettleSubject(0)
+			if on := w.settledOn(0); on[own] != 0 || on[event.UsageSubject(0)] == 0 {
+				t.Fatalf("before the rules: %v", on)
+			}
+			w.rules(0, event.RulesDomains)
+			eventually.True(t, "the domain settles on its own subject", func() bool {
+				write()
+				return w.settledOn(0)[own] > 0
+			})
+			w.settlementsOf(requests...)
+			before := w.settledOn(0)[event.UsageSubject(0)]
+			for range 5 {
+				write()
+			}
+			w.settlementsOf(requests...)
+			if on := w.settledOn(0); on[event.UsageSubject(0)] != before || on[own]+before != len(requests) {
+				t.Errorf("%d requests are settled as %v", len(requests), on)
+			}
+		})
+	}
+}
+
+// TestADomainThatStartsAfterTheRulesUsesItsOwnSubjectOnly: the other one is closed.
+func TestADomainThatStartsAfterTheRulesUsesItsOwnSubjectOnly(t *testing.T) {
+	w := newWorld(t, fold.Files())
+	running := w.start()
+	e := w.newEdge("edge1")
+	first, second := create(alice, text("x")), create(alice, text("y"))
+	e.want(event.OutcomeStatus_OK, first)
+	w.stop(running)
+	w.start()
+	e.want(event.OutcomeStatus_OK, second)
+	w.settlementsOf(first, second)
+	if on := w.settledOn(0); len(on) != 1 || on[event.File.SettleSubject(0)] < 2 {
+		t.Errorf("settled on %v", on)
+	}
+}

@@ -1,0 +1,289 @@
+package account
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// From RulesHolders on each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
+// what that domain can know: how a write with one of its quota keys ended, by the id of the hold. So the same settlement twice
+// counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the marks guard them
+// against being counted twice.
+
+// Refused is a number of settlements of one batch that the fold did not take, all for the same reason.
+type Refused struct {
+	Source string
+	Reason RefusalReason
+	Count  int
+}
+
+// RefusalReason says why settlements were refused.
+type RefusalReason string
+
+// The reasons.
+const (
+	RefusedSource    RefusalReason = "source"    // not of a stream of the domain that owns the subject
+	RefusedQuotaKey  RefusalReason = "quota_key" // of another domain
+	RefusedHold      RefusalReason = "hold"      // of no write that is open, or was voided in the last day, or of another account or quota key
+	RefusedStorage   RefusalReason = "storage"   // only files have storage
+	RefusedMalformed RefusalReason = "malformed"
+	RefusedOlder     RefusalReason = "older" // on the subject of edges, where only earlier versions of the domains settle
+)
+
+// RefusalReasons lists them.
+func RefusalReasons() []RefusalReason {
+	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed, RefusedOlder}
+}
+
+func (f *Fold) refuse(source string, reason RefusalReason, count int) {
+	for i := range f.effects.Refused {
+		if r := &f.effects.Refused[i]; r.Reason == reason {
+			r.Count += count
+			return
+		}
+	}
+	f.effects.Refused = append(f.effects.Refused, Refused{Source: source, Reason: reason, Count: count})
+}
+
+// applyDomain folds a batch on the subject of a domain.
+func (f *Fold) applyDomain(m Message) error {
+	if f.rules < RulesHolders {
+		return errUnknownSubject // as in earlier versions
+	}
+	b := &event.UsageBatch{}
+	if err := b.UnmarshalVT(m.Data); err != nil {
+		return fmt.Errorf("%w: %w", ErrUndecodable, err)
+	}
+	f.advance(f.timeOf(m, b.StampMs, 0))
+	if b.Number != 0 || len(b.Admissions) > 0 {
+		f.refuse(b.Source, RefusedMalformed, len(b.Admissions)+len(b.Settlements))
+		return nil
+	}
+	f.settleDomain(m.Kind.domain(), b, m.TimeMillis)
+	return nil
+}
+
+// settleAsBefore folds a batch without a number on the subject of the edges: a tick, which is empty, or the settlements of a
+// domain whose program is of an earlier version. These are taken until there were none for a day.
+func (f *Fold) settleAsBefore(b *event.UsageBatch, messageMillis int64) {
+	if len(b.Settlements) == 0 {
+		return
+	}
+	if !f.takesOlder() {
+		f.refuse(b.Source, RefusedOlder, len(b.Settlements))
+		return
+	}
+	domain, _, _ := strings.Cut(b.Source, "_")
+	f.settleDomain(event.Domain(strings.ToLower(domain)), b, messageMillis)
+}
+
+// takesOlder tells whether a message that only an earlier version writes is still taken.
+func (f *Fold) takesOlder() bool {
+	if f.older == 0 || f.time >= f.older+OlderMillis {
+		f.older = 0
+		return false
+	}
+	f.older = f.time
+	return true
+}
+
+// settleDomain folds the settlements of a domain. The journal stored them at messageMillis.
+func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMillis int64) {
+	if len(b.Settlements) == 0 {
+		return
+	}
+	if !isStream(b.Source, domain) {
+		f.refuse(b.Source, RefusedSource, len(b.Settlements))
+		return
+	}
+	s := f.source(b.Source)
+	most := messageMillis + skewMillis
+	var last uint64
+	var latest int64
+	anew := false
+	for _, item := range b.Settlements {
+		if item.Sequence == 0 {
+			f.refuse(b.Source, RefusedMalformed, 1)
+			continue
+		}
+		// A time that is far ahead tells nothing. It must not move the mark beyond the requests to come.
+		seen := item.Sequence <= s.mark && item.StoredMs > most || f.seen(s, item)
+		if !seen {
+			stored := item.StoredMs
+			if stored == 0 { // of an earlier version
+				stored = messageMillis + aheadMillis
+			}
+			anew = anew || item.Sequence <= s.mark
+			last, latest = max(last, item.Sequence), max(latest, min(stored, most))
+			f.entries++
+		}
+		if reason := f.settleItem(domain, item, seen); reason != "" {
+			f.refuse(b.Source, reason, 1)
+		}
+	}
+	if anew {
+		f.effects.Anew = append(f.effects.Anew, Anew{Stream: s.name, Mark: s.mark, Sequence: last})
+		s.mark, s.floorMillis = 0, s.settledUntil(f)
+	}
+	s.mark, s.markMillis = max(s.mark, last), max(s.markMillis, latest)
+}
+
+// isStream tells whether a source is the name of a stream of the domain.
+func isStream(source string, domain event.Domain) bool {
+	if !slices.Contains(event.Documents(), domain) {
+		return false
+	}
+	_, number, _ := strings.Cut(source, "_")
+	partition, err := strconv.Atoi(number)
+	return err == nil && partition >= 0 && partition < maxStreams && domain.Stream(partition) == source
+}
+
+// domainOf is the domain that executes the writes of a quota key.
+func domainOf(key plan.QuotaKey) event.Domain {
+	switch key {
+	case plan.PastesCreate, plan.PastesUpdate, plan.PastesDelete:
+		return event.Paste
+	case plan.LiteCreate, plan.LiteUpdate, plan.LiteDelete:
+		return event.Lite
+	case plan.FilesUpload, plan.FilesDelete:
+		return event.File
+	}
+	return ""
+}
+
+// settleItem takes one settlement of a domain. seen tells whether its sequence was settled before. The result is empty, or why
+// nothing of the settlement was taken.
+func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool) RefusalReason {
+	key := plan.QuotaKey(item.QuotaKey)
+	storageOnly := len(item.RequestId) == 0
+	switch {
+	case item.StorageDelta != 0 && (domain != event.File || item.Anonymous):
+		return RefusedStorage
+	case storageOnly:
+	case len(item.RequestId) != 16 || item.Result != event.Result_SERVED && item.Result != event.Result_VOID:
+		return RefusedMalformed
+	case domainOf(key) != domain:
+		return RefusedQuotaKey
+	}
+	if !f.keeps(item.Account) {
+		return "" // of another part, and of no hold that this one has
+	}
+	if item.StorageDelta != 0 && !seen {
+		if a := f.account(item.Account); a != nil {
+			f.store(a, item.StorageDelta, item.StorageAtMs)
+		}
+	}
+	if storageOnly || f.settleWrite(key, item) || seen {
+		return ""
+	}
+	return RefusedHold
+}
+
+// settleWrite closes the hold of a write, or corrects how it was closed. It returns false if no such write is known.
+func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
+	request := event.RequestID(item.RequestId)
+	p := f.principalOf(item.Account, item.Anonymous)
+	if p == nil {
+		return false
+	}
+	late, wasLate := f.takeLate(p, request, key)
+	h := f.byRequest[request]
+	switch {
+	case h == nil || h.principal != p || h.key != key || !h.write:
+		if wasLate && item.Result == event.Result_SERVED {
+			f.chargeAnew(item, late.keyNumber, late.line)
+		}
+		f.reap(p)
+		return wasLate
+	case h.result != event.Result_RESULT_UNSPECIFIED:
+		f.settleLate(item, h)
+	case item.Result == event.Result_SERVED:
+		f.serve(h, f.time, false)
+	default:
+		f.void(h, f.time, false)
+		if item.Failed {
+			f.fail(p)
+		}
+		f.reap(p)
+	}
+	return true
+}
+
+// principalOf is the account or network, nil where there is none.
+func (f *Fold) principalOf(id uint64, anonymous bool) *principal {
+	if anonymous {
+		if n := f.networks[id]; n != nil {
+			return &n.principal
+		}
+		return nil
+	}
+	if a := f.accounts[id]; a != nil {
+		return &a.principal
+	}
+	return nil
+}
+
+// lateWrite is a write that was voided without the word of its service: by a time-out, or by an edge that had to give up. The
+// service may still say that it was served.
+type lateWrite struct {
+	request event.RequestID
+	key     plan.QuotaKey
+	time    int64 // of the void
+	// keyNumber and line are those of the hold.
+	keyNumber, line uint32
+}
+
+// remain remembers a write that is about to be voided without the word of its service. The oldest is forgotten beyond maxLate:
+// its service can't charge it any more.
+func (f *Fold) remain(h *hold, at int64) {
+	if f.rules < RulesHolders || !h.write {
+		return
+	}
+	p := h.principal
+	f.touch(p)
+	if len(p.late) >= maxLate {
+		p.late = slices.Delete(p.late, 0, 1)
+	}
+	p.late = append(p.late, lateWrite{request: h.request, key: h.key, time: at, keyNumber: h.keyNumber, line: h.line})
+	f.late.push(principalTime{at, p})
+	if f.watches(h.request) {
+		f.trace.until = at + LateMillis
+	}
+}
+
+// takeLate forgets a voided write and returns it, if it was remembered.
+func (f *Fold) takeLate(p *principal, request event.RequestID, key plan.QuotaKey) (late lateWrite, ok bool) {
+	i := slices.IndexFunc(p.late, func(l lateWrite) bool { return l.request == request && l.key == key })
+	if i < 0 {
+		return late, false
+	}
+	f.touch(p)
+	late = p.late[i]
+	p.late = slices.Delete(p.late, i, i+1)
+	if len(p.late) == 0 {
+		p.late = nil
+	}
+	return late, true
+}
+
+// trimLate forgets the voided writes up to a time.
+func (f *Fold) trimLate(at principalTime) {
+	p := at.principal
+	if p.gone || len(p.late) == 0 || p.late[0].time > at.time {
+		return
+	}
+	f.touch(p)
+	n := 0
+	for n < len(p.late) && p.late[n].time <= at.time {
+		n++
+	}
+	if p.late = slices.Delete(p.late, 0, n); len(p.late) == 0 {
+		p.late = nil
+	}
+	f.reap(p)
+}
