@@ -295,6 +295,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.keepSnapshots(work) })
 	group.Go(func() error { return p.keepBook(work) })
 	group.Go(func() error { p.compareMarks(work); return nil })
+	group.Go(func() error { p.sweepDays(work); return nil })
 	return group.Wait()
 }
 

@@ -82,6 +82,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.accounts(query.Accounts), nil
 	case *event.Query_Hold:
 		return p.hold(ctx, id, query.Hold, now)
+	case *event.Query_UsageDays:
+		return p.usageDays(ctx, id, query.UsageDays, last)
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }

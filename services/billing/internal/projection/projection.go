@@ -1,5 +1,5 @@
 // Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
-// months, and the admin log. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
+// months, usage by day, and the admin log. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
 // queue is full.
 package projection
 
@@ -23,9 +23,11 @@ const (
 	Ledger     = "billing_ledger"
 	Statements = "billing_statements"
 	AdminLog   = "billing_admin_log"
+	Days       = "billing_days"
 
-	byAccount = "by_account"
-	byStream  = "by_stream"
+	byAccount   = "by_account"
+	byStream    = "by_stream"
+	byStreamDay = "by_stream_day"
 )
 
 // Collections returns the collections with their indexes.
@@ -34,6 +36,7 @@ func Collections() []views.Collection {
 		{Name: Ledger, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}}},
 		{Name: Statements},
 		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
+		{Name: Days, Indexes: []views.Index{{Name: byStreamDay, Keys: []string{"stream", "day"}}}},
 	}
 }
 
@@ -62,6 +65,8 @@ type Projection struct {
 
 	mu      sync.Mutex
 	queue   []item
+	usage   []usageItem
+	wanted  uint64 // sequence up to which somebody waits for the days
 	pushed  uint64 // sequence of the last message pushed
 	done    uint64 // checkpoint in the store
 	failing error
@@ -92,8 +97,8 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	if err != nil {
 		return err
 	}
-	if len(puts) > 0 {
-		if err := p.changes.Until(ctx, func() bool { return p.Pending() < p.bound }); err != nil {
+	if len(puts) > 0 || len(effects.Usage) > 0 {
+		if err := p.changes.Until(ctx, p.hasRoom); err != nil {
 			return err
 		}
 	}
@@ -106,7 +111,9 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	for _, put := range puts {
 		p.queue = append(p.queue, item{sequence, put})
 	}
-	if len(puts) > 0 {
+	before := len(p.usage)
+	p.pushUsage(sequence, effects.Usage)
+	if len(puts) > 0 || before < dayDeltas && len(p.usage) >= dayDeltas {
 		p.changes.Notify()
 	}
 	return nil
@@ -181,7 +188,14 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 	return nil
 }
 
-// Pending returns how many documents wait.
+// hasRoom tells whether more may wait.
+func (p *Projection) hasRoom() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue) < p.bound && len(p.usage) < mostDeltas
+}
+
+// Pending returns how many documents wait, without those of days.
 func (p *Projection) Pending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,16 +215,21 @@ func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
 	retry := wait.Backoff{First: firstPause, Most: mostPause}
+	var rested time.Duration // since only days wait
 	for ctx.Err() == nil {
-		if next := p.changes.Next(); p.Pending() == 0 {
+		if next := p.changes.Next(); !p.pressing() {
 			select {
 			case <-next:
 				continue
 			case <-idle.C:
+				if rested += idleEvery; rested < daysEvery && p.daysWait() {
+					continue
+				}
 			case <-ctx.Done():
 				return nil
 			}
 		}
+		rested = 0
 		err := p.write(ctx)
 		if p.noted(ctx, err); err == nil {
 			retry.Reset()
@@ -222,6 +241,19 @@ func (p *Projection) Run(ctx context.Context) error {
 		retry.Wait(ctx)
 	}
 	return nil
+}
+
+// pressing tells whether there is anything to write before the next idle moment.
+func (p *Projection) pressing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue) > 0 || len(p.usage) >= dayDeltas || p.done < p.wanted && p.done < p.pushed
+}
+
+func (p *Projection) daysWait() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.usage) > 0
 }
 
 // noted logs when the store begins to fail and when it works again.
@@ -243,7 +275,7 @@ func (p *Projection) noted(ctx context.Context, err error) {
 func (p *Projection) Flush(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		finished := len(p.queue) == 0 && p.done == p.pushed
+		finished := len(p.queue) == 0 && len(p.usage) == 0 && p.done == p.pushed
 		p.mu.Unlock()
 		if finished {
 			return nil
@@ -259,22 +291,34 @@ func (p *Projection) Flush(ctx context.Context) error {
 func (p *Projection) write(ctx context.Context) error {
 	p.mu.Lock()
 	batch, n := p.next()
+	var byDay map[dayOf][]usageItem
+	days := 0
+	if batch.Stream != "" {
+		byDay, days, batch.To = p.daysOf(batch.To)
+		for n > 0 && p.queue[n-1].sequence > batch.To {
+			n--
+		}
+		batch.Puts = batch.Puts[:n]
+	}
 	p.mu.Unlock()
 	if batch.Stream != "" && batch.From == batch.To {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	err := p.store.Commit(ctx, batch)
-	if errors.Is(err, views.ErrConflict) {
-		return p.resume(ctx)
+	err := p.addDays(ctx, &batch, byDay)
+	if err == nil {
+		err = p.store.Commit(ctx, batch)
+	}
+	if errors.Is(err, views.ErrConflict) || errors.Is(err, errDaysAhead) {
+		return p.resume(ctx, err)
 	}
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken(n)
+	p.taken(n, days)
 	if batch.Stream != "" {
 		p.done = batch.To
 	}
@@ -310,8 +354,11 @@ func (p *Projection) next() (views.Batch, int) {
 	return b, n
 }
 
-// taken removes the first n items. mu is held.
-func (p *Projection) taken(n int) {
+// taken removes the first n items, and the first changes of days. mu is held.
+func (p *Projection) taken(n, days int) {
+	if p.usage = p.usage[days:]; len(p.usage) == 0 {
+		p.usage = nil
+	}
 	clear(p.queue[:n])
 	p.queue = p.queue[n:]
 	if len(p.queue) == 0 {
@@ -320,7 +367,7 @@ func (p *Projection) taken(n int) {
 }
 
 // resume goes on from a checkpoint that was moved by another replica, or by a commit of this one whose answer was lost.
-func (p *Projection) resume(ctx context.Context) error {
+func (p *Projection) resume(ctx context.Context, cause error) error {
 	at, err := p.store.Checkpoint(ctx, p.stream)
 	if err != nil {
 		return err
@@ -330,11 +377,17 @@ func (p *Projection) resume(ctx context.Context) error {
 	if at < p.done {
 		return fmt.Errorf("%w: its checkpoint of %s is %d and was %d; restart to fold what is missing", ErrRewound, p.stream, at, p.done)
 	}
-	n := 0
+	if at == p.done && errors.Is(cause, errDaysAhead) {
+		return cause // a store that answers with what it was before an election: it is asked again
+	}
+	n, days := 0, 0
 	for n < len(p.queue) && p.queue[n].sequence <= at {
 		n++
 	}
-	p.taken(n)
+	for days < len(p.usage) && p.usage[days].sequence <= at {
+		days++
+	}
+	p.taken(n, days)
 	p.done, p.pushed = at, max(p.pushed, at)
 	p.changes.Notify()
 	return nil

@@ -1,0 +1,52 @@
+package partition
+
+import (
+	"context"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/projection"
+)
+
+// sweepDaysEvery is how often days that are older than is kept are deleted.
+const sweepDaysEvery = time.Hour
+
+// usageDays reads from the read model, once that holds the messages that the query has to see.
+func (p *Partition) usageDays(ctx context.Context, id event.AccountID, q *event.UsageDaysQuery, last uint64) (*event.QueryAnswer, error) {
+	if q.GetToDay() < q.GetFromDay() || q.GetToDay()-q.GetFromDay() >= projection.DaysKept {
+		return nil, &rpc.Error{Code: codeMalformed, Message: "a query of usage by day is about 1 to 400 days"}
+	}
+	p.mu.Lock()
+	exists, since := p.fold.Exists(id), p.fold.DaysSinceMillis()
+	p.mu.Unlock()
+	if !exists {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	if err := p.projection.Written(ctx, last); err != nil {
+		return nil, err
+	}
+	days, err := p.projection.UsageDays(ctx, id, q.GetFromDay(), q.GetToDay())
+	if err != nil {
+		return nil, err
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_UsageDays{UsageDays: &event.UsageDaysAnswer{Days: days, SinceMs: since}}
+	return answer, nil
+}
+
+// sweepDays deletes old days until ctx ends. A store that does not answer is asked again later.
+func (p *Partition) sweepDays(ctx context.Context) {
+	ticker := time.NewTicker(sweepDaysEvery)
+	defer ticker.Stop()
+	for {
+		if _, err := p.projection.SweepDays(ctx, p.now().UnixMilli()); err != nil && ctx.Err() == nil {
+			p.log.Warn("old days of usage stay for now", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
