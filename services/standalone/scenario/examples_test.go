@@ -277,6 +277,7 @@ func TestEveryExampleIsReal(t *testing.T) {
 			s.sendBodies(d, by)
 		}
 		s.sendParameters(d)
+		s.sendTable(d)
 		for status, response := range d.op.Responses.Map() {
 			if status >= "400" {
 				continue
@@ -374,6 +375,17 @@ func (s *stage) sendParameters(d documented) {
 		}
 		s.send(d, "of "+p.Name, path, r)
 	}
+}
+
+// sendTable asks for the table, where the operation has one.
+func (s *stage) sendTable(d documented) {
+	s.t.Helper()
+	if ok := d.op.Responses.Status(http.StatusOK); ok == nil || ok.Value.Content["text/csv"] == nil {
+		return
+	}
+	path, r := s.call(d, "ApiKey")
+	r.header["Accept"] = "text/csv"
+	s.send(d, "as a table", path, r)
 }
 
 // setPlainBody gives the request the content itself where the operation takes that, since only then it takes the query, and

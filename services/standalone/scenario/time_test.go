@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +29,19 @@ func TestTimePasses(t *testing.T) {
 	s.begin(t)
 	i.travel(t, 2*time.Hour)
 	s.hours(t)
+	checkDays(t, s.pro)
 	i.travel(t, 23*time.Hour)
 	s.nextDay(t)
+	checkDays(t, s.pro)
+	if _, n := days(t, s.pro, ""); n != 2 {
+		t.Errorf("usage on %d days", n)
+	}
 	i.travel(t, 10*day)
 	s.grantsExpired(t)
 	month := time.Date(s.first.Year(), s.first.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	i.travel(t, month.Add(time.Hour).Sub(i.now()))
 	s.nextMonth(t)
+	checkDays(t, s.pro)
 	i.travel(t, 31*day)
 	s.monthAfter(t)
 	i.audit(t)
@@ -52,6 +59,7 @@ type lifetime struct {
 	statementOf string
 	stored      int64
 	storedAt    time.Time
+	storageDays any
 }
 
 func (s *lifetime) anonymous(t *testing.T) answer {
@@ -191,6 +199,8 @@ func (s *lifetime) nextMonth(t *testing.T) {
 	if usd := text(t, body, "storage", "amountUsd"); usd != "0.00" {
 		t.Errorf("5 MB cost %s", usd)
 	}
+	checkStorageDays(t, body, to.AddDate(0, 0, -1).Day()-s.storedAt.Day()+1)
+	s.storageDays = at(t, body, "storage", "days")
 	s.pro.do(t, "GET", "/api/dev/pastes/get/"+s.kept, nil).ok(t, http.StatusOK)
 }
 
@@ -198,6 +208,14 @@ func (s *lifetime) monthAfter(t *testing.T) {
 	body := s.pro.do(t, "GET", "/api/users/user/statements/"+s.statementOf, nil).ok(t, http.StatusOK)
 	if body["closed"] != true || number(t, body, "usage", "files.upload", "requests") != 110 {
 		t.Errorf("an old statement changed: %v", body)
+	}
+	if got := at(t, body, "storage", "days"); !reflect.DeepEqual(got, s.storageDays) {
+		t.Errorf("the storage by day of an old statement changed: %v, it was %v", got, s.storageDays)
+	}
+	month := s.first.Format("2006-01")
+	byKey, _ := days(t, s.pro, "?from="+month+"-01&to="+s.first.AddDate(0, 1, -s.first.Day()).Format(time.DateOnly))
+	if byKey["files.upload"] != (daySum{110, 10, 50_000}) {
+		t.Errorf("the days of an old month sum to %v", byKey)
 	}
 	next := s.pro.do(t, "GET", "/api/users/user/statements/"+s.first.AddDate(0, 1, 0).Format("2006-01"), nil).ok(t, http.StatusOK)
 	if number(t, next, "usage", "files.upload", "requests") != 1 {

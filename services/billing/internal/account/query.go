@@ -157,6 +157,16 @@ func ValidLedgerID(s string) bool {
 	return ok1 && ok2
 }
 
+// LedgerPosition is the position in a ledger before all entries of a message and after those of the messages before it. It is no
+// entry's id, but compares with them.
+func LedgerPosition(sequence uint64) string { return string(ledgerID(sequence, 0)) }
+
+// LedgerSequence is the sequence of the message that a ledger entry is of. The id must be valid.
+func LedgerSequence(id string) uint64 {
+	sequence, _ := event.ParseBase62(id[:ledgerDigits], ledgerDigits)
+	return sequence
+}
+
 // OpenHold is an admission that is not settled yet.
 type OpenHold struct {
 	Request     event.RequestID

@@ -14,6 +14,8 @@ import (
 const (
 	defaultPage = 50
 	mostPage    = 200
+	// mostLedgerPage is larger, for an edge that writes a table of the whole.
+	mostLedgerPage = 1000
 	// aheadMillis bounds how far a caller's clock may be ahead of this service's.
 	aheadMillis = 5000
 
@@ -150,14 +152,15 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 	if limit == 0 {
 		limit = defaultPage
 	}
-	entries, more, err := p.projection.Page(ctx, id, cursor, min(limit, mostPage))
+	search := projection.Search{
+		Type: q.GetType(), QuotaKey: q.GetQuotaKey(), FromMillis: q.GetFromMs(), ToMillis: q.GetToMs(),
+		Request: q.GetRequestId(), Reason: q.GetReason(),
+	}
+	found, err := p.projection.Page(ctx, id, search, cursor, min(limit, mostLedgerPage))
 	if err != nil {
 		return nil, err
 	}
-	page := &event.LedgerAnswer{Entries: entries}
-	if more {
-		page.NextCursor = []byte(entries[len(entries)-1].Id)
-	}
+	page := &event.LedgerAnswer{Entries: found.Entries, NextCursor: []byte(found.Next)}
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Ledger{Ledger: page}
 	return answer, nil

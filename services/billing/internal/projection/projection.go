@@ -393,30 +393,6 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 	return nil
 }
 
-// Page reads a page of an account's ledger, the newest entry first. before is the id of the last entry of the page before,
-// empty for the first page. more tells whether there are older entries.
-func (p *Projection) Page(ctx context.Context, id event.AccountID, before string, limit int) (entries []*event.LedgerEntry, more bool, err error) {
-	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: limit + 1}
-	if before != "" {
-		query.After = []views.Value{views.String(before)}
-	}
-	docs, err := p.store.List(ctx, Ledger, query)
-	if err != nil {
-		return nil, false, fmt.Errorf("list ledger: %w", err)
-	}
-	if more = len(docs) > limit; more {
-		docs = docs[:limit]
-	}
-	for _, d := range docs {
-		e := &event.LedgerEntry{}
-		if err := event.Decode(d.Head, e); err != nil {
-			return nil, false, err
-		}
-		entries = append(entries, e)
-	}
-	return entries, more, nil
-}
-
 // AdminPage reads a page of the stream's part of the admin log, the newest entry first. before is the id of an entry of any
 // stream, empty for the first page. more tells whether there are older entries.
 func (p *Projection) AdminPage(ctx context.Context, before string, limit int) (entries []*event.AdminEntry, more bool, err error) {

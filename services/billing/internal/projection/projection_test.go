@@ -70,14 +70,14 @@ func count(t *testing.T, p *Projection) int {
 	t.Helper()
 	n, before := 0, ""
 	for {
-		entries, more, err := p.Page(t.Context(), someone, before, 500)
+		page, err := p.Page(t.Context(), someone, Search{}, before, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n += len(entries); !more {
+		if n += len(page.Entries); page.Next == "" {
 			return n
 		}
-		before = entries[len(entries)-1].Id
+		before = page.Next
 	}
 }
 

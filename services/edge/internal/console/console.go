@@ -26,6 +26,8 @@ const (
 	SignInPath  = Path + "/sign-in"
 	SignOutPath = Path + "/sign-out"
 	KeyPath     = Path + "/key"
+
+	StatementPath = Path + "/statements" // of a month: /2026-11 behind it
 )
 
 //go:embed templates
@@ -41,7 +43,7 @@ type Console struct {
 func New(p *pages.Pages) *Console {
 	functions := pages.Functions()
 	functions["path"] = func(name string) (string, error) {
-		to, ok := map[string]string{"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath}[name]
+		to, ok := map[string]string{"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "statements": StatementPath}[name]
 		if !ok {
 			return "", fmt.Errorf("the console has no page %q", name)
 		}
@@ -128,6 +130,9 @@ func (a *Account) Free() bool { return plan.Tier(a.Usage.Tier) == plan.Free }
 // Month is the month that is counted.
 func (a *Account) Month() string { return utc(a.Usage.PeriodStartMs).Format("January 2006") }
 
+// Period is that month, as the path of its statement has it.
+func (a *Account) Period() string { return utc(a.Usage.PeriodStartMs).Format("2006-01") }
+
 // Renews is the day on which the counters start again.
 func (a *Account) Renews() string { return utc(a.Usage.PeriodEndMs).Format("2\u00a0January") }
 
@@ -170,6 +175,5 @@ func (a *Account) Spent() string { return credits(a.Usage.SpentMicros) }
 
 // StorageUSD is what the storage of this month costs so far.
 func (a *Account) StorageUSD() string {
-	cents := a.Usage.StorageOverageCents
-	return fmt.Sprintf("$%d.%02d", cents/100, cents%100)
+	return usd(a.Usage.StorageOverageCents)
 }

@@ -30,6 +30,28 @@ func (s *Server) showConsole(c *call) error {
 	return s.console.Account(c.Ctx, &console.Account{Email: email, Usage: u, UpgradeURL: s.cfg.UpgradeURL, Once: rand.Text()})
 }
 
+// showStatement shows the statement of a month of the session's account, to be printed. A month that is none, has not begun, or was
+// over before the account was made, is 404.
+func (s *Server) showStatement(c *call) error {
+	if err := s.readSession(c); err != nil {
+		return s.signInFirst(c, err)
+	}
+	period := c.param("period")
+	start, err := parsePeriod(period)
+	if err != nil {
+		return notFound()
+	}
+	u, email, err := s.ownUsage(c)
+	if err != nil {
+		return err
+	}
+	a, err := s.statementOf(c, period)
+	if err != nil {
+		return err
+	}
+	return s.console.Statement(c.Ctx, &console.Statement{Email: email, Account: event.AccountID(u.Account), Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs})
+}
+
 // signInFirst leads a reader without a session to the form. Any other failure of the session stays what it is.
 func (s *Server) signInFirst(c *call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {

@@ -54,6 +54,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/api/users/user/sessions", session, unmetered, noBody, idempotent, s.endSessions},
 		{"DELETE", "/api/users/user/sessions/:id", session, unmetered, noBody, idempotent, s.endSession},
 		{"GET", "/api/users/user/credits", keyOrSession, unmetered, noBody, ownQuery, s.ledger},
+		{"GET", "/api/users/user/usage", keyOrSession, unmetered, noBody, ownQuery, s.usageDays},
 		{"GET", "/api/users/user/statements/:period", keyOrSession, unmetered, noBody, 0, s.statement},
 		{"GET", "/api/users/user/requests/:requestId", keyOrSession, unmetered, noBody, 0, s.explain},
 
@@ -97,6 +98,7 @@ func (s *Server) routes() []route {
 		{"POST", console.SignInPath, anybody, unmetered, form, page, s.signInFromPage},
 		{"POST", console.SignOutPath, sessionOrNone, unmetered, form, page, s.signOutFromPage},
 		{"POST", console.KeyPath, sessionOrNone, unmetered, form, page, s.makeKeyFromPage},
+		{"GET", console.StatementPath + "/:period", sessionOrNone, unmetered, noBody, page, s.showStatement},
 		{"GET", "/assets/:name", anybody, unmetered, noBody, anyQuery, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/api/:tag", anybody, unmetered, noBody, page, s.documentation},

@@ -1,14 +1,13 @@
 package web
 
 import (
-	"encoding/base64"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
@@ -33,26 +32,6 @@ func (s *Server) query(account event.AccountID, q *event.Query) (*event.QueryAns
 	return nil, unavailable(errQueryAnswer)
 }
 
-const cursorChars = 512
-
-type ledgerView struct {
-	success
-	Entries    []entryView `json:"entries"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
-}
-
-type entryView struct {
-	ID        string  `json:"id"`
-	Time      string  `json:"time"`
-	Type      string  `json:"type"`
-	QuotaKey  *string `json:"quotaKey"`
-	Amount    string  `json:"amount"`
-	Balance   string  `json:"balance"`
-	RequestID *string `json:"requestId"`
-	Reason    *string `json:"reason"`
-}
-
 // checkHolder has billing confirm that an API key is a current one of the account and has no scopes. A session needs no check.
 // Each endpoint that a session or a key without scopes may call begins with it, or with callerUsage.
 func (s *Server) checkHolder(c *call) error { return s.checkKey(c, unmetered) }
@@ -65,55 +44,6 @@ func (s *Server) checkKey(c *call, scope plan.QuotaKey) error {
 	}
 	_, err := s.usageForKey(c, scope)
 	return err
-}
-
-func (s *Server) ledger(c *call) error {
-	q := &event.LedgerQuery{Limit: defaultPage}
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit":  httpin.To(&q.Limit, pageLimit),
-		"cursor": httpin.To(&q.Cursor, ledgerCursorField),
-	}.Set)
-	if err != nil {
-		return err
-	}
-	if err := s.checkHolder(c); err != nil {
-		return err
-	}
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
-	if err != nil {
-		return err
-	}
-	if a.GetLedger() == nil {
-		return unavailable(errQueryAnswer)
-	}
-	return s.json(c.Ctx, fiber.StatusOK, viewLedger(a.GetLedger()))
-}
-
-func ledgerCursorField(_ string, v httpin.Value) ([]byte, error) {
-	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
-	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
-		return nil, invalidCursor()
-	}
-	return cursor, nil
-}
-
-func viewLedger(l *event.LedgerAnswer) ledgerView {
-	out := ledgerView{success: succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
-	for _, e := range l.Entries {
-		out.Entries = append(out.Entries, entryView{
-			ID: e.Id, Time: formatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
-			Amount: credit.Micros(e.AmountMicros).String(), Balance: credits(e.BalanceMicros),
-			RequestID: requestIDText(e.RequestId), Reason: optionalText(e.Reason),
-		})
-	}
-	if len(l.NextCursor) > 0 {
-		out.NextCursor, out.HasMore = new(base64.RawURLEncoding.EncodeToString(l.NextCursor)), true
-	}
-	return out
-}
-
-func ledgerType(t event.LedgerType) string {
-	return strings.ToLower(strings.TrimPrefix(t.String(), "LEDGER_"))
 }
 
 // quotaKeyName is null for an entry that no request made.
@@ -163,6 +93,15 @@ type statementStorageView struct {
 	FreeBytes    uint64 `json:"freeBytes"`
 	BilledBytes  uint64 `json:"billedBytes"`
 	AmountUSD    string `json:"amountUsd"`
+
+	ByteMilliseconds *string          `json:"byteMilliseconds"` // null: not known by day
+	Days             []storageDayView `json:"days"`             // likewise
+}
+
+type storageDayView struct {
+	Day              string `json:"day"`
+	AverageBytes     uint64 `json:"averageBytes"`
+	ByteMilliseconds string `json:"byteMilliseconds"`
 }
 
 // statement answers for one month. A month that has not begun, or was over before the account was made, is 404.
@@ -175,14 +114,22 @@ func (s *Server) statement(c *call) error {
 	if err := s.checkHolder(c); err != nil {
 		return err
 	}
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
+	a, err := s.statementOf(c, period)
 	if err != nil {
 		return err
 	}
-	if a.GetStatement() == nil {
-		return unavailable(errQueryAnswer)
+	return s.json(c.Ctx, fiber.StatusOK, viewStatement(a, start))
+}
+
+func (s *Server) statementOf(c *call, period string) (*event.StatementAnswer, error) {
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Statement{Statement: &event.StatementQuery{Period: period}}})
+	if err != nil {
+		return nil, err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewStatement(a.GetStatement(), start))
+	if a.GetStatement() == nil {
+		return nil, unavailable(errQueryAnswer)
+	}
+	return a.GetStatement(), nil
 }
 
 // parsePeriod reads a month like 2026-11 and returns when it begins.
@@ -202,7 +149,11 @@ func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
 		Storage: statementStorageView{
 			AverageBytes: a.StorageAverageBytes, FreeBytes: a.StorageFreeBytes,
 			BilledBytes: a.StorageBilledBytes, AmountUSD: dollars(a.StorageOverageCents),
+			Days: viewStorageDays(a),
 		},
+	}
+	if a.StorageByDay {
+		out.Storage.ByteMilliseconds = new(byteMilliseconds(a.StorageByteMsHigh, a.StorageByteMsLow).String())
 	}
 	for _, k := range plan.QuotaKeys() {
 		out.Usage[k.String()] = statementUsageView{CreditsSpent: credits(0)}
@@ -214,6 +165,32 @@ func viewStatement(a *event.StatementAnswer, start time.Time) statementView {
 		}
 	}
 	return out
+}
+
+// byteMilliseconds reads an integral of 128 bits in two's complement.
+func byteMilliseconds(high, low uint64) *big.Int {
+	n := new(big.Int).SetUint64(high)
+	n.Lsh(n, 64).Add(n, new(big.Int).SetUint64(low))
+	if high>>63 != 0 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), 128))
+	}
+	return n
+}
+
+// viewStorageDays are the days of a month on which anything was stored; nil where they are not known.
+func viewStorageDays(a *event.StatementAnswer) []storageDayView {
+	if !a.StorageByDay {
+		return nil
+	}
+	days := make([]storageDayView, 0, len(a.StorageDays))
+	for _, d := range a.StorageDays {
+		sum := byteMilliseconds(d.ByteMsHigh, d.ByteMsLow)
+		average := new(big.Int).Div(sum, big.NewInt(day.Milliseconds()))
+		days = append(days, storageDayView{
+			Day: dayText(d.Day), AverageBytes: uint64(max(0, average.Int64())), ByteMilliseconds: sum.String(),
+		})
+	}
+	return days
 }
 
 type explanationView struct {

@@ -1,0 +1,131 @@
+package projection
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
+)
+
+const (
+	scanPage = views.MaxList // entries that a search reads at a time
+	mostScan = 10_000        // entries that a page of a search looks at
+	// pageBytes bounds a page with long reasons: an answer has to fit into a message of NATS, of 1 MB.
+	pageBytes = 512 << 10
+	// aheadMillis is by how much a clock that was ahead, and came back, may have put the times of entries out of order.
+	aheadMillis = dayMillis
+)
+
+// Search says which entries of a ledger are asked for. Fields that are zero take all.
+type Search struct {
+	Type       event.LedgerType
+	QuotaKey   uint32
+	FromMillis int64 // the first moment
+	ToMillis   int64 // the first moment that is not asked for
+	Request    []byte
+	Reason     string // a part of the reason, without regard to case
+}
+
+func (s *Search) all() bool {
+	return s.Type == 0 && s.QuotaKey == 0 && s.FromMillis == 0 && s.ToMillis == 0 && len(s.Request) == 0 && s.Reason == ""
+}
+
+func (s *Search) takes(e *event.LedgerEntry) bool {
+	return (s.Type == 0 || e.Type == s.Type) && (s.QuotaKey == 0 || e.QuotaKey == s.QuotaKey) &&
+		(s.FromMillis == 0 || e.TimeMs >= s.FromMillis) && (s.ToMillis == 0 || e.TimeMs < s.ToMillis) &&
+		(len(s.Request) == 0 || bytes.Equal(e.RequestId, s.Request)) &&
+		(s.Reason == "" || strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)))
+}
+
+// LedgerPage is a page of a ledger, the newest entry first.
+type LedgerPage struct {
+	Entries []*event.LedgerEntry
+	Next    string // the last entry that was looked at, where there are older ones; else empty
+}
+
+// Page reads a page of what a search takes of an account's ledger. before is LedgerPage.Next of the page before, empty for the
+// first page. A page looks at a bounded number of entries, so that it may have fewer than limit although there are more.
+func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search, before string, limit int) (page LedgerPage, err error) {
+	if before == "" && search.ToMillis != 0 {
+		if before, err = p.ledgerAt(ctx, id, search.ToMillis+aheadMillis); err != nil {
+			return page, err
+		}
+	}
+	size := 0
+	for scanned := 0; scanned < mostScan; {
+		n := scanPage
+		if search.all() {
+			n = min(limit+1, scanPage)
+		}
+		entries, err := p.entries(ctx, id, before, n)
+		if err != nil {
+			return page, err
+		}
+		for _, e := range entries {
+			if search.FromMillis != 0 && e.TimeMs < search.FromMillis-aheadMillis {
+				page.Next = ""
+				return page, nil
+			}
+			if search.takes(e) {
+				if size += e.SizeVT(); len(page.Entries) == limit || len(page.Entries) > 0 && size > pageBytes {
+					return page, nil
+				}
+				page.Entries = append(page.Entries, e)
+			}
+			page.Next, before = e.Id, e.Id
+		}
+		if scanned += len(entries); len(entries) < n {
+			page.Next = ""
+			return page, nil
+		}
+	}
+	return page, nil
+}
+
+// entries reads entries that are older than before, the newest first.
+func (p *Projection) entries(ctx context.Context, id event.AccountID, before string, n int) ([]*event.LedgerEntry, error) {
+	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: n}
+	if before != "" {
+		query.After = []views.Value{views.String(before)}
+	}
+	docs, err := p.store.List(ctx, Ledger, query)
+	if err != nil {
+		return nil, fmt.Errorf("list ledger: %w", err)
+	}
+	entries := make([]*event.LedgerEntry, 0, len(docs))
+	for _, d := range docs {
+		e := &event.LedgerEntry{}
+		if err := event.Decode(d.Head, e); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// ledgerAt is a position before which the entries up to a time begin; empty: the newest. Entries are in the order of the
+// journal, and so of time but for clocks that came back. It halves the journal's sequences.
+func (p *Projection) ledgerAt(ctx context.Context, id event.AccountID, millis int64) (string, error) {
+	newest, err := p.entries(ctx, id, "", 1)
+	if err != nil || len(newest) == 0 || newest[0].TimeMs < millis {
+		return "", err
+	}
+	low, high := uint64(0), account.LedgerSequence(newest[0].Id)+1 // entries before high may be younger, those before low are not
+	for low+1 < high {
+		middle := low + (high-low)/2
+		entries, err := p.entries(ctx, id, account.LedgerPosition(middle), 1)
+		if err != nil {
+			return "", err
+		}
+		if len(entries) > 0 && entries[0].TimeMs >= millis {
+			high = min(middle, account.LedgerSequence(entries[0].Id)+1)
+		} else {
+			low = middle
+		}
+	}
+	return account.LedgerPosition(high), nil
+}

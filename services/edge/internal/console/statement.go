@@ -1,0 +1,108 @@
+package console
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// Statement is the statement of a month.
+type Statement struct {
+	Email   string
+	Account event.AccountID
+	Start   time.Time
+	Answer  *event.StatementAnswer
+	Created int64 // when the account was made, in Unix milliseconds
+	Present int64 // when the present month began, likewise
+}
+
+// Statement shows a statement, to be read or printed.
+func (c *Console) Statement(ctx *fiber.Ctx, s *Statement) error {
+	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), data: s})
+}
+
+// Month is the month of the statement.
+func (s *Statement) Month() string { return s.Start.Format("January 2006") }
+
+// Days are the first and the last day of the month.
+func (s *Statement) Days() string {
+	const format = "2\u00a0January 2006"
+	return s.Start.Format(format) + " to " + s.Start.AddDate(0, 1, -1).Format(format)
+}
+
+// Before is the month before it, as the path of its statement has it; empty if the account was made later.
+func (s *Statement) Before() string {
+	if s.Start.UnixMilli() <= s.Created {
+		return ""
+	}
+	return s.Start.AddDate(0, -1, 0).Format("2006-01")
+}
+
+// After is the month after it, likewise; empty if it has not begun.
+func (s *Statement) After() string {
+	if s.Start.UnixMilli() >= s.Present {
+		return ""
+	}
+	return s.Start.AddDate(0, 1, 0).Format("2006-01")
+}
+
+// Tier is the name of the plan.
+func (s *Statement) Tier() string { return plan.Tier(s.Answer.Tier).Title() }
+
+// Rows are the requests under each quota key that had any.
+func (s *Statement) Rows() (out []row) {
+	for _, u := range s.Answer.Usage {
+		if u.Used == 0 {
+			continue
+		}
+		key := plan.QuotaKey(u.QuotaKey)
+		out = append(out, row{
+			Key: key.String(), About: pages.AboutKey(key), Used: pages.Number(int64(u.Used)),
+			Overage: pages.Number(int64(u.Overage)), Spent: credits(u.SpentMicros),
+		})
+	}
+	return out
+}
+
+// Requests is the sum of all rows.
+func (s *Statement) Requests() string {
+	var sum uint64
+	for _, u := range s.Answer.Usage {
+		sum += u.Used
+	}
+	return pages.Number(int64(sum))
+}
+
+// Spent are the credits that the requests took.
+func (s *Statement) Spent() string { return credits(s.Answer.SpentMicros) }
+
+// StorageUSD is what storage costs.
+func (s *Statement) StorageUSD() string { return usd(s.Answer.StorageOverageCents) }
+
+// storageRow is a day with something stored.
+type storageRow struct {
+	Day     string
+	Average uint64 // bytes
+}
+
+// StorageDays are the days on which something was stored.
+func (s *Statement) StorageDays() (out []storageRow) {
+	const dayMillis = 24 * 60 * 60 * 1000
+	for _, d := range s.Answer.StorageDays {
+		if d.ByteMsHigh >= dayMillis { // below zero: a day that a late correction has lowered
+			continue
+		}
+		if average, _ := bits.Div64(d.ByteMsHigh, d.ByteMsLow, dayMillis); average > 0 {
+			out = append(out, storageRow{utc(int64(d.Day) * dayMillis).Format("2\u00a0January"), average})
+		}
+	}
+	return out
+}
+
+func usd(cents uint64) string { return fmt.Sprintf("$%d.%02d", cents/100, cents%100) }

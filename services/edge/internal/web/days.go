@@ -1,0 +1,181 @@
+package web
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+const (
+	mostDays   = 400 // of a question, and as long as days are kept
+	dateFormat = time.DateOnly
+	daySeconds = 24 * 60 * 60
+)
+
+type usageDaysView struct {
+	success
+	Days  []usageDayView `json:"days"`
+	Since *string        `json:"since"` // null: nothing is counted by day yet
+}
+
+type usageDayView struct {
+	Day          string  `json:"day"`
+	QuotaKey     *string `json:"quotaKey"` // null: of all
+	Key          *string `json:"key"`      // null: of all
+	Used         int64   `json:"used"`
+	Overage      int64   `json:"overage"`
+	CreditsSpent string  `json:"creditsSpent"`
+}
+
+// daysBy says what the usage of a day is split by.
+type daysBy struct{ quotaKey, key bool }
+
+// usageDays answers with the usage of the account by day.
+func (s *Server) usageDays(c *call) error {
+	var from, to time.Time
+	by := daysBy{quotaKey: true, key: true}
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"from": httpin.To(&from, dateField), "to": httpin.To(&to, dateField), "by": httpin.To(&by, daysByField),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	if to.IsZero() {
+		to = s.now().UTC().Truncate(24 * time.Hour)
+	}
+	if from.IsZero() {
+		from = time.Date(to.Year(), to.Month(), 1, 0, 0, 0, 0, time.UTC)
+	}
+	first, last := dayNumber(from), dayNumber(to)
+	switch {
+	case last < first:
+		return httpin.InvalidField("from", "must not be after to")
+	case last-first >= mostDays:
+		return httpin.OverLimit("from", mostDays, "must be at most 400 days up to to, both of them included")
+	}
+	if err := s.checkHolder(c); err != nil {
+		return err
+	}
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
+		FromDay: uint32(first), ToDay: uint32(last),
+	}}})
+	if err != nil {
+		return err
+	}
+	if a.GetUsageDays() == nil {
+		return unavailable(errQueryAnswer)
+	}
+	out := viewDays(a.GetUsageDays(), by)
+	if !wantsCSV(c) {
+		return s.json(c.Ctx, fiber.StatusOK, out)
+	}
+	records := make([][]string, 0, len(out.Days))
+	for _, d := range out.Days {
+		records = append(records, []string{
+			d.Day, optional(d.QuotaKey), optional(d.Key), strconv.FormatInt(d.Used, 10), strconv.FormatInt(d.Overage, 10), d.CreditsSpent,
+		})
+	}
+	name := "usage-" + from.Format(dateFormat) + "-" + to.Format(dateFormat) + ".csv"
+	return sendCSV(c, name, []string{"day", "quotaKey", "key", "used", "overage", "creditsSpent"}, records)
+}
+
+// dateField reads a day like 2026-11-21.
+func dateField(name string, v httpin.Value) (time.Time, error) {
+	day, err := time.Parse(dateFormat, string(v.Text))
+	if err != nil || day.Year() < 1970 {
+		return time.Time{}, httpin.InvalidField(name, "must be a day like 2026-11-21")
+	}
+	return day, nil
+}
+
+func dayNumber(day time.Time) int64 { return day.Unix() / daySeconds }
+
+// daysByField reads what to split the usage of a day by: quotaKey, key, both, or day for neither.
+func daysByField(name string, v httpin.Value) (by daysBy, err error) {
+	for part := range strings.SplitSeq(string(v.Text), ",") {
+		switch part {
+		case "quotaKey":
+			by.quotaKey = true
+		case "key":
+			by.key = true
+		case "day":
+		default:
+			return by, httpin.InvalidField(name, "must be quotaKey, key, both with a comma between them, or day")
+		}
+	}
+	return by, nil
+}
+
+// viewDays sums what the question does not split by.
+func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
+	out := usageDaysView{success: succeeded(), Days: make([]usageDayView, 0, len(a.Days))}
+	if a.SinceMs != 0 {
+		out.Since = new(formatTime(a.SinceMs))
+	}
+	type row struct{ quotaKey, key uint32 }
+	for _, d := range a.Days {
+		sums := map[row]*event.DayUsage{}
+		for _, u := range d.Usage {
+			var at row
+			if by.quotaKey {
+				at.quotaKey = u.QuotaKey
+			}
+			if by.key {
+				at.key = u.Key
+			}
+			sum := sums[at]
+			if sum == nil {
+				sum = &event.DayUsage{}
+				sums[at] = sum
+			}
+			sum.Used, sum.Overage, sum.SpentMicros = sum.Used+u.Used, sum.Overage+u.Overage, sum.SpentMicros+u.SpentMicros
+		}
+		for _, at := range slices.SortedFunc(maps.Keys(sums), func(x, y row) int {
+			return cmp.Or(cmp.Compare(x.quotaKey, y.quotaKey), cmp.Compare(x.key, y.key))
+		}) {
+			sum := sums[at]
+			v := usageDayView{
+				Day:  dayText(d.Day),
+				Used: sum.Used, Overage: sum.Overage, CreditsSpent: credit.Micros(sum.SpentMicros).String(),
+			}
+			if by.quotaKey {
+				v.QuotaKey = new(plan.QuotaKey(at.quotaKey).String())
+			}
+			if by.key {
+				v.Key = new(keyName(at.key))
+			}
+			out.Days = append(out.Days, v)
+		}
+	}
+	return out
+}
+
+// dayText is a day as the API writes it.
+func dayText(number uint32) string {
+	return time.Unix(int64(number)*daySeconds, 0).UTC().Format(dateFormat)
+}
+
+// keyName is the id of an API key in the API.
+func keyName(number uint32) string {
+	if number == 0 {
+		return "default"
+	}
+	return "k" + strconv.FormatUint(uint64(number), 10)
+}
+
+func optional(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

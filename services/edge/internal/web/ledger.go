@@ -1,0 +1,202 @@
+package web
+
+import (
+	"encoding/base64"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+const (
+	maxTable     = 10_000 // entries of a ledger as a table
+	tablePage    = 1000   // of them that billing is asked for at a time
+	tablePages   = 50     // that one call asks for: a search may have many pages with few entries
+	requestChars = 36
+)
+
+const cursorChars = 512
+
+type ledgerView struct {
+	success
+	Entries    []entryView `json:"entries"`
+	NextCursor *string     `json:"nextCursor"`
+	HasMore    bool        `json:"hasMore"`
+}
+
+type entryView struct {
+	ID        string  `json:"id"`
+	Time      string  `json:"time"`
+	Type      string  `json:"type"`
+	QuotaKey  *string `json:"quotaKey"`
+	Amount    string  `json:"amount"`
+	Balance   string  `json:"balance"`
+	RequestID *string `json:"requestId"`
+	Reason    *string `json:"reason"`
+}
+
+// ledger answers with a page of the ledger in JSON, or with a table of up to maxTable entries.
+func (s *Server) ledger(c *call) error {
+	q, table := &event.LedgerQuery{}, wantsCSV(c)
+	most, usual := uint64(maxPage), uint32(defaultPage)
+	if table {
+		most, usual = maxTable, maxTable
+	}
+	limit := uint64(usual)
+	var from, to moment
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit":     httpin.To(&limit, httpin.CountField(most)),
+		"cursor":    httpin.To(&q.Cursor, ledgerCursorField),
+		"type":      httpin.To(&q.Type, ledgerTypeField),
+		"quotaKey":  httpin.To(&q.QuotaKey, quotaKeyField),
+		"from":      httpin.To(&from, momentField),
+		"to":        httpin.To(&to, momentField),
+		"requestId": httpin.To(&q.RequestId, requestIDField),
+		"q":         httpin.To(&q.Reason, httpin.Line(reasonChars)),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	q.FromMs, q.ToMs = from.start, to.end
+	if q.ToMs != 0 && q.ToMs <= q.FromMs {
+		return httpin.InvalidField("from", "must be before to")
+	}
+	if err := s.checkHolder(c); err != nil {
+		return err
+	}
+	if table {
+		return s.ledgerTable(c, q, int(limit))
+	}
+	q.Limit = uint32(limit)
+	page, err := s.ledgerPage(c, q)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, viewLedger(page))
+}
+
+func (s *Server) ledgerPage(c *call, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+	if err != nil {
+		return nil, err
+	}
+	if a.GetLedger() == nil {
+		return nil, unavailable(errQueryAnswer)
+	}
+	return a.GetLedger(), nil
+}
+
+// ledgerTable answers in CSV. Where there are more entries, the Link header leads to the rest.
+func (s *Server) ledgerTable(c *call, q *event.LedgerQuery, limit int) error {
+	var records [][]string
+	for asked := 1; ; asked++ {
+		q.Limit = uint32(min(limit-len(records), tablePage))
+		page, err := s.ledgerPage(c, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range viewLedger(page).Entries {
+			records = append(records, []string{
+				e.ID, e.Time, e.Type, optional(e.QuotaKey), e.Amount, e.Balance, optional(e.RequestID), cell(optional(e.Reason)),
+			})
+		}
+		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
+			break
+		}
+		if len(records) == limit || asked == tablePages {
+			c.Set(fiber.HeaderLink, "<"+s.nextTable(c, q.Cursor)+`>; rel="next"`)
+			break
+		}
+	}
+	return sendCSV(c, "ledger.csv", []string{"id", "time", "type", "quotaKey", "amount", "balance", "requestId", "reason"}, records)
+}
+
+// nextTable is the path and query of the same call that goes on behind a cursor.
+func (s *Server) nextTable(c *call, cursor []byte) string {
+	args := fasthttp.AcquireArgs()
+	defer fasthttp.ReleaseArgs(args)
+	c.Context().QueryArgs().CopyTo(args)
+	args.Set("cursor", base64.RawURLEncoding.EncodeToString(cursor))
+	return c.Path() + "?" + args.String()
+}
+
+func ledgerCursorField(_ string, v httpin.Value) ([]byte, error) {
+	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
+	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
+		return nil, invalidCursor()
+	}
+	return cursor, nil
+}
+
+func ledgerTypeField(name string, v httpin.Value) (event.LedgerType, error) {
+	types := []event.LedgerType{
+		event.LedgerType_LEDGER_GRANT, event.LedgerType_LEDGER_ADJUSTMENT, event.LedgerType_LEDGER_CHARGE, event.LedgerType_LEDGER_EXPIRY,
+	}
+	var names []string
+	for _, t := range types {
+		if names = append(names, ledgerType(t)); ledgerType(t) == string(v.Text) {
+			return t, nil
+		}
+	}
+	return 0, httpin.NotAnOption(name, string(v.Text), names...)
+}
+
+// quotaKeyField reads the name of a quota key.
+func quotaKeyField(name string, v httpin.Value) (uint32, error) {
+	var names []string
+	for _, key := range plan.QuotaKeys() {
+		if names = append(names, key.String()); key.String() == string(v.Text) {
+			return uint32(key), nil
+		}
+	}
+	return 0, httpin.NotAnOption(name, string(v.Text), names...)
+}
+
+func requestIDField(name string, v httpin.Value) ([]byte, error) {
+	id, err := event.ParseRequestID(strings.ToLower(string(v.Text)))
+	if err != nil || len(v.Text) != requestChars {
+		return nil, httpin.InvalidField(name, "must be the X-Request-Id of an answer")
+	}
+	return id[:], nil
+}
+
+// moment is a day or a time that a client gave, in Unix milliseconds: its beginning, and the first moment behind it. A time has no
+// length.
+type moment struct{ start, end int64 }
+
+// momentField reads a day like 2026-11-21, or a time.
+func momentField(name string, v httpin.Value) (moment, error) {
+	if day, err := dateField(name, v); err == nil {
+		return moment{day.UnixMilli(), day.AddDate(0, 0, 1).UnixMilli()}, nil
+	}
+	at, err := httpin.TimeField(name, v)
+	if err != nil || at.Before(time.Unix(0, 0)) {
+		return moment{}, httpin.InvalidField(name, "must be a day like 2026-11-21, or a time like 2026-11-21T12:00:00Z")
+	}
+	return moment{at.UnixMilli(), at.UnixMilli()}, nil
+}
+
+func viewLedger(l *event.LedgerAnswer) ledgerView {
+	out := ledgerView{success: succeeded(), Entries: make([]entryView, 0, len(l.Entries))}
+	for _, e := range l.Entries {
+		out.Entries = append(out.Entries, entryView{
+			ID: e.Id, Time: formatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
+			Amount: credit.Micros(e.AmountMicros).String(), Balance: credits(e.BalanceMicros),
+			RequestID: requestIDText(e.RequestId), Reason: optionalText(e.Reason),
+		})
+	}
+	if len(l.NextCursor) > 0 {
+		out.NextCursor, out.HasMore = new(base64.RawURLEncoding.EncodeToString(l.NextCursor)), true
+	}
+	return out
+}
+
+func ledgerType(t event.LedgerType) string {
+	return strings.ToLower(strings.TrimPrefix(t.String(), "LEDGER_"))
+}
