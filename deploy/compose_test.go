@@ -52,6 +52,11 @@ func TestComposeIsSound(t *testing.T) {
 			if !service.ReadOnly || !slices.Equal(service.Command, []string{"provision"}) {
 				t.Errorf("%s runs %v with billing's image", name, service.Command)
 			}
+		} else if strings.HasPrefix(name, "minio") {
+			// The images that MinIO publishes have a known hole.
+			if service.Image != "quire/minio" || service.Build == nil || service.Build.Dockerfile != "deploy/minio/Dockerfile" {
+				t.Errorf("%s runs %s, which is not built here", name, service.Image)
+			}
 		} else if _, tag, ok := strings.Cut(service.Image, ":"); !ok || tag == "latest" {
 			t.Errorf("%s has no fixed version: %s", name, service.Image)
 		}

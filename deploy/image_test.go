@@ -15,7 +15,9 @@ import (
 // TestTheImageBuildsFromItsContext builds what the Dockerfile builds, from the files that Dockerfile.dockerignore leaves.
 func TestTheImageBuildsFromItsContext(t *testing.T) {
 	context := t.TempDir()
-	copyContext(t, "..", context)
+	if copied := copyContext(t, "Dockerfile.dockerignore", "..", context); copied < 100 {
+		t.Errorf("only %d files were copied", copied)
+	}
 	for _, name := range []string{"LICENSE", "THIRD_PARTY_NOTICES"} {
 		if _, err := os.Stat(filepath.Join(context, name)); err != nil || !strings.Contains(read(t, "Dockerfile"), "COPY LICENSE THIRD_PARTY_NOTICES /licenses/\n") {
 			t.Errorf("%s does not get into the image: %v", name, err)
@@ -35,10 +37,38 @@ func TestTheImageBuildsFromItsContext(t *testing.T) {
 	}
 }
 
-// copyContext copies the files that a build of the image is sent.
-func copyContext(t *testing.T, from, to string) {
+// TestMinIOsImageHasThePinnedProgramsAndTheirLicences: building MinIO takes minutes, and bin/minio and bin/mc are built from the same
+// module. This test finds the programs' packages in it, and their licences.
+func TestMinIOsImageHasThePinnedProgramsAndTheirLicences(t *testing.T) {
+	context := t.TempDir()
+	copyContext(t, "minio/Dockerfile.dockerignore", "..", context)
+	dockerfile, makefile := read(t, "minio/Dockerfile"), read(t, "../Makefile")
+	if !strings.Contains(dockerfile, "-o /out/bin/ github.com/minio/minio github.com/minio/mc") || !strings.Contains(makefile, "bin/minio bin/mc: cluster/tools/minio/go.mod") {
+		t.Error("the image and make do not build the same programs")
+	}
+	command := exec.CommandContext(t.Context(), "go", "run", filepath.Join(context, "deploy", "notices", "main.go"), "github.com/minio/minio", "github.com/minio/mc")
+	command.Dir = filepath.Join(context, "cluster", "tools", "minio")
+	command.Env = append(os.Environ(), "GOWORK=off")
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	notices, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	for _, module := range []string{"github.com/minio/minio", "github.com/minio/mc", "github.com/minio/madmin-go/v3"} {
+		if !strings.Contains(string(notices), "\n"+module+" v") {
+			t.Errorf("the notices do not name %s", module)
+		}
+	}
+	if !strings.Contains(string(notices), "GNU AFFERO GENERAL PUBLIC LICENSE") {
+		t.Error("the notices do not have MinIO's licence")
+	}
+}
+
+// copyContext copies the files that a build of an image is sent, and returns their number.
+func copyContext(t *testing.T, ignore, from, to string) int {
 	t.Helper()
-	file, err := os.Open("Dockerfile.dockerignore")
+	file, err := os.Open(ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +114,5 @@ func copyContext(t *testing.T, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if copied < 100 {
-		t.Errorf("only %d files were copied", copied)
-	}
+	return copied
 }

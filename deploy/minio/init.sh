@@ -24,6 +24,7 @@ user() {
     mc admin policy entities store --user "$1" | grep -q "quire-$1"
 }
 
+mc --version >/dev/null # or the loop would hide that there is no mc
 until mc ready store >/dev/null 2>&1; do sleep 1; done
 mc mb --ignore-existing "store/$BUCKET"
 user billing "${S3_BILLING_PASSWORD:-}"

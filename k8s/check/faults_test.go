@@ -85,6 +85,8 @@ func plants() []planted {
 		{"secret in plain text", "production", "Deployment/edge", "        - name: QUIRE_SECRET\n          valueFrom:\n            secretKeyRef:\n              key: QUIRE_SECRET\n              name: quire-edge\n", "        - name: QUIRE_SECRET\n          value: tell-everybody\n", "must come from a secret"},
 		{"published operators' port", "production", "Service/edge", "targetPort: http", "targetPort: ops", "publishes the operators' port"},
 		{"tag latest", "production", "Deployment/edge", "quire/edge:1.0.0", "quire/edge:latest", "the tag latest"},
+		{"published MinIO", "dev", "StatefulSet/minio", "image: quire/minio", "image: quay.io/minio/minio:RELEASE.2025-09-07T16-13-09Z", "an image that MinIO has published"},
+		{"MinIO's client from elsewhere", "dev", "Job/minio-init", "image: quire/minio", "image: minio/mc:RELEASE.2025-08-13T08-35-41Z", "an image that MinIO has published"},
 		{"pods on one node", "production", "StatefulSet/nats", "      topologySpreadConstraints:", "      tolerations: []\n      ignored:", "unknown field"},
 		{"replicas beside an autoscaler", "production", "Deployment/edge", "  revisionHistoryLimit: 5", "  replicas: 3\n  revisionHistoryLimit: 5", "autoscaler sets too"},
 	}

@@ -85,6 +85,9 @@ func (c *checker) container(w *workload, container corev1.Container) {
 	if slices.Contains(strings.Split(container.Image, ":"), "latest") {
 		c.fault(w, "%s runs the tag latest: %s", container.Name, container.Image)
 	}
+	if image := "/" + container.Image; strings.Contains(image, "/minio/") {
+		c.fault(w, "%s runs an image that MinIO has published, with a known hole: %s; deploy/minio/Dockerfile builds it", container.Name, container.Image)
+	}
 	if w.selector != nil && (container.StartupProbe == nil || container.LivenessProbe == nil || container.ReadinessProbe == nil) {
 		c.fault(w, "%s lacks a startup, liveness or readiness probe", container.Name)
 	}
