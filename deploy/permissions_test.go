@@ -108,6 +108,19 @@ func TestServicesDoTheirWork(t *testing.T) {
 			t.Errorf("ask %s: %v", subject, err)
 		}
 	}
+	// Billing has the documents of an account deleted that is erased.
+	for _, domain := range event.Documents() {
+		subject, server := domain.EraseSubject(0), owner[string(domain)]
+		if _, err := server.QueueSubscribe(subject, "q", func(m *nats.Msg) { _ = m.Respond([]byte("answer")) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := owner["billing"].Request(subject, nil, patience); err != nil || string(m.Data) != "answer" {
+			t.Errorf("ask %s: %v", subject, err)
+		}
+	}
 	// Answers to batches go to the edge's own subjects.
 	answers, err := owner["edge"].SubscribeSync("edge.source1.0.>")
 	if err != nil {

@@ -47,6 +47,7 @@ func billing(partitions int) permissions {
 		publish: append([]string{
 			"billing.*.usage", "billing.*.account", "billing.*.prices", "billing.announce", "billing.instances.query",
 			"edge.*.*.verdict", "edge.*.*.command", InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
+			"paste.*.erase", "lite.*.erase", "file.*.erase",
 		}, append(append(members("billing"), journal("BILLING", partitions)...), ends(partitions)...)...),
 		subscribe: []string{InboxPrefix("billing") + ".>", "billing.*.query", "billing.users"},
 	}
@@ -65,7 +66,7 @@ func ends(partitions int) (subjects []string) {
 func document(domain string, cfg Config) permissions {
 	stream := strings.ToUpper(domain)
 	publish := append([]string{
-		domain + ".*.request", "billing.*.settle." + domain, "edge.*.*.outcome." + domain, InboxPrefix("edge") + ".>",
+		domain + ".*.request", "billing.*.settle." + domain, "edge.*.*.outcome." + domain, InboxPrefix("edge") + ".>", InboxPrefix("billing") + ".>",
 	}, append(members(domain), journal(stream, cfg.Partitions)...)...)
 	for p := range cfg.Partitions {
 		publish = append(publish, fmt.Sprintf("$JS.API.STREAM.PURGE.%s_%d", stream, p),
@@ -76,7 +77,7 @@ func document(domain string, cfg Config) permissions {
 	}
 	return permissions{
 		publish:   publish,
-		subscribe: []string{InboxPrefix(domain) + ".>", domain + ".*.read", domain + ".*.list"},
+		subscribe: []string{InboxPrefix(domain) + ".>", domain + ".*.read", domain + ".*.list", domain + ".*.erase"},
 	}
 }
 

@@ -37,9 +37,9 @@ func newMetrics(domain event.Domain, m *telemetry.Metrics) *metrics {
 		outcomes[number] = statuses.WithLabelValues(strings.ToLower(name))
 	}
 	failures := m.CounterVec(desc("failures_total", "Calls of the read model or the blob store that failed."),
-		"call", "load", "commit", "read", "list", "blob", "sweep")
+		"call", "load", "commit", "read", "list", "erase", "blob", "sweep")
 	swept := m.CounterVec(desc("swept_total", "What the sweepers removed or had removed."),
-		"what", "expired", "outcomes", "orphans", "trash", "restored", "blobs")
+		"what", "expired", "outcomes", "orphans", "trash", "restored", "blobs", "erased")
 	return &metrics{
 		messages:    m.Counter(desc("messages_folded_total", "Journal messages folded.")),
 		outcomes:    outcomes,

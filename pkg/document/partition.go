@@ -56,6 +56,7 @@ type partition struct {
 	projection *projection
 	reader     *reader
 	lister     *lister
+	eraser     *eraser
 	sweeper    *sweeper
 	orphans    *orphanSweeper
 	blobs      *blobDeleter
@@ -86,6 +87,7 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 	p.sweeper = &sweeper{
 		scope: s, journal: p.journal, model: p.model, projection: p.projection,
 	}
+	p.eraser = &eraser{scope: s, lister: p.lister, sweeper: p.sweeper}
 	p.orphans = &orphanSweeper{scope: s, journal: p.journal, model: p.model, memory: memory, position: &p.folding.position, blobs: p.blobs}
 	return p, nil
 }
@@ -235,6 +237,11 @@ func (p *partition) serveFree(ctx, answering context.Context) error {
 		return err
 	}
 	defer rpc.Stop(drainWait, lists)
+	erasures, err := rpc.Serve(p.deps.NC, domain.EraseSubject(p.number), replicaQueue, 1, p.eraser.erase, rpc.WithLogger(p.log))
+	if err != nil {
+		return err
+	}
+	defer rpc.Stop(drainWait, erasures)
 	defer p.replicas.Announce(ctx, p.number)()
 	p.log.Info("serving", "sequence", p.folding.position.Get())
 	var orphans sync.WaitGroup

@@ -684,6 +684,55 @@ func (LedgerType) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
+type Deletion int32
+
+const (
+	Deletion_DELETION_NONE  Deletion = 0
+	Deletion_DELETION_ASKED Deletion = 1 // the journal is about to be told
+	Deletion_DELETION_SET   Deletion = 2 // the journal was told, and the sessions are ended
+)
+
+// Enum value maps for Deletion.
+var (
+	Deletion_name = map[int32]string{
+		0: "DELETION_NONE",
+		1: "DELETION_ASKED",
+		2: "DELETION_SET",
+	}
+	Deletion_value = map[string]int32{
+		"DELETION_NONE":  0,
+		"DELETION_ASKED": 1,
+		"DELETION_SET":   2,
+	}
+)
+
+func (x Deletion) Enum() *Deletion {
+	p := new(Deletion)
+	*p = x
+	return p
+}
+
+func (x Deletion) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Deletion) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[11].Descriptor()
+}
+
+func (Deletion) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[11]
+}
+
+func (x Deletion) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Deletion.Descriptor instead.
+func (Deletion) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{11}
+}
+
 type UserStatus int32
 
 const (
@@ -726,11 +775,11 @@ func (x UserStatus) String() string {
 }
 
 func (UserStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[11].Descriptor()
+	return file_event_proto_enumTypes[12].Descriptor()
 }
 
 func (UserStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[11]
+	return &file_event_proto_enumTypes[12]
 }
 
 func (x UserStatus) Number() protoreflect.EnumNumber {
@@ -739,7 +788,7 @@ func (x UserStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserStatus.Descriptor instead.
 func (UserStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 // UsageBatch is one message on billing.<p>.usage, or on billing.<p>.settle.<domain>: all that waited at one source.
@@ -1437,6 +1486,9 @@ type Command struct {
 	//	*Command_ReplaceKey
 	//	*Command_RevokeKey
 	//	*Command_SetSpendingCap
+	//	*Command_DeleteAccount
+	//	*Command_KeepAccount
+	//	*Command_EraseAccount
 	//	*Command_SetWebhook
 	//	*Command_DeleteWebhook
 	//	*Command_TestWebhook
@@ -1625,6 +1677,33 @@ func (x *Command) GetSetSpendingCap() *SetSpendingCap {
 	return nil
 }
 
+func (x *Command) GetDeleteAccount() *DeleteAccount {
+	if x != nil {
+		if x, ok := x.Action.(*Command_DeleteAccount); ok {
+			return x.DeleteAccount
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetKeepAccount() *KeepAccount {
+	if x != nil {
+		if x, ok := x.Action.(*Command_KeepAccount); ok {
+			return x.KeepAccount
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetEraseAccount() *EraseAccount {
+	if x != nil {
+		if x, ok := x.Action.(*Command_EraseAccount); ok {
+			return x.EraseAccount
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetSetWebhook() *SetWebhook {
 	if x != nil {
 		if x, ok := x.Action.(*Command_SetWebhook); ok {
@@ -1704,6 +1783,18 @@ type Command_SetSpendingCap struct {
 	SetSpendingCap *SetSpendingCap `protobuf:"bytes,24,opt,name=set_spending_cap,json=setSpendingCap,proto3,oneof"`
 }
 
+type Command_DeleteAccount struct {
+	DeleteAccount *DeleteAccount `protobuf:"bytes,40,opt,name=delete_account,json=deleteAccount,proto3,oneof"` // this and the next two from rules 4 on
+}
+
+type Command_KeepAccount struct {
+	KeepAccount *KeepAccount `protobuf:"bytes,41,opt,name=keep_account,json=keepAccount,proto3,oneof"`
+}
+
+type Command_EraseAccount struct {
+	EraseAccount *EraseAccount `protobuf:"bytes,42,opt,name=erase_account,json=eraseAccount,proto3,oneof"`
+}
+
 type Command_SetWebhook struct {
 	SetWebhook *SetWebhook `protobuf:"bytes,30,opt,name=set_webhook,json=setWebhook,proto3,oneof"` // this and the next two from rules 4 on
 }
@@ -1739,6 +1830,12 @@ func (*Command_ReplaceKey) isCommand_Action() {}
 func (*Command_RevokeKey) isCommand_Action() {}
 
 func (*Command_SetSpendingCap) isCommand_Action() {}
+
+func (*Command_DeleteAccount) isCommand_Action() {}
+
+func (*Command_KeepAccount) isCommand_Action() {}
+
+func (*Command_EraseAccount) isCommand_Action() {}
 
 func (*Command_SetWebhook) isCommand_Action() {}
 
@@ -1934,6 +2031,118 @@ func (x *Note) GetDetail() string {
 	return ""
 }
 
+// DeleteAccount has each later admission with a key of the account refused, and allows EraseAccount 14 days later.
+type DeleteAccount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAccount) Reset() {
+	*x = DeleteAccount{}
+	mi := &file_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAccount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAccount) ProtoMessage() {}
+
+func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAccount.ProtoReflect.Descriptor instead.
+func (*DeleteAccount) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{12}
+}
+
+// KeepAccount takes DeleteAccount back. It is COMMAND_ACCOUNT_NOT_FOUND once the account is erased.
+type KeepAccount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepAccount) Reset() {
+	*x = KeepAccount{}
+	mi := &file_event_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepAccount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepAccount) ProtoMessage() {}
+
+func (x *KeepAccount) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepAccount.ProtoReflect.Descriptor instead.
+func (*KeepAccount) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{13}
+}
+
+// EraseAccount ends an account for ever. It is COMMAND_INVALID before the time that DeleteAccount has set. What billing keeps
+// of the account from then on is its history.
+type EraseAccount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseAccount) Reset() {
+	*x = EraseAccount{}
+	mi := &file_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseAccount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseAccount) ProtoMessage() {}
+
+func (x *EraseAccount) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseAccount.ProtoReflect.Descriptor instead.
+func (*EraseAccount) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{14}
+}
+
 // SetWebhook makes or changes what a webhook is told of. Its address and its secret are in billing's read model alone.
 type SetWebhook struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -1948,7 +2157,7 @@ type SetWebhook struct {
 
 func (x *SetWebhook) Reset() {
 	*x = SetWebhook{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2169,7 @@ func (x *SetWebhook) String() string {
 func (*SetWebhook) ProtoMessage() {}
 
 func (x *SetWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2182,7 @@ func (x *SetWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWebhook.ProtoReflect.Descriptor instead.
 func (*SetWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetWebhook) GetWebhook() uint64 {
@@ -2020,7 +2229,7 @@ type Percents struct {
 
 func (x *Percents) Reset() {
 	*x = Percents{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2241,7 @@ func (x *Percents) String() string {
 func (*Percents) ProtoMessage() {}
 
 func (x *Percents) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2254,7 @@ func (x *Percents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percents.ProtoReflect.Descriptor instead.
 func (*Percents) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Percents) GetValues() []uint32 {
@@ -2065,7 +2274,7 @@ type DeleteWebhook struct {
 
 func (x *DeleteWebhook) Reset() {
 	*x = DeleteWebhook{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2286,7 @@ func (x *DeleteWebhook) String() string {
 func (*DeleteWebhook) ProtoMessage() {}
 
 func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2299,7 @@ func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWebhook.ProtoReflect.Descriptor instead.
 func (*DeleteWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteWebhook) GetWebhook() uint64 {
@@ -2110,7 +2319,7 @@ type TestWebhook struct {
 
 func (x *TestWebhook) Reset() {
 	*x = TestWebhook{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2331,7 @@ func (x *TestWebhook) String() string {
 func (*TestWebhook) ProtoMessage() {}
 
 func (x *TestWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2344,7 @@ func (x *TestWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestWebhook.ProtoReflect.Descriptor instead.
 func (*TestWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TestWebhook) GetWebhook() uint64 {
@@ -2156,7 +2365,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2377,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2390,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -2207,7 +2416,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2428,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2441,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -2254,7 +2463,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2475,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2488,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -2314,7 +2523,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2535,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2548,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -2371,7 +2580,7 @@ type KeyRules struct {
 
 func (x *KeyRules) Reset() {
 	*x = KeyRules{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2592,7 @@ func (x *KeyRules) String() string {
 func (*KeyRules) ProtoMessage() {}
 
 func (x *KeyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2605,7 @@ func (x *KeyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRules.ProtoReflect.Descriptor instead.
 func (*KeyRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeyRules) GetName() string {
@@ -2451,7 +2660,7 @@ type KeyScopes struct {
 
 func (x *KeyScopes) Reset() {
 	*x = KeyScopes{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2672,7 @@ func (x *KeyScopes) String() string {
 func (*KeyScopes) ProtoMessage() {}
 
 func (x *KeyScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2685,7 @@ func (x *KeyScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyScopes.ProtoReflect.Descriptor instead.
 func (*KeyScopes) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KeyScopes) GetQuotaKeys() []uint32 {
@@ -2496,7 +2705,7 @@ type KeyQuotas struct {
 
 func (x *KeyQuotas) Reset() {
 	*x = KeyQuotas{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2717,7 @@ func (x *KeyQuotas) String() string {
 func (*KeyQuotas) ProtoMessage() {}
 
 func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2730,7 @@ func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuotas.ProtoReflect.Descriptor instead.
 func (*KeyQuotas) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeyQuotas) GetLimits() []*KeyQuota {
@@ -2541,7 +2750,7 @@ type KeyQuota struct {
 
 func (x *KeyQuota) Reset() {
 	*x = KeyQuota{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2762,7 @@ func (x *KeyQuota) String() string {
 func (*KeyQuota) ProtoMessage() {}
 
 func (x *KeyQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2775,7 @@ func (x *KeyQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuota.ProtoReflect.Descriptor instead.
 func (*KeyQuota) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KeyQuota) GetQuotaKey() uint32 {
@@ -2595,7 +2804,7 @@ type CreateKey struct {
 
 func (x *CreateKey) Reset() {
 	*x = CreateKey{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2816,7 @@ func (x *CreateKey) String() string {
 func (*CreateKey) ProtoMessage() {}
 
 func (x *CreateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2829,7 @@ func (x *CreateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
 func (*CreateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateKey) GetFingerprint() uint64 {
@@ -2654,7 +2863,7 @@ type UpdateKey struct {
 
 func (x *UpdateKey) Reset() {
 	*x = UpdateKey{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2875,7 @@ func (x *UpdateKey) String() string {
 func (*UpdateKey) ProtoMessage() {}
 
 func (x *UpdateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2888,7 @@ func (x *UpdateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateKey.ProtoReflect.Descriptor instead.
 func (*UpdateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateKey) GetKey() uint32 {
@@ -2710,7 +2919,7 @@ type ReplaceKey struct {
 
 func (x *ReplaceKey) Reset() {
 	*x = ReplaceKey{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2931,7 @@ func (x *ReplaceKey) String() string {
 func (*ReplaceKey) ProtoMessage() {}
 
 func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2944,7 @@ func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceKey.ProtoReflect.Descriptor instead.
 func (*ReplaceKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReplaceKey) GetKey() uint32 {
@@ -2775,7 +2984,7 @@ type RevokeKey struct {
 
 func (x *RevokeKey) Reset() {
 	*x = RevokeKey{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2996,7 @@ func (x *RevokeKey) String() string {
 func (*RevokeKey) ProtoMessage() {}
 
 func (x *RevokeKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +3009,7 @@ func (x *RevokeKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
 func (*RevokeKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RevokeKey) GetKey() uint32 {
@@ -2820,7 +3029,7 @@ type SetSpendingCap struct {
 
 func (x *SetSpendingCap) Reset() {
 	*x = SetSpendingCap{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +3041,7 @@ func (x *SetSpendingCap) String() string {
 func (*SetSpendingCap) ProtoMessage() {}
 
 func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +3054,7 @@ func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendingCap.ProtoReflect.Descriptor instead.
 func (*SetSpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetSpendingCap) GetCap() *SpendingCap {
@@ -2867,7 +3076,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3088,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3101,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -2936,6 +3145,7 @@ type CommandOutcome struct {
 	Key             *ApiKey                `protobuf:"bytes,20,opt,name=key,proto3" json:"key,omitempty"`                                                     // that the command made or changed, as it was then
 	OldKeyExpiresMs int64                  `protobuf:"varint,21,opt,name=old_key_expires_ms,json=oldKeyExpiresMs,proto3" json:"old_key_expires_ms,omitempty"` // of ReplaceKey
 	Cap             *CapStatus             `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                     // of SetSpendingCap
+	DeletesMs       int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`                       // from when the account may be erased; 0: it is not to be deleted
 	Webhook         *WebhookRules          `protobuf:"bytes,30,opt,name=webhook,proto3" json:"webhook,omitempty"`                                             // of SetWebhook, as it is then
 	Alert           string                 `protobuf:"bytes,31,opt,name=alert,proto3" json:"alert,omitempty"`                                                 // of TestWebhook: Alert.id
 	unknownFields   protoimpl.UnknownFields
@@ -2944,7 +3154,7 @@ type CommandOutcome struct {
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +3166,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +3179,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -3049,6 +3259,13 @@ func (x *CommandOutcome) GetCap() *CapStatus {
 	return nil
 }
 
+func (x *CommandOutcome) GetDeletesMs() int64 {
+	if x != nil {
+		return x.DeletesMs
+	}
+	return 0
+}
+
 func (x *CommandOutcome) GetWebhook() *WebhookRules {
 	if x != nil {
 		return x.Webhook
@@ -3089,7 +3306,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3318,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3331,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Alert) GetId() string {
@@ -3250,7 +3467,7 @@ type WebhookRules struct {
 
 func (x *WebhookRules) Reset() {
 	*x = WebhookRules{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3479,7 @@ func (x *WebhookRules) String() string {
 func (*WebhookRules) ProtoMessage() {}
 
 func (x *WebhookRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3492,7 @@ func (x *WebhookRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
 func (*WebhookRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WebhookRules) GetWebhook() uint64 {
@@ -3329,7 +3546,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3558,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3571,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Delivery) GetAlert() *Alert {
@@ -3419,7 +3636,7 @@ type DeliveryAttempt struct {
 
 func (x *DeliveryAttempt) Reset() {
 	*x = DeliveryAttempt{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3648,7 @@ func (x *DeliveryAttempt) String() string {
 func (*DeliveryAttempt) ProtoMessage() {}
 
 func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3661,7 @@ func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
 func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeliveryAttempt) GetTimeMs() int64 {
@@ -3497,7 +3714,7 @@ type WebhookAddress struct {
 
 func (x *WebhookAddress) Reset() {
 	*x = WebhookAddress{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +3726,7 @@ func (x *WebhookAddress) String() string {
 func (*WebhookAddress) ProtoMessage() {}
 
 func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +3739,7 @@ func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
 func (*WebhookAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WebhookAddress) GetAccount() uint64 {
@@ -3579,7 +3796,7 @@ type WebhookSecret struct {
 
 func (x *WebhookSecret) Reset() {
 	*x = WebhookSecret{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3808,7 @@ func (x *WebhookSecret) String() string {
 func (*WebhookSecret) ProtoMessage() {}
 
 func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3821,7 @@ func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
 func (*WebhookSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WebhookSecret) GetSealed() []byte {
@@ -3656,7 +3873,7 @@ type WebhookRequest struct {
 
 func (x *WebhookRequest) Reset() {
 	*x = WebhookRequest{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3885,7 @@ func (x *WebhookRequest) String() string {
 func (*WebhookRequest) ProtoMessage() {}
 
 func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3898,7 @@ func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
 func (*WebhookRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WebhookRequest) GetAccount() uint64 {
@@ -3824,7 +4041,7 @@ type CreateAddress struct {
 
 func (x *CreateAddress) Reset() {
 	*x = CreateAddress{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +4053,7 @@ func (x *CreateAddress) String() string {
 func (*CreateAddress) ProtoMessage() {}
 
 func (x *CreateAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +4066,7 @@ func (x *CreateAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
 func (*CreateAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateAddress) GetUrl() string {
@@ -3875,7 +4092,7 @@ type SetAddress struct {
 
 func (x *SetAddress) Reset() {
 	*x = SetAddress{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +4104,7 @@ func (x *SetAddress) String() string {
 func (*SetAddress) ProtoMessage() {}
 
 func (x *SetAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +4117,7 @@ func (x *SetAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
 func (*SetAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetAddress) GetUrl() string {
@@ -3918,7 +4135,7 @@ type DeleteAddress struct {
 
 func (x *DeleteAddress) Reset() {
 	*x = DeleteAddress{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3930,7 +4147,7 @@ func (x *DeleteAddress) String() string {
 func (*DeleteAddress) ProtoMessage() {}
 
 func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3943,7 +4160,7 @@ func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
 func (*DeleteAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 type RotateSecret struct {
@@ -3955,7 +4172,7 @@ type RotateSecret struct {
 
 func (x *RotateSecret) Reset() {
 	*x = RotateSecret{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4184,7 @@ func (x *RotateSecret) String() string {
 func (*RotateSecret) ProtoMessage() {}
 
 func (x *RotateSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4197,7 @@ func (x *RotateSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
 func (*RotateSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RotateSecret) GetChange() []byte {
@@ -3998,7 +4215,7 @@ type FindAddresses struct {
 
 func (x *FindAddresses) Reset() {
 	*x = FindAddresses{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4010,7 +4227,7 @@ func (x *FindAddresses) String() string {
 func (*FindAddresses) ProtoMessage() {}
 
 func (x *FindAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4023,7 +4240,7 @@ func (x *FindAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
 func (*FindAddresses) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 type ListDeliveries struct {
@@ -4036,7 +4253,7 @@ type ListDeliveries struct {
 
 func (x *ListDeliveries) Reset() {
 	*x = ListDeliveries{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4265,7 @@ func (x *ListDeliveries) String() string {
 func (*ListDeliveries) ProtoMessage() {}
 
 func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4278,7 @@ func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
 func (*ListDeliveries) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListDeliveries) GetLimit() uint32 {
@@ -4087,7 +4304,7 @@ type ReplayDelivery struct {
 
 func (x *ReplayDelivery) Reset() {
 	*x = ReplayDelivery{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4316,7 @@ func (x *ReplayDelivery) String() string {
 func (*ReplayDelivery) ProtoMessage() {}
 
 func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4329,7 @@ func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
 func (*ReplayDelivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReplayDelivery) GetAlert() string {
@@ -4138,7 +4355,7 @@ type WebhookAnswer struct {
 
 func (x *WebhookAnswer) Reset() {
 	*x = WebhookAnswer{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4150,7 +4367,7 @@ func (x *WebhookAnswer) String() string {
 func (*WebhookAnswer) ProtoMessage() {}
 
 func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +4380,7 @@ func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
 func (*WebhookAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WebhookAnswer) GetStatus() WebhookStatus {
@@ -4231,7 +4448,7 @@ type WebhooksQuery struct {
 
 func (x *WebhooksQuery) Reset() {
 	*x = WebhooksQuery{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4460,7 @@ func (x *WebhooksQuery) String() string {
 func (*WebhooksQuery) ProtoMessage() {}
 
 func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4473,7 @@ func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
 func (*WebhooksQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 type WebhooksAnswer struct {
@@ -4268,7 +4485,7 @@ type WebhooksAnswer struct {
 
 func (x *WebhooksAnswer) Reset() {
 	*x = WebhooksAnswer{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4280,7 +4497,7 @@ func (x *WebhooksAnswer) String() string {
 func (*WebhooksAnswer) ProtoMessage() {}
 
 func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4293,7 +4510,7 @@ func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
 func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
@@ -4314,7 +4531,7 @@ type AlertsQuery struct {
 
 func (x *AlertsQuery) Reset() {
 	*x = AlertsQuery{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4543,7 @@ func (x *AlertsQuery) String() string {
 func (*AlertsQuery) ProtoMessage() {}
 
 func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4556,7 @@ func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
 func (*AlertsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AlertsQuery) GetAfter() string {
@@ -4366,7 +4583,7 @@ type AlertsAnswer struct {
 
 func (x *AlertsAnswer) Reset() {
 	*x = AlertsAnswer{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +4595,7 @@ func (x *AlertsAnswer) String() string {
 func (*AlertsAnswer) ProtoMessage() {}
 
 func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +4608,7 @@ func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
 func (*AlertsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AlertsAnswer) GetAlerts() []*Alert {
@@ -4421,7 +4638,7 @@ type AlertState struct {
 
 func (x *AlertState) Reset() {
 	*x = AlertState{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +4650,7 @@ func (x *AlertState) String() string {
 func (*AlertState) ProtoMessage() {}
 
 func (x *AlertState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4446,7 +4663,7 @@ func (x *AlertState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
 func (*AlertState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AlertState) GetWebhooks() []*WebhookRules {
@@ -4493,7 +4710,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4505,7 +4722,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4518,7 +4735,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -4589,7 +4806,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4601,7 +4818,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4614,7 +4831,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -4690,7 +4907,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4702,7 +4919,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4715,7 +4932,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -4744,7 +4961,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4973,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4986,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -4815,7 +5032,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4827,7 +5044,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4840,7 +5057,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -4901,7 +5118,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +5130,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +5143,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -4987,7 +5204,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5216,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5229,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -5163,7 +5380,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5175,7 +5392,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5188,7 +5405,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -5229,7 +5446,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5241,7 +5458,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5254,7 +5471,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -5293,7 +5510,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5522,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5535,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Update) GetContent() *Content {
@@ -5414,7 +5631,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5426,7 +5643,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5439,7 +5656,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Tags) GetValues() []string {
@@ -5459,7 +5676,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5471,7 +5688,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5484,7 +5701,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -5511,7 +5728,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5523,7 +5740,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5536,7 +5753,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -5555,7 +5772,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5567,7 +5784,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5580,7 +5797,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -5596,7 +5813,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5608,7 +5825,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5621,7 +5838,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Content) GetInline() []byte {
@@ -5678,7 +5895,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5690,7 +5907,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5703,7 +5920,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Document) GetId() string {
@@ -5837,7 +6054,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5849,7 +6066,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5862,7 +6079,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -5915,7 +6132,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5927,7 +6144,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5940,7 +6157,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -6054,7 +6271,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +6283,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +6296,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -6122,7 +6339,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6134,7 +6351,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6147,7 +6364,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -6182,7 +6399,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6194,7 +6411,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6207,7 +6424,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -6232,7 +6449,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6244,7 +6461,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6257,7 +6474,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -6314,7 +6531,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6326,7 +6543,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6339,7 +6556,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -6376,7 +6593,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6388,7 +6605,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6401,7 +6618,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -6442,7 +6659,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6454,7 +6671,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6467,7 +6684,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -6496,7 +6713,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6508,7 +6725,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6521,7 +6738,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -6561,7 +6778,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6573,7 +6790,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6586,7 +6803,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Read) GetItem() string {
@@ -6654,7 +6871,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6666,7 +6883,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6679,7 +6896,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -6704,7 +6921,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6716,7 +6933,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6729,7 +6946,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -6800,7 +7017,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6812,7 +7029,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6825,7 +7042,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -6910,7 +7127,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6922,7 +7139,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6935,7 +7152,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -6966,6 +7183,96 @@ func (x *ListAnswer) GetScannedId() string {
 	return ""
 }
 
+// EraseRequest is a request on <domain>.<p>.erase: delete some documents of an account that is erased. The asker repeats it
+// until the answer is that none was left.
+type EraseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseRequest) Reset() {
+	*x = EraseRequest{}
+	mi := &file_event_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseRequest) ProtoMessage() {}
+
+func (x *EraseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseRequest.ProtoReflect.Descriptor instead.
+func (*EraseRequest) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *EraseRequest) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+type EraseAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deleting      uint32                 `protobuf:"varint,1,opt,name=deleting,proto3" json:"deleting,omitempty"` // documents whose deletion is in the journal now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseAnswer) Reset() {
+	*x = EraseAnswer{}
+	mi := &file_event_proto_msgTypes[86]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseAnswer) ProtoMessage() {}
+
+func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[86]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseAnswer.ProtoReflect.Descriptor instead.
+func (*EraseAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{86}
+}
+
+func (x *EraseAnswer) GetDeleting() uint32 {
+	if x != nil {
+		return x.Deleting
+	}
+	return 0
+}
+
 // Announcement names the accounts that changed, on billing.announce. An edge forgets the refusals that it remembers of them.
 type Announcement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6976,7 +7283,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6988,7 +7295,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7001,7 +7308,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -7039,7 +7346,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7051,7 +7358,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7064,7 +7371,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -7301,7 +7608,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7313,7 +7620,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7326,7 +7633,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -7388,7 +7695,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7400,7 +7707,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7413,7 +7720,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -7483,7 +7790,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7495,7 +7802,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7508,7 +7815,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -7534,7 +7841,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7546,7 +7853,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7559,7 +7866,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -7580,7 +7887,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7592,7 +7899,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7605,7 +7912,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -7640,7 +7947,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7652,7 +7959,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7665,7 +7972,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -7698,7 +8005,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7710,7 +8017,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7723,7 +8030,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -7737,7 +8044,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7749,7 +8056,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7762,7 +8069,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -7789,7 +8096,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7801,7 +8108,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7814,7 +8121,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -7833,7 +8140,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7845,7 +8152,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7858,7 +8165,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 type QueryAnswer struct {
@@ -7887,7 +8194,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7899,7 +8206,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7912,7 +8219,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -8154,7 +8461,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8166,7 +8473,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8179,7 +8486,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -8209,7 +8516,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8221,7 +8528,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8234,7 +8541,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -8286,7 +8593,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8298,7 +8605,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8311,7 +8618,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Progress) GetInstance() string {
@@ -8368,15 +8675,17 @@ type UsageAnswer struct {
 	CreatedMs           int64                  `protobuf:"varint,15,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
 	SuspensionReason    string                 `protobuf:"bytes,17,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
-	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"` // with UsageQuery.keys: those that are live, and the last that have ended
-	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`   // likewise; absent without a cap
+	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                             // with UsageQuery.keys: those that are live, and the last that have ended
+	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                               // likewise; absent without a cap
+	DeletesMs           int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // as in CommandOutcome
+	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // when the account was erased; 0: it was not
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8388,7 +8697,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8401,7 +8710,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -8537,6 +8846,20 @@ func (x *UsageAnswer) GetCap() *CapStatus {
 	return nil
 }
 
+func (x *UsageAnswer) GetDeletesMs() int64 {
+	if x != nil {
+		return x.DeletesMs
+	}
+	return 0
+}
+
+func (x *UsageAnswer) GetErasedMs() int64 {
+	if x != nil {
+		return x.ErasedMs
+	}
+	return 0
+}
+
 // ApiKey is a key as its owner sees it.
 type ApiKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8560,7 +8883,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8572,7 +8895,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8585,7 +8908,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -8698,7 +9021,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8710,7 +9033,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8723,7 +9046,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -8768,7 +9091,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8780,7 +9103,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8793,7 +9116,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -8890,7 +9213,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8902,7 +9225,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8915,7 +9238,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -8942,7 +9265,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8954,7 +9277,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8967,7 +9290,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -8983,13 +9306,15 @@ type AccountSummary struct {
 	Tier          uint32                 `protobuf:"varint,2,opt,name=tier,proto3" json:"tier,omitempty"`
 	CreatedMs     int64                  `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	SuspendedMs   int64                  `protobuf:"varint,4,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"`
+	DeletesMs     int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // as in CommandOutcome
+	ErasedMs      int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // as in UsageAnswer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9001,7 +9326,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9014,7 +9339,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -9045,6 +9370,20 @@ func (x *AccountSummary) GetSuspendedMs() int64 {
 	return 0
 }
 
+func (x *AccountSummary) GetDeletesMs() int64 {
+	if x != nil {
+		return x.DeletesMs
+	}
+	return 0
+}
+
+func (x *AccountSummary) GetErasedMs() int64 {
+	if x != nil {
+		return x.ErasedMs
+	}
+	return 0
+}
+
 type KeyUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuotaKey      uint32                 `protobuf:"varint,1,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
@@ -9060,7 +9399,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9072,7 +9411,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9085,7 +9424,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -9154,7 +9493,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9166,7 +9505,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9179,7 +9518,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -9255,7 +9594,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9267,7 +9606,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9280,7 +9619,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -9318,7 +9657,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9330,7 +9669,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9343,7 +9682,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -9464,7 +9803,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9476,7 +9815,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9489,7 +9828,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -9630,7 +9969,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9642,7 +9981,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9655,7 +9994,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -9690,7 +10029,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9702,7 +10041,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9715,7 +10054,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -9756,7 +10095,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9768,7 +10107,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9781,7 +10120,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -9858,7 +10197,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9870,7 +10209,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9883,7 +10222,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -9911,7 +10250,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9923,7 +10262,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9936,7 +10275,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -9966,7 +10305,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9978,7 +10317,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9991,7 +10330,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -10041,7 +10380,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10053,7 +10392,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10066,7 +10405,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -10115,6 +10454,7 @@ type UserRequest struct {
 	//	*UserRequest_SetEmail
 	//	*UserRequest_ListSessions
 	//	*UserRequest_EndSession
+	//	*UserRequest_SetDeletion
 	Action        isUserRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -10122,7 +10462,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10134,7 +10474,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10147,7 +10487,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -10272,6 +10612,15 @@ func (x *UserRequest) GetEndSession() *EndSession {
 	return nil
 }
 
+func (x *UserRequest) GetSetDeletion() *SetDeletion {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_SetDeletion); ok {
+			return x.SetDeletion
+		}
+	}
+	return nil
+}
+
 type isUserRequest_Action interface {
 	isUserRequest_Action()
 }
@@ -10324,6 +10673,10 @@ type UserRequest_EndSession struct {
 	EndSession *EndSession `protobuf:"bytes,42,opt,name=end_session,json=endSession,proto3,oneof"`
 }
 
+type UserRequest_SetDeletion struct {
+	SetDeletion *SetDeletion `protobuf:"bytes,43,opt,name=set_deletion,json=setDeletion,proto3,oneof"`
+}
+
 func (*UserRequest_Register) isUserRequest_Action() {}
 
 func (*UserRequest_Find) isUserRequest_Action() {}
@@ -10348,6 +10701,8 @@ func (*UserRequest_ListSessions) isUserRequest_Action() {}
 
 func (*UserRequest_EndSession) isUserRequest_Action() {}
 
+func (*UserRequest_SetDeletion) isUserRequest_Action() {}
+
 // SetPassword replaces a password and ends the sessions of the account. The answer has the user as it is then.
 type SetPassword struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10362,7 +10717,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10374,7 +10729,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10387,7 +10742,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -10435,7 +10790,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10447,7 +10802,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10460,7 +10815,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -10483,7 +10838,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10495,7 +10850,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10508,7 +10863,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -10549,7 +10904,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10561,7 +10916,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10574,7 +10929,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -10595,7 +10950,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10607,7 +10962,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10620,7 +10975,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -10637,6 +10992,67 @@ func (x *EndSession) GetPrefix() []byte {
 	return nil
 }
 
+// SetDeletion notes how far the deletion of an account is. Whether it is to be deleted is for billing's journal to say.
+type SetDeletion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Deletion      Deletion               `protobuf:"varint,2,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
+	DeletesMs     int64                  `protobuf:"varint,3,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // with DELETION_SET: CommandOutcome.deletes_ms
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetDeletion) Reset() {
+	*x = SetDeletion{}
+	mi := &file_event_proto_msgTypes[128]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetDeletion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetDeletion) ProtoMessage() {}
+
+func (x *SetDeletion) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[128]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
+func (*SetDeletion) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{128}
+}
+
+func (x *SetDeletion) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *SetDeletion) GetDeletion() Deletion {
+	if x != nil {
+		return x.Deletion
+	}
+	return Deletion_DELETION_NONE
+}
+
+func (x *SetDeletion) GetDeletesMs() int64 {
+	if x != nil {
+		return x.DeletesMs
+	}
+	return 0
+}
+
 // ListUsers asks for users in the order of their accounts.
 type ListUsers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10648,7 +11064,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10660,7 +11076,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10673,7 +11089,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -10703,7 +11119,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10715,7 +11131,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10728,7 +11144,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -10776,7 +11192,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10788,7 +11204,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10801,7 +11217,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -10834,7 +11250,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10846,7 +11262,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10859,7 +11275,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -10927,7 +11343,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10939,7 +11355,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10952,7 +11368,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -10971,7 +11387,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10983,7 +11399,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10996,7 +11412,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -11022,7 +11438,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11034,7 +11450,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11047,7 +11463,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -11118,13 +11534,15 @@ type User struct {
 	EmailChange            []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`                                    // idempotency id of the last change of the address; empty: none
 	Reserved               bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                                            // no user yet: the user of this account is about to get this address
 	EarlierPasswordChanges [][]byte               `protobuf:"bytes,20,rep,name=earlier_password_changes,json=earlierPasswordChanges,proto3" json:"earlier_password_changes,omitempty"` // those of changes before it, oldest first; the last 32
+	Deletion               Deletion               `protobuf:"varint,42,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
+	DeletionMs             int64                  `protobuf:"varint,43,opt,name=deletion_ms,json=deletionMs,proto3" json:"deletion_ms,omitempty"` // with DELETION_ASKED: since when; with DELETION_SET: SetDeletion.deletes_ms
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11136,7 +11554,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11149,7 +11567,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -11222,6 +11640,20 @@ func (x *User) GetEarlierPasswordChanges() [][]byte {
 	return nil
 }
 
+func (x *User) GetDeletion() Deletion {
+	if x != nil {
+		return x.Deletion
+	}
+	return Deletion_DELETION_NONE
+}
+
+func (x *User) GetDeletionMs() int64 {
+	if x != nil {
+		return x.DeletionMs
+	}
+	return 0
+}
+
 // BillingState is a snapshot of one partition's fold. Equal states have equal bytes.
 type BillingState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11249,7 +11681,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11261,7 +11693,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11274,7 +11706,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -11413,7 +11845,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11425,7 +11857,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11438,7 +11870,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -11472,7 +11904,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11484,7 +11916,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11497,7 +11929,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *SourceState) GetSource() string {
@@ -11585,7 +12017,9 @@ type AccountState struct {
 	Paid                 []*PaidState           `protobuf:"bytes,18,rep,name=paid,proto3" json:"paid,omitempty"`                                   // settled requests whose payment the void of another may give back, the oldest first
 	SuspendedMs          int64                  `protobuf:"varint,19,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // 0: not suspended
 	SuspensionReason     string                 `protobuf:"bytes,20,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
-	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"` // absent: it has no webhooks
+	DeletesMs            int64                  `protobuf:"varint,50,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // 0: not to be deleted
+	ErasedMs             int64                  `protobuf:"varint,51,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // 0: not erased
+	Alerts               *AlertState            `protobuf:"bytes,40,opt,name=alerts,proto3" json:"alerts,omitempty"`                         // absent: it has no webhooks
 	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
@@ -11597,7 +12031,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11609,7 +12043,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11622,7 +12056,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -11765,6 +12199,20 @@ func (x *AccountState) GetSuspensionReason() string {
 	return ""
 }
 
+func (x *AccountState) GetDeletesMs() int64 {
+	if x != nil {
+		return x.DeletesMs
+	}
+	return 0
+}
+
+func (x *AccountState) GetErasedMs() int64 {
+	if x != nil {
+		return x.ErasedMs
+	}
+	return 0
+}
+
 func (x *AccountState) GetAlerts() *AlertState {
 	if x != nil {
 		return x.Alerts
@@ -11819,7 +12267,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11831,7 +12279,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11844,7 +12292,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -11880,7 +12328,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11892,7 +12340,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11905,7 +12353,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -11949,7 +12397,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11961,7 +12409,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11974,7 +12422,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -12078,7 +12526,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12090,7 +12538,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12103,7 +12551,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -12176,7 +12624,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12188,7 +12636,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12201,7 +12649,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -12258,7 +12706,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12270,7 +12718,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12283,7 +12731,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -12373,7 +12821,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12385,7 +12833,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12398,7 +12846,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -12477,7 +12925,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12489,7 +12937,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12502,7 +12950,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -12548,7 +12996,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12560,7 +13008,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12573,7 +13021,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -12652,7 +13100,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12664,7 +13112,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12677,7 +13125,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -12827,7 +13275,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12839,7 +13287,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12852,7 +13300,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -12909,7 +13357,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12921,7 +13369,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12934,7 +13382,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -13038,7 +13486,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x19\n" +
 	"\bstamp_ms\x18\x03 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x04 \x01(\x03R\boffsetMs\x123\n" +
-	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\xb8\b\n" +
+	"\bcommands\x18\x05 \x03(\v2\x17.quire.event.v1.CommandR\bcommands\"\x87\n" +
+	"\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -13063,7 +13512,10 @@ const file_event_proto_rawDesc = "" +
 	"replaceKey\x12:\n" +
 	"\n" +
 	"revoke_key\x18\x17 \x01(\v2\x19.quire.event.v1.RevokeKeyH\x00R\trevokeKey\x12J\n" +
-	"\x10set_spending_cap\x18\x18 \x01(\v2\x1e.quire.event.v1.SetSpendingCapH\x00R\x0esetSpendingCap\x12=\n" +
+	"\x10set_spending_cap\x18\x18 \x01(\v2\x1e.quire.event.v1.SetSpendingCapH\x00R\x0esetSpendingCap\x12F\n" +
+	"\x0edelete_account\x18( \x01(\v2\x1d.quire.event.v1.DeleteAccountH\x00R\rdeleteAccount\x12@\n" +
+	"\fkeep_account\x18) \x01(\v2\x1b.quire.event.v1.KeepAccountH\x00R\vkeepAccount\x12C\n" +
+	"\rerase_account\x18* \x01(\v2\x1c.quire.event.v1.EraseAccountH\x00R\feraseAccount\x12=\n" +
 	"\vset_webhook\x18\x1e \x01(\v2\x1a.quire.event.v1.SetWebhookH\x00R\n" +
 	"setWebhook\x12F\n" +
 	"\x0edelete_webhook\x18\x1f \x01(\v2\x1d.quire.event.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12@\n" +
@@ -13077,7 +13529,10 @@ const file_event_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"6\n" +
 	"\x04Note\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xf0\x01\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\x0f\n" +
+	"\rDeleteAccount\"\r\n" +
+	"\vKeepAccount\"\x0e\n" +
+	"\fEraseAccount\"\xf0\x01\n" +
 	"\n" +
 	"SetWebhook\x12\x18\n" +
 	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
@@ -13149,7 +13604,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12:\n" +
-	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\xf3\x03\n" +
+	"\boutcomes\x18\x04 \x03(\v2\x1e.quire.event.v1.CommandOutcomeR\boutcomes\"\x92\x04\n" +
 	"\x0eCommandOutcome\x125\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.CommandStatusR\x06status\x12\x1a\n" +
 	"\breplayed\x18\x02 \x01(\bR\breplayed\x12\x12\n" +
@@ -13162,7 +13617,9 @@ const file_event_proto_rawDesc = "" +
 	"\fsuspended_ms\x18\b \x01(\x03R\vsuspendedMs\x12(\n" +
 	"\x03key\x18\x14 \x01(\v2\x16.quire.event.v1.ApiKeyR\x03key\x12+\n" +
 	"\x12old_key_expires_ms\x18\x15 \x01(\x03R\x0foldKeyExpiresMs\x12+\n" +
-	"\x03cap\x18\x16 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x126\n" +
+	"\x03cap\x18\x16 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x12\x1d\n" +
+	"\n" +
+	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x126\n" +
 	"\awebhook\x18\x1e \x01(\v2\x1c.quire.event.v1.WebhookRulesR\awebhook\x12\x14\n" +
 	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xde\x03\n" +
 	"\x05Alert\x12\x0e\n" +
@@ -13512,7 +13969,11 @@ const file_event_proto_rawDesc = "" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12)\n" +
 	"\x10scanned_position\x18\x03 \x01(\x03R\x0fscannedPosition\x12\x1d\n" +
 	"\n" +
-	"scanned_id\x18\x04 \x01(\tR\tscannedId\"*\n" +
+	"scanned_id\x18\x04 \x01(\tR\tscannedId\"(\n" +
+	"\fEraseRequest\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\")\n" +
+	"\vEraseAnswer\x12\x1a\n" +
+	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
 	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xb2\x06\n" +
 	"\x05Query\x12\x15\n" +
@@ -13612,7 +14073,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xf3\x05\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xaf\x06\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -13636,7 +14097,10 @@ const file_event_proto_rawDesc = "" +
 	"\fsuspended_ms\x18\x10 \x01(\x03R\vsuspendedMs\x12+\n" +
 	"\x11suspension_reason\x18\x11 \x01(\tR\x10suspensionReason\x12*\n" +
 	"\x04keys\x18\x14 \x03(\v2\x16.quire.event.v1.ApiKeyR\x04keys\x12+\n" +
-	"\x03cap\x18\x15 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\"\xc9\x03\n" +
+	"\x03cap\x18\x15 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x12\x1d\n" +
+	"\n" +
+	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
+	"\terased_ms\x18) \x01(\x03R\berasedMs\"\xc9\x03\n" +
 	"\x06ApiKey\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
@@ -13683,13 +14147,16 @@ const file_event_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2\x1a.quire.event.v1.AdminEntryR\aentries\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"L\n" +
 	"\x0eAccountsAnswer\x12:\n" +
-	"\baccounts\x18\x01 \x03(\v2\x1e.quire.event.v1.AccountSummaryR\baccounts\"\x80\x01\n" +
+	"\baccounts\x18\x01 \x03(\v2\x1e.quire.event.v1.AccountSummaryR\baccounts\"\xbc\x01\n" +
 	"\x0eAccountSummary\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x03 \x01(\x03R\tcreatedMs\x12!\n" +
-	"\fsuspended_ms\x18\x04 \x01(\x03R\vsuspendedMs\"\xc4\x01\n" +
+	"\fsuspended_ms\x18\x04 \x01(\x03R\vsuspendedMs\x12\x1d\n" +
+	"\n" +
+	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
+	"\terased_ms\x18) \x01(\x03R\berasedMs\"\xc4\x01\n" +
 	"\bKeyUsage\x12\x1b\n" +
 	"\tquota_key\x18\x01 \x01(\rR\bquotaKey\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x14\n" +
@@ -13790,7 +14257,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\x94\x06\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xd6\x06\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -13806,7 +14273,8 @@ const file_event_proto_rawDesc = "" +
 	"\tset_email\x18( \x01(\v2\x18.quire.event.v1.SetEmailH\x00R\bsetEmail\x12C\n" +
 	"\rlist_sessions\x18) \x01(\v2\x1c.quire.event.v1.ListSessionsH\x00R\flistSessions\x12=\n" +
 	"\vend_session\x18* \x01(\v2\x1a.quire.event.v1.EndSessionH\x00R\n" +
-	"endSessionB\b\n" +
+	"endSession\x12@\n" +
+	"\fset_deletion\x18+ \x01(\v2\x1b.quire.event.v1.SetDeletionH\x00R\vsetDeletionB\b\n" +
 	"\x06action\"\xa0\x01\n" +
 	"\vSetPassword\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12#\n" +
@@ -13826,7 +14294,12 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"EndSession\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\fR\x06prefix\"F\n" +
+	"\x06prefix\x18\x02 \x01(\fR\x06prefix\"|\n" +
+	"\vSetDeletion\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x124\n" +
+	"\bdeletion\x18\x02 \x01(\x0e2\x18.quire.event.v1.DeletionR\bdeletion\x12\x1d\n" +
+	"\n" +
+	"deletes_ms\x18\x03 \x01(\x03R\tdeletesMs\"F\n" +
 	"\tListUsers\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12#\n" +
 	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"\xa0\x01\n" +
@@ -13864,7 +14337,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
 	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\x127\n" +
-	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\"\xd3\x02\n" +
+	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\"\xaa\x03\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -13877,7 +14350,10 @@ const file_event_proto_rawDesc = "" +
 	"\x0fpassword_change\x18\a \x01(\fR\x0epasswordChange\x12!\n" +
 	"\femail_change\x18( \x01(\fR\vemailChange\x12\x1a\n" +
 	"\breserved\x18) \x01(\bR\breserved\x128\n" +
-	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\"\x89\x05\n" +
+	"\x18earlier_password_changes\x18\x14 \x03(\fR\x16earlierPasswordChanges\x124\n" +
+	"\bdeletion\x18* \x01(\x0e2\x18.quire.event.v1.DeletionR\bdeletion\x12\x1f\n" +
+	"\vdeletion_ms\x18+ \x01(\x03R\n" +
+	"deletionMs\"\x89\x05\n" +
 	"\fBillingState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x14\n" +
@@ -13913,7 +14389,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xb9\b\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xf5\b\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -13939,7 +14415,10 @@ const file_event_proto_rawDesc = "" +
 	"\x05terms\x18\x11 \x01(\x04R\x05terms\x12-\n" +
 	"\x04paid\x18\x12 \x03(\v2\x19.quire.event.v1.PaidStateR\x04paid\x12!\n" +
 	"\fsuspended_ms\x18\x13 \x01(\x03R\vsuspendedMs\x12+\n" +
-	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x122\n" +
+	"\x11suspension_reason\x18\x14 \x01(\tR\x10suspensionReason\x12\x1d\n" +
+	"\n" +
+	"deletes_ms\x182 \x01(\x03R\tdeletesMs\x12\x1b\n" +
+	"\terased_ms\x183 \x01(\x03R\berasedMs\x122\n" +
 	"\x06alerts\x18( \x01(\v2\x1a.quire.event.v1.AlertStateR\x06alerts\x126\n" +
 	"\akeyring\x18\x1e \x01(\v2\x1c.quire.event.v1.KeyringStateR\akeyring\x129\n" +
 	"\bspending\x18\x1f \x01(\v2\x1d.quire.event.v1.SpendingStateR\bspending\x12-\n" +
@@ -14158,7 +14637,11 @@ const file_event_proto_rawDesc = "" +
 	"\fLEDGER_GRANT\x10\x01\x12\x15\n" +
 	"\x11LEDGER_ADJUSTMENT\x10\x02\x12\x11\n" +
 	"\rLEDGER_CHARGE\x10\x03\x12\x11\n" +
-	"\rLEDGER_EXPIRY\x10\x04*x\n" +
+	"\rLEDGER_EXPIRY\x10\x04*C\n" +
+	"\bDeletion\x12\x11\n" +
+	"\rDELETION_NONE\x10\x00\x12\x12\n" +
+	"\x0eDELETION_ASKED\x10\x01\x12\x10\n" +
+	"\fDELETION_SET\x10\x02*x\n" +
 	"\n" +
 	"UserStatus\x12\x14\n" +
 	"\x10USER_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -14180,8 +14663,8 @@ func file_event_proto_rawDescGZIP() []byte {
 	return file_event_proto_rawDescData
 }
 
-var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 147)
+var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 153)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -14194,349 +14677,362 @@ var file_event_proto_goTypes = []any{
 	(OutcomeStatus)(0),          // 8: quire.event.v1.OutcomeStatus
 	(QueryStatus)(0),            // 9: quire.event.v1.QueryStatus
 	(LedgerType)(0),             // 10: quire.event.v1.LedgerType
-	(UserStatus)(0),             // 11: quire.event.v1.UserStatus
-	(*UsageBatch)(nil),          // 12: quire.event.v1.UsageBatch
-	(*Admission)(nil),           // 13: quire.event.v1.Admission
-	(*Settlement)(nil),          // 14: quire.event.v1.Settlement
-	(*VerdictBatch)(nil),        // 15: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 16: quire.event.v1.Verdict
-	(*SpendingCap)(nil),         // 17: quire.event.v1.SpendingCap
-	(*CommandBatch)(nil),        // 18: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 19: quire.event.v1.Command
-	(*AdminAction)(nil),         // 20: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 21: quire.event.v1.Suspend
-	(*Resume)(nil),              // 22: quire.event.v1.Resume
-	(*Note)(nil),                // 23: quire.event.v1.Note
-	(*SetWebhook)(nil),          // 24: quire.event.v1.SetWebhook
-	(*Percents)(nil),            // 25: quire.event.v1.Percents
-	(*DeleteWebhook)(nil),       // 26: quire.event.v1.DeleteWebhook
-	(*TestWebhook)(nil),         // 27: quire.event.v1.TestWebhook
-	(*CreateAccount)(nil),       // 28: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 29: quire.event.v1.SetTier
-	(*Grant)(nil),               // 30: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 31: quire.event.v1.RotateKey
-	(*KeyRules)(nil),            // 32: quire.event.v1.KeyRules
-	(*KeyScopes)(nil),           // 33: quire.event.v1.KeyScopes
-	(*KeyQuotas)(nil),           // 34: quire.event.v1.KeyQuotas
-	(*KeyQuota)(nil),            // 35: quire.event.v1.KeyQuota
-	(*CreateKey)(nil),           // 36: quire.event.v1.CreateKey
-	(*UpdateKey)(nil),           // 37: quire.event.v1.UpdateKey
-	(*ReplaceKey)(nil),          // 38: quire.event.v1.ReplaceKey
-	(*RevokeKey)(nil),           // 39: quire.event.v1.RevokeKey
-	(*SetSpendingCap)(nil),      // 40: quire.event.v1.SetSpendingCap
-	(*CommandOutcomeBatch)(nil), // 41: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 42: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 43: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 44: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 45: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 46: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 47: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 48: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 49: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 50: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 51: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 52: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 53: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 54: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 55: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 56: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 57: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 58: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 59: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 60: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 61: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 62: quire.event.v1.AlertState
-	(*CrossingState)(nil),       // 63: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 64: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 65: quire.event.v1.TierPlan
-	(*Term)(nil),                // 66: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 67: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 68: quire.event.v1.ReadLease
-	(*Request)(nil),             // 69: quire.event.v1.Request
-	(*Charge)(nil),              // 70: quire.event.v1.Charge
-	(*Create)(nil),              // 71: quire.event.v1.Create
-	(*Update)(nil),              // 72: quire.event.v1.Update
-	(*Tags)(nil),                // 73: quire.event.v1.Tags
-	(*Delete)(nil),              // 74: quire.event.v1.Delete
-	(*Burn)(nil),                // 75: quire.event.v1.Burn
-	(*Expire)(nil),              // 76: quire.event.v1.Expire
-	(*Content)(nil),             // 77: quire.event.v1.Content
-	(*Document)(nil),            // 78: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 79: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 80: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 81: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 82: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 83: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 84: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 85: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 86: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 87: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 88: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 89: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 90: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 91: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 92: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 93: quire.event.v1.ListAnswer
-	(*Announcement)(nil),        // 94: quire.event.v1.Announcement
-	(*Query)(nil),               // 95: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 96: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 97: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 98: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 99: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 100: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 101: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 102: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 103: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 104: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 105: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 106: quire.event.v1.QueryAnswer
-	(*HoldQuery)(nil),           // 107: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 108: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 109: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 110: quire.event.v1.UsageAnswer
-	(*ApiKey)(nil),              // 111: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 112: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 113: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 114: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 115: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 116: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 117: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 118: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 119: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 120: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 121: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 122: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 123: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 124: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 125: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 126: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 127: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 128: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 129: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 130: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 131: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 132: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 133: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 134: quire.event.v1.EndSession
-	(*ListUsers)(nil),           // 135: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 136: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 137: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 138: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 139: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 140: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 141: quire.event.v1.UserAnswer
-	(*User)(nil),                // 142: quire.event.v1.User
-	(*BillingState)(nil),        // 143: quire.event.v1.BillingState
-	(*BookState)(nil),           // 144: quire.event.v1.BookState
-	(*SourceState)(nil),         // 145: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 146: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 147: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 148: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 149: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 150: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 151: quire.event.v1.LateState
-	(*PaidState)(nil),           // 152: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 153: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 154: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 155: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 156: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 157: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 158: quire.event.v1.CommandKept
+	(Deletion)(0),               // 11: quire.event.v1.Deletion
+	(UserStatus)(0),             // 12: quire.event.v1.UserStatus
+	(*UsageBatch)(nil),          // 13: quire.event.v1.UsageBatch
+	(*Admission)(nil),           // 14: quire.event.v1.Admission
+	(*Settlement)(nil),          // 15: quire.event.v1.Settlement
+	(*VerdictBatch)(nil),        // 16: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 17: quire.event.v1.Verdict
+	(*SpendingCap)(nil),         // 18: quire.event.v1.SpendingCap
+	(*CommandBatch)(nil),        // 19: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 20: quire.event.v1.Command
+	(*AdminAction)(nil),         // 21: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 22: quire.event.v1.Suspend
+	(*Resume)(nil),              // 23: quire.event.v1.Resume
+	(*Note)(nil),                // 24: quire.event.v1.Note
+	(*DeleteAccount)(nil),       // 25: quire.event.v1.DeleteAccount
+	(*KeepAccount)(nil),         // 26: quire.event.v1.KeepAccount
+	(*EraseAccount)(nil),        // 27: quire.event.v1.EraseAccount
+	(*SetWebhook)(nil),          // 28: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 29: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 30: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 31: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 32: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 33: quire.event.v1.SetTier
+	(*Grant)(nil),               // 34: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 35: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 36: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 37: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 38: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 39: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 40: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 41: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 42: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 43: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 44: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 45: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 46: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 47: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 48: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 49: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 50: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 51: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 52: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 53: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 54: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 55: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 56: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 57: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 58: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 59: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 60: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 61: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 62: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 63: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 64: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 65: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 66: quire.event.v1.AlertState
+	(*CrossingState)(nil),       // 67: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 68: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 69: quire.event.v1.TierPlan
+	(*Term)(nil),                // 70: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 71: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 72: quire.event.v1.ReadLease
+	(*Request)(nil),             // 73: quire.event.v1.Request
+	(*Charge)(nil),              // 74: quire.event.v1.Charge
+	(*Create)(nil),              // 75: quire.event.v1.Create
+	(*Update)(nil),              // 76: quire.event.v1.Update
+	(*Tags)(nil),                // 77: quire.event.v1.Tags
+	(*Delete)(nil),              // 78: quire.event.v1.Delete
+	(*Burn)(nil),                // 79: quire.event.v1.Burn
+	(*Expire)(nil),              // 80: quire.event.v1.Expire
+	(*Content)(nil),             // 81: quire.event.v1.Content
+	(*Document)(nil),            // 82: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 83: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 84: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 85: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 86: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 87: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 88: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 89: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 90: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 91: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 92: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 93: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 94: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 95: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 96: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 97: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 98: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 99: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 100: quire.event.v1.Announcement
+	(*Query)(nil),               // 101: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 102: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 103: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 104: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 105: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 106: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 107: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 108: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 109: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 110: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 111: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 112: quire.event.v1.QueryAnswer
+	(*HoldQuery)(nil),           // 113: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 114: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 115: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 116: quire.event.v1.UsageAnswer
+	(*ApiKey)(nil),              // 117: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 118: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 119: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 120: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 121: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 122: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 123: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 124: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 125: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 126: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 127: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 128: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 129: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 130: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 131: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 132: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 133: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 134: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 135: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 136: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 137: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 138: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 139: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 140: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 141: quire.event.v1.SetDeletion
+	(*ListUsers)(nil),           // 142: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 143: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 144: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 145: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 146: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 147: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 148: quire.event.v1.UserAnswer
+	(*User)(nil),                // 149: quire.event.v1.User
+	(*BillingState)(nil),        // 150: quire.event.v1.BillingState
+	(*BookState)(nil),           // 151: quire.event.v1.BookState
+	(*SourceState)(nil),         // 152: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 153: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 154: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 155: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 156: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 157: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 158: quire.event.v1.LateState
+	(*PaidState)(nil),           // 159: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 160: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 161: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 162: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 163: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 164: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 165: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	13,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	14,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	14,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	15,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
 	0,   // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	16,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	17,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
 	1,   // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
 	2,   // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	17,  // 6: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
+	18,  // 6: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
 	3,   // 7: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
-	19,  // 8: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	20,  // 9: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	28,  // 10: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	29,  // 11: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	30,  // 12: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	31,  // 13: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	21,  // 14: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	22,  // 15: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	23,  // 16: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	36,  // 17: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
-	37,  // 18: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
-	38,  // 19: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
-	39,  // 20: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
-	40,  // 21: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
-	24,  // 22: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	26,  // 23: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	27,  // 24: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	25,  // 25: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	31,  // 26: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	33,  // 27: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
-	34,  // 28: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
-	17,  // 29: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
-	35,  // 30: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
-	32,  // 31: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
-	32,  // 32: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
-	17,  // 33: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
-	42,  // 34: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	4,   // 35: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	111, // 36: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	112, // 37: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
-	44,  // 38: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
-	5,   // 39: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	43,  // 40: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	6,   // 41: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	46,  // 42: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	48,  // 43: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	50,  // 44: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	51,  // 45: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	52,  // 46: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	53,  // 47: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	54,  // 48: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	55,  // 49: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	56,  // 50: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	7,   // 51: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	47,  // 52: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	45,  // 53: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	44,  // 54: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	43,  // 55: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	44,  // 56: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	63,  // 57: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	5,   // 58: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	65,  // 59: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	66,  // 60: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	69,  // 61: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	68,  // 62: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	70,  // 63: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	71,  // 64: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	72,  // 65: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	74,  // 66: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	75,  // 67: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	76,  // 68: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	78,  // 69: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	77,  // 70: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	73,  // 71: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	77,  // 72: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	80,  // 73: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	8,   // 74: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	78,  // 75: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	85,  // 76: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	82,  // 77: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	84,  // 78: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	87,  // 79: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	87,  // 80: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	87,  // 81: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	89,  // 82: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	91,  // 83: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 84: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	78,  // 85: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	80,  // 86: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	78,  // 87: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	78,  // 88: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	96,  // 89: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	97,  // 90: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	99,  // 91: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	100, // 92: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	101, // 93: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	102, // 94: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	105, // 95: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	103, // 96: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	104, // 97: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	107, // 98: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	58,  // 99: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	60,  // 100: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	98,  // 101: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	10,  // 102: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 103: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	110, // 104: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	119, // 105: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	120, // 106: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	121, // 107: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	124, // 108: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	128, // 109: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	64,  // 110: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	109, // 111: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	114, // 112: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	115, // 113: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	108, // 114: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	59,  // 115: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	61,  // 116: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	125, // 117: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	117, // 118: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	111, // 119: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	112, // 120: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	35,  // 121: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	112, // 122: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	117, // 123: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	17,  // 124: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 125: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	113, // 126: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	116, // 127: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 128: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	118, // 129: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	117, // 130: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	122, // 131: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	16,  // 132: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	123, // 133: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 134: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	126, // 135: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	127, // 136: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	136, // 137: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	137, // 138: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	138, // 139: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	139, // 140: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	140, // 141: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	130, // 142: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	131, // 143: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	135, // 144: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	49,  // 145: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	132, // 146: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	133, // 147: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	134, // 148: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	11,  // 149: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	142, // 150: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	142, // 151: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	57,  // 152: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	138, // 153: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	64,  // 154: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	145, // 155: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	146, // 156: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	157, // 157: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	158, // 158: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	144, // 159: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	64,  // 160: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	153, // 161: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	155, // 162: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	156, // 163: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	156, // 164: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	152, // 165: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	62,  // 166: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	148, // 167: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	147, // 168: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	17,  // 169: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	151, // 170: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	149, // 171: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	150, // 172: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	35,  // 173: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	17,  // 174: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	147, // 175: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	117, // 176: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	123, // 177: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	117, // 178: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	117, // 179: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	154, // 180: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 181: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	123, // 182: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 183: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	156, // 184: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	156, // 185: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	151, // 186: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	42,  // 187: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	188, // [188:188] is the sub-list for method output_type
-	188, // [188:188] is the sub-list for method input_type
-	188, // [188:188] is the sub-list for extension type_name
-	188, // [188:188] is the sub-list for extension extendee
-	0,   // [0:188] is the sub-list for field type_name
+	20,  // 8: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	21,  // 9: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	32,  // 10: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	33,  // 11: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	34,  // 12: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	35,  // 13: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	22,  // 14: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	23,  // 15: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	24,  // 16: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	40,  // 17: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	41,  // 18: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	42,  // 19: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	43,  // 20: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	44,  // 21: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	25,  // 22: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
+	26,  // 23: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
+	27,  // 24: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
+	28,  // 25: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	30,  // 26: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	31,  // 27: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	29,  // 28: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	35,  // 29: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	37,  // 30: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	38,  // 31: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	18,  // 32: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	39,  // 33: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	36,  // 34: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	36,  // 35: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	18,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	46,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	4,   // 38: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	117, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	118, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	48,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	5,   // 42: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	47,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	6,   // 44: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	50,  // 45: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	52,  // 46: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	54,  // 47: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	55,  // 48: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	56,  // 49: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	57,  // 50: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	58,  // 51: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	59,  // 52: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	60,  // 53: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	7,   // 54: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	51,  // 55: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	49,  // 56: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	48,  // 57: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	47,  // 58: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	48,  // 59: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	67,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	5,   // 61: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	69,  // 62: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	70,  // 63: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	73,  // 64: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	72,  // 65: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	74,  // 66: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	75,  // 67: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	76,  // 68: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	78,  // 69: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	79,  // 70: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	80,  // 71: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	82,  // 72: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	81,  // 73: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	77,  // 74: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	81,  // 75: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	84,  // 76: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	8,   // 77: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	82,  // 78: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	89,  // 79: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	86,  // 80: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	88,  // 81: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	91,  // 82: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	91,  // 83: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	91,  // 84: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	93,  // 85: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	95,  // 86: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 87: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	82,  // 88: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	84,  // 89: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	82,  // 90: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	82,  // 91: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	102, // 92: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	103, // 93: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	105, // 94: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	106, // 95: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	107, // 96: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	108, // 97: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	111, // 98: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	109, // 99: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	110, // 100: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	113, // 101: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	62,  // 102: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	64,  // 103: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	104, // 104: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	10,  // 105: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 106: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	116, // 107: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	125, // 108: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	126, // 109: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	127, // 110: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	130, // 111: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	134, // 112: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	68,  // 113: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	115, // 114: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	120, // 115: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	121, // 116: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	114, // 117: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	63,  // 118: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	65,  // 119: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	131, // 120: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	123, // 121: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	117, // 122: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	118, // 123: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	39,  // 124: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	118, // 125: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	123, // 126: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	18,  // 127: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 128: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	119, // 129: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	122, // 130: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 131: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	124, // 132: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	123, // 133: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	128, // 134: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	17,  // 135: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	129, // 136: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 137: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	132, // 138: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	133, // 139: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	143, // 140: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	144, // 141: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	145, // 142: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	146, // 143: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	147, // 144: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	136, // 145: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	137, // 146: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	142, // 147: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	53,  // 148: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	138, // 149: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	139, // 150: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	140, // 151: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	141, // 152: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	11,  // 153: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	12,  // 154: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	149, // 155: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	149, // 156: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	61,  // 157: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	145, // 158: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	11,  // 159: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	68,  // 160: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	152, // 161: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	153, // 162: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	164, // 163: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	165, // 164: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	151, // 165: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	68,  // 166: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	160, // 167: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	162, // 168: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	163, // 169: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	163, // 170: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	159, // 171: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	66,  // 172: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	155, // 173: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	154, // 174: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	18,  // 175: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	158, // 176: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	156, // 177: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	157, // 178: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	39,  // 179: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	18,  // 180: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	154, // 181: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	123, // 182: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	129, // 183: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	123, // 184: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	123, // 185: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	161, // 186: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 187: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	129, // 188: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 189: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	163, // 190: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	163, // 191: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	158, // 192: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	46,  // 193: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	194, // [194:194] is the sub-list for method output_type
+	194, // [194:194] is the sub-list for method input_type
+	194, // [194:194] is the sub-list for extension type_name
+	194, // [194:194] is the sub-list for extension extendee
+	0,   // [0:194] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -14557,13 +15053,16 @@ func file_event_proto_init() {
 		(*Command_ReplaceKey)(nil),
 		(*Command_RevokeKey)(nil),
 		(*Command_SetSpendingCap)(nil),
+		(*Command_DeleteAccount)(nil),
+		(*Command_KeepAccount)(nil),
+		(*Command_EraseAccount)(nil),
 		(*Command_SetWebhook)(nil),
 		(*Command_DeleteWebhook)(nil),
 		(*Command_TestWebhook)(nil),
 	}
-	file_event_proto_msgTypes[12].OneofWrappers = []any{}
-	file_event_proto_msgTypes[20].OneofWrappers = []any{}
-	file_event_proto_msgTypes[37].OneofWrappers = []any{
+	file_event_proto_msgTypes[15].OneofWrappers = []any{}
+	file_event_proto_msgTypes[23].OneofWrappers = []any{}
+	file_event_proto_msgTypes[40].OneofWrappers = []any{
 		(*WebhookRequest_Create)(nil),
 		(*WebhookRequest_Set)(nil),
 		(*WebhookRequest_Delete)(nil),
@@ -14572,16 +15071,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[57].OneofWrappers = []any{
+	file_event_proto_msgTypes[60].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[60].OneofWrappers = []any{}
-	file_event_proto_msgTypes[80].OneofWrappers = []any{}
-	file_event_proto_msgTypes[83].OneofWrappers = []any{
+	file_event_proto_msgTypes[63].OneofWrappers = []any{}
+	file_event_proto_msgTypes[83].OneofWrappers = []any{}
+	file_event_proto_msgTypes[88].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -14596,7 +15095,7 @@ func file_event_proto_init() {
 		(*Query_Alerts)(nil),
 		(*Query_UsageDays)(nil),
 	}
-	file_event_proto_msgTypes[94].OneofWrappers = []any{
+	file_event_proto_msgTypes[99].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -14612,7 +15111,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Alerts)(nil),
 		(*QueryAnswer_UsageDays)(nil),
 	}
-	file_event_proto_msgTypes[117].OneofWrappers = []any{
+	file_event_proto_msgTypes[122].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -14625,14 +15124,15 @@ func file_event_proto_init() {
 		(*UserRequest_SetEmail)(nil),
 		(*UserRequest_ListSessions)(nil),
 		(*UserRequest_EndSession)(nil),
+		(*UserRequest_SetDeletion)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
-			NumEnums:      12,
-			NumMessages:   147,
+			NumEnums:      13,
+			NumMessages:   153,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -69,6 +69,9 @@ func (d Domain) ReadSubject(partition int) string { return fmt.Sprintf("%s.%d.re
 // ListSubject takes ListRequest requests.
 func (d Domain) ListSubject(partition int) string { return fmt.Sprintf("%s.%d.list", d, partition) }
 
+// EraseSubject takes EraseRequest requests, which billing alone may send.
+func (d Domain) EraseSubject(partition int) string { return fmt.Sprintf("%s.%d.erase", d, partition) }
+
 // QuerySubject takes Query requests to billing.
 func QuerySubject(partition int) string { return fmt.Sprintf("billing.%d.query", partition) }
 

@@ -174,6 +174,7 @@ type Service struct {
 	replicas *replica.Set
 	metrics  *partition.Metrics
 	turns    *partition.Turns
+	users    *users.Users
 	started  time.Time
 }
 
@@ -193,6 +194,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics), turns: partition.NewTurns(), started: deps.Clock()}
+	clock := func() time.Time { return deps.Clock().Add(deps.Offset) }
+	s.users = users.New(deps.Views, clock, s.cfg.RegisterLimit, deps.Logger)
 	s.replicas = replica.NewSet(replica.Config{
 		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
 		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
@@ -245,11 +248,12 @@ func (s *Service) Run(ctx context.Context) error {
 // fold works on one partition until ctx ends.
 func (s *Service) fold(ctx context.Context, number int) error {
 	err := partition.New(partition.Config{
-		Partition: number, Instance: s.cfg.Instance, Book: s.cfg.Book, SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
+		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
+		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started,
 	}, partition.Deps{
-		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Clock: s.deps.Clock, Offset: s.deps.Offset,
+		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.deps.Offset,
 		Announce: s.replicas.Announce, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {
@@ -270,13 +274,11 @@ func temporary(err error) bool {
 
 // serveUsers answers requests about users and sessions until stop is called. run has to run beside it.
 func (s *Service) serveUsers() (stop func(), run func(context.Context) error, err error) {
-	clock := func() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
-	u := users.New(s.deps.Views, clock, s.cfg.RegisterLimit, s.deps.Logger)
-	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, u.Handle, rpc.WithLogger(s.deps.Logger))
+	server, err := rpc.Serve(s.deps.NC, event.UserSubject, userQueue, userWorkers, s.users.Handle, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve users: %w", err)
 	}
-	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, u.Run, nil
+	return func() { rpc.Stop(s.cfg.StopTimeout, server) }, s.users.Run, nil
 }
 
 // serveInstance answers with the name and partitions of this instance until stop is called. All instances answer.

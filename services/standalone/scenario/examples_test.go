@@ -56,6 +56,7 @@ type stage struct {
 	owner   account // Pro, with credits, a full quota of uploads, and documents of each kind
 	person  *person
 	mover   *person // whose email is changed; nil until then
+	leaver  *person // whose account is deleted; nil until then
 	paid    string  // id of a request that credits paid
 	matched map[string]bool
 }
@@ -148,6 +149,13 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		fresh := s.i.do(t, "POST", "/api/users/login", request{body: object{"email": s.person.email, "password": s.person.password}})
 		s.person.keep(t, fresh)
 		r.cookies = s.person.cookies
+	}
+	if d.path == "/api/users/user" && d.method == "DELETE" {
+		if s.leaver == nil {
+			s.leaver = s.i.personWith(t, "correct horse battery staple")
+		}
+		s.leaver = s.leaver.signIn(t, s.leaver.password) // takes a deletion back
+		r.cookies = s.leaver.cookies
 	}
 	if d.path == "/api/users/user/email" { // likewise; always of the same account, which has the example's address from then on
 		if s.mover == nil {

@@ -58,7 +58,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		h.keyNumber, h.line = key.number, key.line
 	}
 	line := a.lineOf(h.line)
-	if a.suspended != 0 {
+	if a.barred() {
 		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
 		return
 	}

@@ -50,6 +50,7 @@ func (f *Fold) turnBack(to int64) {
 	}
 	f.older = min(f.older, to)
 	for _, a := range f.accounts { // the order does not show
+		f.earlierBy(&a.principal, &a.deletes, DeletionMillis)
 		for _, g := range a.grants {
 			if g.over && g.expires > to && !g.early {
 				g.early = true
@@ -65,6 +66,14 @@ func (f *Fold) turnBack(to int64) {
 func (f *Fold) earlier(p *principal, millis *int64) {
 	if *millis > f.time {
 		*millis = f.time
+		f.touch(p)
+	}
+}
+
+// earlierBy is earlier for the end of a window of that length.
+func (f *Fold) earlierBy(p *principal, millis *int64, length int64) {
+	if *millis > f.time+length {
+		*millis = f.time + length
 		f.touch(p)
 	}
 }

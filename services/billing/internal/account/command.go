@@ -68,7 +68,7 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 		}
 		return &event.CommandOutcome{
 			Status: o.Status, Replayed: true, Tier: o.Tier, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
-			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs,
+			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs, DeletesMs: o.DeletesMs,
 			Webhook: o.Webhook, Alert: o.Alert, Key: o.Key, OldKeyExpiresMs: o.OldKeyExpiresMs, Cap: o.Cap,
 		}
 	}
@@ -99,6 +99,8 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND, nil)
 	case note != nil:
 		return f.outcome(event.CommandStatus_COMMAND_OK, a)
+	case a.erased != 0:
+		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND, nil)
 	}
 	status := event.CommandStatus_COMMAND_INVALID
 	switch action := c.Action.(type) {
@@ -124,6 +126,8 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	case *event.Command_Resume:
 		a.suspended, a.suspensionReason = 0, ""
 		status = event.CommandStatus_COMMAND_OK
+	case *event.Command_DeleteAccount, *event.Command_KeepAccount, *event.Command_EraseAccount:
+		status = f.deletion(a, c)
 	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 		return f.webhookCommand(a, c)
 	case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
@@ -148,7 +152,8 @@ func sinceRulesHolders(c *event.Command) bool {
 	switch c.Action.(type) {
 	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook,
 		*event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
-		*event.Command_SetSpendingCap:
+		*event.Command_SetSpendingCap,
+		*event.Command_DeleteAccount, *event.Command_KeepAccount, *event.Command_EraseAccount:
 		return true
 	}
 	return false
@@ -159,7 +164,7 @@ func (f *Fold) outcome(status event.CommandStatus, a *account) *event.CommandOut
 	o := &event.CommandOutcome{Status: status, TimeMs: f.time}
 	if a != nil {
 		o.Tier, o.KeyVersion, o.KeyCreatedMs, o.BalanceMicros = uint32(a.tier), a.keyVersion, a.keyCreated, uint64(a.available)
-		o.SuspendedMs = a.suspended
+		o.SuspendedMs, o.DeletesMs = a.suspended, a.deletes
 	}
 	return o
 }

@@ -165,6 +165,18 @@ func resume(id uint64) *event.Command {
 	return &event.Command{Account: id, Action: &event.Command_Resume{Resume: &event.Resume{Reason: "sorry"}}}
 }
 
+func deleteAccount(id uint64) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}}}
+}
+
+func keepAccount(id uint64) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}}}
+}
+
+func eraseAccount(id uint64) *event.Command {
+	return &event.Command{Account: id, Action: &event.Command_EraseAccount{EraseAccount: &event.EraseAccount{}}}
+}
+
 func grantOf(id uint64, amount int64, expires int64) *event.Command {
 	return &event.Command{Account: id, Action: &event.Command_Grant{Grant: &event.Grant{
 		AmountMicros: amount, Reason: fmt.Sprintf("grant of %d", amount), ExpiresMs: expires,

@@ -46,6 +46,8 @@ type modelAccount struct {
 	waived  int
 
 	suspended bool
+	deletes   int64 // when it may be erased; 0: it is not to be deleted
+	erased    bool
 	hooks     modelHooks
 }
 
@@ -350,10 +352,10 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 		return admitted, int64(m.book.AnonymousLimit - m.inWindow(item.Account)), 0
 	}
 	a := m.accounts[item.Account]
-	if a == nil || item.KeyVersion != a.version {
+	if a == nil || a.erased || item.KeyVersion != a.version {
 		return invalid, 0, 0
 	}
-	if a.suspended {
+	if a.suspended || a.deletes != 0 {
 		return event.Decision_ACCOUNT_SUSPENDED, 0, 0
 	}
 	if m.recentFailures(&a.modelParty) > MaxFailures {

@@ -38,6 +38,8 @@ type account struct {
 
 	suspended        int64 // since when; 0: it is not
 	suspensionReason string
+	deletes          int64 // from when it may be erased; 0: it is not to be deleted
+	erased           int64 // since when; 0: it is not
 
 	month     uint32 // number of the month that current counts
 	current   counters

@@ -336,7 +336,7 @@ func (m *machine) accountCommand(t *rapid.T) {
 	id := rapid.SampledFrom([]uint64{alice, bob}).Draw(t, "account")
 	a := m.model.accounts[id]
 	var c *event.Command
-	kind := rapid.IntRange(0, 9).Draw(t, "command")
+	kind := rapid.IntRange(0, 12).Draw(t, "command")
 	tier := rapid.SampledFrom(plan.Tiers()).Draw(t, "tier")
 	amount := rapid.SampledFrom([]int64{500, 5_000, 7_000, 20_000, -1, -6_000}).Draw(t, "amount")
 	expires := rapid.SampledFrom([]int64{0, 0, 1, 60_000, 3_600_000, 40 * 86_400_000}).Draw(t, "expires")
@@ -351,6 +351,12 @@ func (m *machine) accountCommand(t *rapid.T) {
 		c = suspend(id)
 	case kind == 8 || a.suspended && kind == 9:
 		c = resume(id)
+	case kind == 10:
+		c = deleteAccount(id)
+	case kind == 11:
+		c = keepAccount(id)
+	case kind == 12:
+		c = eraseAccount(id)
 	default:
 		if expires != 0 {
 			expires += max(m.now, m.fold.time)
@@ -373,6 +379,25 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		if o.Status != event.CommandStatus_COMMAND_ACCOUNT_EXISTS {
 			t.Fatalf("created again: %v", o)
 		}
+	case sinceRulesHolders(c) && m.model.rules < RulesHolders:
+		if o.Status != event.CommandStatus_COMMAND_INVALID {
+			t.Fatalf("rules %d do not know this: %v", m.model.rules, o)
+		}
+	case a.erased:
+		if o.Status != event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND {
+			t.Fatalf("an erased account obeys: %v", o)
+		}
+	case c.GetDeleteAccount() != nil && a.deletes == 0:
+		a.deletes = m.model.now + 14*86_400_000
+	case c.GetKeepAccount() != nil:
+		a.deletes = 0
+	case c.GetEraseAccount() != nil:
+		if due := a.deletes != 0 && a.deletes <= m.model.now; due != (o.Status == event.CommandStatus_COMMAND_OK) {
+			t.Fatalf("erased at %d, due at %d: %v", m.model.now, a.deletes, o)
+		} else if due {
+			a.erased, a.deletes, a.suspended, a.hooks = true, 0, false, modelHooks{}
+		}
+	case c.GetDeleteAccount() != nil:
 	case c.GetSetTier() != nil:
 		if tier := plan.Tier(c.GetSetTier().Tier); a.tier != tier {
 			a.changes++

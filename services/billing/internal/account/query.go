@@ -21,7 +21,7 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 	switch {
 	case !valid:
 		return event.QueryStatus_QUERY_INVALID_KEY
-	case a.suspended != 0:
+	case a.barred():
 		return event.QueryStatus_QUERY_ACCOUNT_SUSPENDED
 	case k == nil:
 		return event.QueryStatus_QUERY_OK
@@ -51,7 +51,7 @@ func (f *Fold) Summary(id uint64) *event.AccountSummary {
 	if a == nil {
 		return nil
 	}
-	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended}
+	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended, DeletesMs: a.deletes, ErasedMs: a.erased}
 }
 
 // forward is a copy of the account as it will be at a later time if nothing happens until then, and the statements of
@@ -89,7 +89,7 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		StorageUsedBytes: a.storageBytes, StorageFreeBytes: s.StorageFreeBytes,
 		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
 		KeyPrefix: a.keyPrefix, KeyVersion: a.keyVersion, KeyCreatedMs: a.keyCreated, CreatedMs: a.created,
-		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason,
+		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased,
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	RulesSafe = 3
 	// RulesHolders: what account holders set for themselves. An account can have webhooks, which are told of crossings. It can have
 	// several keys, and each request counts for the one that it was sent with. Usage and
-	// storage are counted by day too. Each domain settles on a subject of its own, and what it may settle is checked (domain.go).
+	// storage are counted by day too. An account can be deleted. Each domain settles on a subject of its own, and what it may settle is checked (domain.go).
 	// The offset of a development clock is the price book's.
 	RulesHolders = event.RulesDomains
 	// NewestRules are the newest that this code knows.

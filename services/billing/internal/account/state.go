@@ -59,7 +59,7 @@ func (a *account) state() *event.AccountState {
 		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
-		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, Alerts: a.alerts.state(),
+		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased, Alerts: a.alerts.state(),
 		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap.event(), KeyUsedMs: a.keyUsed,
 		Late: lateStates(a.late),
 	}
@@ -224,6 +224,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		fingerprint: s.KeyFingerprint, keyPrefix: s.KeyPrefix, keyCreated: s.KeyCreatedMs,
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
+		deletes: s.DeletesMs, erased: s.ErasedMs,
 		alerts: restoreAlerts(s.Alerts),
 		keys:   restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), cap: capOf(s.Cap), keyUsed: s.KeyUsedMs,
 	}

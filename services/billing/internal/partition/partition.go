@@ -24,11 +24,13 @@ import (
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
+	"quire.dev/services/billing/internal/users"
 )
 
 // Config describes one partition. Every field is set.
 type Config struct {
 	Partition        int
+	Partitions       int    // of every domain
 	Instance         string // of this process
 	Book             *plan.Book
 	Rules            uint32        // newest version of the rules that this instance folds
@@ -47,6 +49,7 @@ type Deps struct {
 	NC     *nats.Conn
 	Views  views.Store
 	Blobs  blob.Store
+	Users  *users.Users
 	Clock  func() time.Time
 	Offset time.Duration
 	// Announce tells that the partition is served. It counts as served until ctx ends or withdraw is called.
@@ -296,6 +299,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.keepBook(work) })
 	group.Go(func() error { p.compareMarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
+	group.Go(func() error { p.eraseAccounts(work); return nil })
 	return group.Wait()
 }
 

@@ -197,3 +197,67 @@ func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
 		t.Errorf("%d sessions are stored, %v", len(docs), err)
 	}
 }
+
+// TestADeletionIsNotedAndEndsInNoUser: the list of due deletions has a user from the time that was set, and the address is free
+// once the user is erased.
+func TestADeletionIsNotedAndEndsInNoUser(t *testing.T) {
+	u := open(t)
+	now := time.Now().Truncate(time.Millisecond)
+	u.clock = func() time.Time { return now }
+	for n := range uint64(3) {
+		user := register(t, u, fmt.Sprintf("%d@example.com", n), 5+n)
+		signIn(t, u, user, fmt.Sprintf("session of %d", n))
+		signIn(t, u, user, fmt.Sprintf("another session of %d", n))
+	}
+	note := func(account uint64, deletion event.Deletion, deletesMs int64) {
+		t.Helper()
+		if err := u.Deletion(t.Context(), event.AccountID(account), deletion, deletesMs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := func() (list []uint64) {
+		t.Helper()
+		if err := u.DueDeletions(t.Context(), func(user *event.User) error { list = append(list, user.Account); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	later := now.Add(time.Hour)
+	note(5, event.Deletion_DELETION_ASKED, 0)
+	note(6, event.Deletion_DELETION_SET, later.UnixMilli())
+	if !signedIn(t, u, "session of 0") || signedIn(t, u, "session of 1") || !signedIn(t, u, "session of 2") {
+		t.Error("sessions end when the deletion is set, and not before")
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  []uint64
+	}{{0, nil}, {askedWait - 1, nil}, {askedWait, []uint64{5}}, {time.Hour - 1, []uint64{5}}, {time.Hour, []uint64{5, 6}}} {
+		at := now.Add(c.after)
+		u.clock = func() time.Time { return at }
+		if got := due(); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("due after %v: %v, want %v", c.after, got, c.want)
+		}
+	}
+	note(5, event.Deletion_DELETION_NONE, 0)
+	if got := due(); len(got) != 1 || !signedIn(t, u, "session of 0") {
+		t.Errorf("after one was taken back: %v", got)
+	}
+	for range 2 { // the second time there is nothing left
+		if err := u.Erase(t.Context(), 6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := due(); got != nil {
+		t.Errorf("due after the end: %v", got)
+	}
+	docs, err := u.store.List(t.Context(), sessions, views.Query{Index: byExpiry, Limit: views.MaxList})
+	if err != nil || len(docs) != 4 {
+		t.Errorf("%d sessions are left, %v", len(docs), err)
+	}
+	if again := register(t, u, "1@EXAMPLE.com", 9); again.Account != 9 || again.Deletion != event.Deletion_DELETION_NONE {
+		t.Errorf("the address has %v", again)
+	}
+	if user, err := u.find(t.Context(), &event.FindUser{Account: 6}); err != nil || user != nil {
+		t.Errorf("the account has %v, %v", user, err)
+	}
+}

@@ -20,6 +20,8 @@ const (
 	prefixBytes   = 12        // of a session's hash, by which its account names it
 	mostSessions  = 100       // that a list shows
 	describeBytes = 64        // of a session's agent, and of its network
+
+	endSeq = math.MaxInt32 // Seq of the deletion of a session: above that of every document
 )
 
 func (u *Users) openSession(ctx context.Context, s *event.OpenSession) (*event.UserAnswer, error) {
@@ -181,7 +183,7 @@ func sessionDoc(s *event.OpenSession) (views.Doc, error) {
 
 // endOf deletes a session, whatever the Seq of its document is. A hash never comes back.
 func endOf(hash []byte) views.Delete {
-	return views.Delete{Collection: sessions, ID: hex.EncodeToString(hash), Seq: math.MaxInt32}
+	return views.Delete{Collection: sessions, ID: hex.EncodeToString(hash), Seq: endSeq}
 }
 
 func cut(s string) string { return s[:min(len(s), describeBytes)] }

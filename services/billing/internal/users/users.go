@@ -23,6 +23,8 @@ const (
 	byAccount = "by_account"
 	byExpiry  = "by_expiry"
 
+	byDeletion = "by_deletion"
+
 	// changes is the stream whose checkpoint each change of a user moves, so that two changes at a time can't both count.
 	changes = "billing_users"
 
@@ -40,6 +42,7 @@ func Collections() []views.Collection {
 		{Name: users, Indexes: []views.Index{
 			{Name: byAccount, Keys: []string{"account"}},
 			{Name: byExpiry, Keys: []string{"expires"}}, // of addresses that are reserved
+			{Name: byDeletion, Keys: []string{"deletes"}},
 		}},
 		{Name: sessions, Indexes: []views.Index{
 			{Name: byExpiry, Keys: []string{"expires"}},
@@ -99,6 +102,8 @@ func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.change(ctx, event.AccountID(action.EndSessions.GetAccount()), nil, nil)
 	case *event.UserRequest_SetEmail:
 		return u.setEmail(ctx, action.SetEmail)
+	case *event.UserRequest_SetDeletion:
+		return u.setDeletion(ctx, action.SetDeletion)
 	case *event.UserRequest_ListSessions:
 		return u.listSessions(ctx, event.AccountID(action.ListSessions.GetAccount()))
 	case *event.UserRequest_EndSession:
@@ -243,6 +248,18 @@ func (u *Users) setPassword(ctx context.Context, r *event.SetPassword) (*event.U
 // change ends all sessions of a user but one, and has set change the user in the same step. If set returns false, nothing
 // changes and the answer is USER_CHANGED. A session that is opened by an earlier password meanwhile is not valid.
 func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set func(*event.User) bool) (*event.UserAnswer, error) {
+	return u.update(ctx, id, update{ends: true, keep: keep, set: set})
+}
+
+// update is a change of a user.
+type update struct {
+	ends bool   // all sessions, but for that of the hash keep
+	keep []byte // nil: none
+	set  func(*event.User) bool
+}
+
+func (u *Users) update(ctx context.Context, id event.AccountID, change update) (*event.UserAnswer, error) {
+	keep, set := change.keep, change.set
 	for range mostTries {
 		at, err := u.store.Checkpoint(ctx, changes)
 		if err != nil {
@@ -253,7 +270,9 @@ func (u *Users) change(ctx context.Context, id event.AccountID, keep []byte, set
 			return found(nil), err
 		}
 		before := user.Epoch
-		user.Epoch = newEpoch()
+		if change.ends {
+			user.Epoch = newEpoch()
+		}
 		if set != nil && !set(user) {
 			return &event.UserAnswer{Status: event.UserStatus_USER_CHANGED}, nil
 		}
@@ -286,9 +305,11 @@ func newEpoch() uint64 {
 
 func userDoc(user *event.User) (views.Doc, error) {
 	head, err := event.Encode(user)
-	return views.Doc{
-		ID: emailID(user.Email), Head: head, Keys: map[string]views.Value{"account": views.String(event.AccountID(user.Account).String())},
-	}, err
+	keys := map[string]views.Value{"account": views.String(event.AccountID(user.Account).String())}
+	if due := deletionDue(user); due != 0 {
+		keys["deletes"] = views.Int(due)
+	}
+	return views.Doc{ID: emailID(user.Email), Head: head, Keys: keys}, err
 }
 
 // list answers with a page of users, without their password hashes.

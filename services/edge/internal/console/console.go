@@ -24,6 +24,7 @@ const (
 	Path        = "/console"
 	SignUpPath  = Path + "/sign-up"
 	SignInPath  = Path + "/sign-in"
+	KeptPath    = Path + "?kept=yes" // after a sign-in that has taken a deletion back
 	SignOutPath = Path + "/sign-out"
 	KeyPath     = Path + "/key"
 
@@ -103,6 +104,7 @@ type Account struct {
 	Usage      *event.UsageAnswer
 	UpgradeURL string // where a larger plan is to be had; empty where nothing says so
 	Once       string // sent with the form for a new key, so that sending it twice makes one
+	Kept       bool   // signing in has taken the account's deletion back
 }
 
 // Account shows an account.

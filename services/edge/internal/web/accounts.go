@@ -30,6 +30,8 @@ type profileView struct {
 	success
 	Account profileAccount `json:"account"`
 	Key     *keyView       `json:"key"`
+
+	DeletionUndone bool `json:"deletionUndone,omitempty"` // this call has taken a deletion back
 }
 
 type profileAccount struct {
@@ -41,7 +43,7 @@ func viewProfile(u *event.UsageAnswer, email string) profileView {
 	return profileView{
 		success: succeeded(),
 		Account: profileAccount{
-			accountView: viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs),
+			accountView: viewDeletion(viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
 			CreatedAt:   formatTime(u.CreatedMs),
 		},
 		Key: viewKey(u),
@@ -132,7 +134,9 @@ func (s *Server) registerUser(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, viewProfile(u, email))
+	view := viewProfile(u, email)
+	view.DeletionUndone = c.kept
+	return s.json(c.Ctx, fiber.StatusCreated, view)
 }
 
 // signUp makes a Free account and opens a session of it. Of the usage it says what a new account has.
@@ -160,6 +164,9 @@ func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, emai
 		}
 		create.IdempotencyId = id
 		o, err = s.command(c, create)
+	}
+	if err == nil {
+		err = s.keepAccount(c, user) // the registration was sent again, and opens a session too
 	}
 	if err == nil {
 		err = s.openSession(c.Ctx, user)
@@ -292,7 +299,7 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 		switch cmd.Action.(type) {
 		case *event.Command_Note:
 			return o, nil // it is stored, by instances of billing of which some don't know notes yet
-		case *event.Command_Suspend, *event.Command_Resume:
+		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount:
 			return nil, unavailable(errOldRules)
 		}
 		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")
@@ -300,7 +307,7 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 	return nil, errUnknownOutcome
 }
 
-var errOldRules = errors.New("some instances of billing are of a version that can't suspend accounts")
+var errOldRules = errors.New("some instances of billing are of a version that can't suspend or delete accounts")
 
 // login opens a session.
 func (s *Server) login(c *call) error {
@@ -312,7 +319,9 @@ func (s *Server) login(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewProfile(u, email))
+	view := viewProfile(u, email)
+	view.DeletionUndone = c.kept
+	return s.json(c.Ctx, fiber.StatusOK, view)
 }
 
 // signIn opens a session. It takes as long for an email that nobody has.
@@ -323,6 +332,9 @@ func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email 
 		return err
 	})
 	if err != nil {
+		return nil, "", err
+	}
+	if err := s.keepAccount(c, user); err != nil {
 		return nil, "", err
 	}
 	u, err = s.usage(event.AccountID(user.Account))

@@ -70,7 +70,7 @@ func (s *Server) setSuspension(c *call, cmd *event.Command) error {
 
 // viewOutcome is the account after a command.
 func viewOutcome(user *event.User, o *event.CommandOutcome) accountView {
-	return viewSuspended(viewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs)
+	return viewDeletion(viewSuspended(viewAccount(event.AccountID(user.Account), user.Email, plan.Tier(o.Tier)), o.SuspendedMs), o.DeletesMs, 0)
 }
 
 // accountList is a page of accounts.
@@ -87,6 +87,7 @@ type listedAccount struct {
 	Tier        string  `json:"tier"`
 	CreatedAt   string  `json:"createdAt"`
 	SuspendedAt *string `json:"suspendedAt"`
+	DeletesAt   *string `json:"deletesAt"`
 }
 
 // listAccounts looks an email up, or lists all accounts in the order of their ids.
@@ -147,9 +148,7 @@ func (s *Server) answerAccounts(c *call, users []*event.User, more bool) error {
 			view := listedAccount{
 				ID: event.AccountID(u.Account).String(), Email: u.Email, Tier: plan.Tier(a.Tier).String(), CreatedAt: formatTime(a.CreatedMs),
 			}
-			if a.SuspendedMs != 0 {
-				view.SuspendedAt = new(formatTime(a.SuspendedMs))
-			}
+			view.SuspendedAt, view.DeletesAt = optionalTime(a.SuspendedMs), optionalTime(a.DeletesMs)
 			out.Accounts = append(out.Accounts, view)
 		}
 	}

@@ -25,6 +25,7 @@ type call struct {
 	form       []byte // the body, where the route says that it is a form
 	hash       uint64 // see bodyHash; 0 where the handler reads the body
 
+	kept     bool    // see keepAccount
 	metered  metered // see meter
 	download bool    // the content is to be saved
 }

@@ -27,7 +27,7 @@ func (s *Server) showConsole(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.console.Account(c.Ctx, &console.Account{Email: email, Usage: u, UpgradeURL: s.cfg.UpgradeURL, Once: rand.Text()})
+	return s.console.Account(c.Ctx, &console.Account{Email: email, Usage: u, UpgradeURL: s.cfg.UpgradeURL, Once: rand.Text(), Kept: c.Query("kept") != ""})
 }
 
 // showStatement shows the statement of a month of the session's account, to be printed. A month that is none, has not begun, or was
@@ -130,6 +130,8 @@ func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console
 		err = do(sent)
 	}
 	switch {
+	case err == nil && c.kept:
+		return redirect(c.Ctx, console.KeptPath)
 	case err == nil:
 		return redirect(c.Ctx, form.Next)
 	case !pages.WantsHTML(c.Ctx):

@@ -30,7 +30,7 @@ func notFound() *fault.Error {
 }
 
 func accountSuspended() error {
-	return fault.New(fault.AccountSuspended, "The account is suspended: its API key is refused until whoever runs this Quire ends that.")
+	return fault.New(fault.AccountSuspended, "The account is suspended or about to be deleted: its API keys are refused. Signing in takes a deletion back.")
 }
 
 // asFault is err as an error of the API. One that is none is internal, and err its cause.

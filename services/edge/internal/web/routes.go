@@ -46,6 +46,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/users/login", anybody, unmetered, fields, idempotent, s.login},
 		{"POST", "/api/users/logout", sessionOrNone, unmetered, empty, idempotent, s.logout},
 		{"GET", "/api/users/user", keyOrSession, unmetered, noBody, 0, s.profile},
+		{"DELETE", "/api/users/user", session, unmetered, fields, idempotent, s.deleteAccount},
 		{"GET", "/api/users/user/dev-usage", keyOrSession, unmetered, noBody, 0, s.devUsage},
 		{"POST", "/api/users/user/dev-key/regenerate", session, unmetered, empty, idempotent, s.regenerateKey},
 		{"PUT", "/api/users/user/password", session, unmetered, fields, idempotent, s.changePassword},

@@ -36,6 +36,8 @@ type accountView struct {
 
 	SuspendedAt      string `json:"suspendedAt,omitempty"`      // left out unless it is suspended
 	SuspensionReason string `json:"suspensionReason,omitempty"` // shown to admins only
+	DeletesAt        string `json:"deletesAt,omitempty"`        // left out unless it is to be deleted
+	DeletedAt        string `json:"deletedAt,omitempty"`        // likewise, unless it is
 }
 
 type periodView struct {
@@ -73,7 +75,7 @@ type keyView struct {
 func viewUsage(u *event.UsageAnswer, email string) usageView {
 	out := usageView{
 		success: succeeded(),
-		Account: viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs),
+		Account: viewDeletion(viewSuspended(viewAccount(event.AccountID(u.Account), email, plan.Tier(u.Tier)), u.SuspendedMs), u.DeletesMs, u.ErasedMs),
 		Period:  periodView{Start: formatTime(u.PeriodStartMs), End: formatTime(u.PeriodEndMs)},
 		Usage:   make(map[string]keyUsageView, plan.KeyCount),
 		Credits: creditsView{Balance: credits(u.BalanceMicros), SpentThisPeriod: credits(u.SpentMicros)},
@@ -99,6 +101,17 @@ func viewAccount(id event.AccountID, email string, tier plan.Tier) accountView {
 func viewSuspended(a accountView, sinceMs int64) accountView {
 	if sinceMs != 0 {
 		a.SuspendedAt = formatTime(sinceMs)
+	}
+	return a
+}
+
+// viewDeletion is the account with the times of its deletion, unless they are 0.
+func viewDeletion(a accountView, deletesMs, erasedMs int64) accountView {
+	if deletesMs != 0 {
+		a.DeletesAt = formatTime(deletesMs)
+	}
+	if erasedMs != 0 {
+		a.DeletedAt = formatTime(erasedMs)
 	}
 	return a
 }

@@ -1,0 +1,37 @@
+package account
+
+import "quire.dev/pkg/event"
+
+// DeletionMillis is how long the holder of an account may take its deletion back.
+const DeletionMillis = 14 * 24 * 60 * 60 * 1000
+
+// deletion carries out a command about the deletion of an account. The journal decides between a holder who takes it back and
+// the job that erases: whichever comes first counts.
+func (f *Fold) deletion(a *account, c *event.Command) event.CommandStatus {
+	switch c.Action.(type) {
+	case *event.Command_DeleteAccount:
+		if a.deletes == 0 {
+			a.deletes = f.time + DeletionMillis
+		}
+	case *event.Command_KeepAccount:
+		a.deletes = 0
+	case *event.Command_EraseAccount:
+		if a.deletes == 0 || f.time < a.deletes {
+			return event.CommandStatus_COMMAND_INVALID
+		}
+		f.erase(a)
+	}
+	return event.CommandStatus_COMMAND_OK
+}
+
+// erase ends the account for ever: no key is its key, and no command changes it. Its counters, ledger and storage stay, so that
+// its documents can be taken out of the bill as they go.
+func (f *Fold) erase(a *account) {
+	a.erased, a.deletes = max(f.time, 1), 0
+	a.keyVersion, a.fingerprint, a.keyPrefix, a.keyCreated = 0, 0, "", 0
+	a.suspended, a.suspensionReason = 0, ""
+	a.alerts, a.keys, a.cap, a.keyUsed = nil, nil, spendingCap{}, 0
+}
+
+// barred tells whether each admission of the account is refused, whatever its key.
+func (a *account) barred() bool { return a.suspended != 0 || a.deletes != 0 }

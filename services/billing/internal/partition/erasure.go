@@ -1,0 +1,46 @@
+package partition
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/erasure"
+)
+
+// eraseAccounts ends the accounts of this partition whose deletion is due, until ctx ends.
+func (p *Partition) eraseAccounts(ctx context.Context) {
+	erasure.New(erasure.Config{
+		Partition: p.cfg.Partition, Partitions: p.cfg.Partitions, Users: p.deps.Users, NC: p.deps.NC,
+		Account: p.summary, Append: p.appendCommand, Now: p.now, Log: p.log,
+	}).Run(ctx)
+}
+
+// summary is what the journal says of an account; nil where there is no such account.
+func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.AccountSummary, error) {
+	last, err := p.end.LastSequence(ctx)
+	if err == nil {
+		err = p.position.Until(ctx, last)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fold.Summary(uint64(id)), nil
+}
+
+// appendCommand publishes a command of billing's own. Each has a source of its own, since nobody waits for its outcome.
+func (p *Partition) appendCommand(c *event.Command) error {
+	id := event.NewRequestID()
+	c.RequestId = id[:]
+	data, err := event.Encode(&event.CommandBatch{
+		Source: "billing-" + strings.ToLower(rand.Text()[:12]), Number: 1, StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds(),
+		Commands: []*event.Command{c},
+	})
+	if err == nil {
+		p.publish(event.AccountSubject(p.cfg.Partition), data)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+// askedWait is how long after DELETION_ASKED the journal says whether the account is to be deleted: no edge waits as long for
+// the outcome of its command.
+const askedWait = 5 * time.Minute
+
+// deletionDue is when the job that erases accounts has to look at a user; 0: it does not.
+func deletionDue(user *event.User) int64 {
+	switch user.Deletion {
+	case event.Deletion_DELETION_ASKED:
+		return user.DeletionMs + askedWait.Milliseconds()
+	case event.Deletion_DELETION_SET:
+		return user.DeletionMs
+	}
+	return 0
+}
+
+// setDeletion notes how far the deletion of an account is. DELETION_SET ends all sessions.
+func (u *Users) setDeletion(ctx context.Context, r *event.SetDeletion) (*event.UserAnswer, error) {
+	if r.GetDeletion() == event.Deletion_DELETION_SET && r.DeletesMs <= 0 {
+		return nil, &rpc.Error{Code: "malformed", Message: "a deletion needs its time"}
+	}
+	set := func(user *event.User) bool {
+		user.Deletion = r.GetDeletion()
+		switch r.GetDeletion() {
+		case event.Deletion_DELETION_SET:
+			user.DeletionMs = r.DeletesMs
+		case event.Deletion_DELETION_ASKED:
+			user.DeletionMs = u.clock().UnixMilli()
+		default:
+			user.DeletionMs = 0
+		}
+		return true
+	}
+	return u.update(ctx, event.AccountID(r.GetAccount()), update{ends: r.GetDeletion() == event.Deletion_DELETION_SET, set: set})
+}
+
+// Deletion notes how far the deletion of an account is, as SetDeletion does.
+func (u *Users) Deletion(ctx context.Context, account event.AccountID, deletion event.Deletion, deletesMs int64) error {
+	_, err := u.setDeletion(ctx, &event.SetDeletion{Account: uint64(account), Deletion: deletion, DeletesMs: deletesMs})
+	return err
+}
+
+// DueDeletions calls each with the users whose deletion is to be looked at by now, until it returns an error.
+func (u *Users) DueDeletions(ctx context.Context, each func(*event.User) error) error {
+	now := u.clock().UnixMilli()
+	index := views.Index{Name: byDeletion, Keys: []string{"deletes"}}
+	query := views.Query{Index: byDeletion, Limit: sweepPage}
+	for {
+		docs, err := u.store.List(ctx, users, query)
+		if err != nil {
+			return fmt.Errorf("list deletions: %w", err)
+		}
+		for _, d := range docs {
+			if d.Keys["deletes"].Int64() > now {
+				return nil
+			}
+			user, err := decodeUser([]views.Doc{d}, nil)
+			if err != nil {
+				return err
+			}
+			if err := each(user); err != nil {
+				return err
+			}
+		}
+		if len(docs) < query.Limit {
+			return nil
+		}
+		query = query.NextAfter(index, docs[len(docs)-1])
+	}
+}
+
+// Erase removes the user of an account and its sessions. The address is free from then on.
+func (u *Users) Erase(ctx context.Context, account event.AccountID) error {
+	if err := u.eraseSessions(ctx, account); err != nil {
+		return fmt.Errorf("delete sessions: %w", err)
+	}
+	for range mostTries {
+		at, err := u.store.Checkpoint(ctx, changes)
+		if err != nil {
+			return err
+		}
+		user, _, err := u.record(ctx, account)
+		if err != nil || user == nil {
+			return err
+		}
+		err = u.store.Commit(ctx, views.Batch{
+			Stream: changes, From: at, To: at + 1,
+			Deletes: []views.Delete{{Collection: users, ID: emailID(user.Email), Seq: at + 1}},
+		})
+		if !errors.Is(err, views.ErrConflict) {
+			return err
+		}
+	}
+	return errBusy
+}
+
+func (u *Users) eraseSessions(ctx context.Context, account event.AccountID) error {
+	for {
+		docs, err := u.store.List(ctx, sessions, views.Query{
+			Index: byAccount, Equal: []views.Value{views.String(account.String())}, Limit: sweepPage,
+		})
+		if err != nil || len(docs) == 0 {
+			return err
+		}
+		var b views.Batch
+		for _, d := range docs {
+			b.Deletes = append(b.Deletes, views.Delete{Collection: sessions, ID: d.ID, Seq: max(d.Seq, endSeq)})
+		}
+		if err := u.store.Commit(ctx, b); err != nil {
+			return err
+		}
+	}
+}

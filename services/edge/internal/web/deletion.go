@@ -1,0 +1,78 @@
+package web
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+type deletionView struct {
+	success
+	Account accountView `json:"account"`
+}
+
+// deleteAccount has the account of the session deleted in 14 days, unless its holder signs in before. Its keys are refused and its
+// sessions end. The user is marked first, so that the job that erases accounts finds it wherever this stops: what counts is
+// whether the journal was told.
+func (s *Server) deleteAccount(c *call) error {
+	var current string
+	err := httpin.ParseObject(c.json, httpin.Fields{"currentPassword": httpin.To(&current, accountPasswordField(1))}.Set)
+	if err == nil && current == "" {
+		err = httpin.InvalidField("currentPassword", "is required")
+	}
+	if err != nil {
+		return err
+	}
+	user, err := s.ownUser(c)
+	if err != nil {
+		return err
+	}
+	if err := s.checkCurrentPassword(c, user, current); err != nil {
+		return err
+	}
+	if err := s.noteDeletion(user, event.Deletion_DELETION_ASKED, 0); err != nil {
+		return err
+	}
+	// Without an idempotency id: to ask again is no other request, also after a deletion was taken back.
+	o, err := s.command(c, &event.Command{
+		Account: user.Account, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.noteDeletion(user, event.Deletion_DELETION_SET, o.DeletesMs); err != nil {
+		return err
+	}
+	s.setSessionCookie(c.Ctx, "", 0)
+	return s.json(c.Ctx, fiber.StatusOK, deletionView{success: succeeded(), Account: viewOutcome(user, o)})
+}
+
+func (s *Server) noteDeletion(user *event.User, deletion event.Deletion, deletesMs int64) error {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetDeletion{
+		SetDeletion: &event.SetDeletion{Account: user.Account, Deletion: deletion, DeletesMs: deletesMs},
+	}})
+	if err == nil && a.Status != event.UserStatus_USER_OK {
+		err = unavailable(errUserAnswer)
+	}
+	return err
+}
+
+// keepAccount takes a deletion back whose user signs in. An account that was erased a moment ago can't be signed in to.
+func (s *Server) keepAccount(c *call, user *event.User) error {
+	if user.Deletion == event.Deletion_DELETION_NONE {
+		return nil
+	}
+	_, err := s.command(c, &event.Command{
+		Account: user.Account, Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}},
+	})
+	if fault.KindOf(err) == fault.NotFound {
+		return invalidCredentials()
+	}
+	if err != nil {
+		return err
+	}
+	c.kept = true
+	return s.noteDeletion(user, event.Deletion_DELETION_NONE, 0)
+}
