@@ -47,6 +47,16 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	}
 }
 
+// TestTheOldSubjectIsForUpgradesOnly: the rights of the version before are those to settle on the subject of the edges.
+func TestTheOldSubjectIsForUpgradesOnly(t *testing.T) {
+	after := natsconf.Write(natsconf.Config{Partitions: 2})
+	during := natsconf.Write(natsconf.Config{Partitions: 2, Upgrade: true})
+	const right = "\"billing.*.usage\"\n"
+	if a, d := strings.Count(after, right), strings.Count(during, right); a != 2 || d != a+len(event.Documents()) {
+		t.Errorf("%d users may publish to it, and %d during an upgrade", a, d)
+	}
+}
+
 func TestCommittedPartitionsAreThoseOfTheManifests(t *testing.T) {
 	if want := fmt.Sprintf("QUIRE_PARTITIONS=%d\n", partitions); !strings.Contains(read(t, "../k8s/base/settings.env"), want) {
 		t.Errorf("k8s/base/settings.env does not say %q", want)
