@@ -41,6 +41,14 @@ func TestAnswersHaveTheDescribedShape(t *testing.T) {
 			{Id: "4", TimeMs: 4, Type: event.LedgerType_LEDGER_EXPIRY, AmountMicros: -1},
 		}})},
 		{"Statement", viewStatement(&event.StatementAnswer{Period: "2026-11", Tier: uint32(plan.Pro), Usage: full.Usage, SpentMicros: 9}, period)},
+		{"Statement", viewStatement(&event.StatementAnswer{
+			Period: "2026-11", Tier: uint32(plan.Pro), StorageByDay: true, StorageByteMsHigh: 1, StorageByteMsLow: 2, StorageDays: []*event.StorageDay{
+				{Day: 20_777, ByteMsLow: 86_400_000}, {Day: 20_778, ByteMsHigh: 1<<64 - 1, ByteMsLow: 1<<64 - 1},
+			},
+		}, period)},
+		{"UsageDays", viewDays(&event.UsageDaysAnswer{}, daysBy{})},
+		{"UsageDays", viewDays(daysOfTwoKeys(), daysBy{quotaKey: true, key: true})},
+		{"UsageDays", viewDays(daysOfTwoKeys(), daysBy{})},
 		{"Explanation", explanationView{success: succeeded(), Request: viewExplained(&event.ExplainAnswer{
 			RequestId: id[:], Account: 7, QuotaKey: 1, TimeMs: 5, PriceMicros: 2000, Stream: "BILLING_0", Sequence: 9,
 			Settlement: "served", SettlementSequence: 10, UsedBefore: 1, UsedAfter: 2,

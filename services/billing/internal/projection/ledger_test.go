@@ -1,0 +1,89 @@
+package projection
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/account"
+)
+
+// withEntries is a projection of a ledger with an entry for each minute. wanted names the reason of some.
+func withEntries(t *testing.T, n int, reason func(i int) string) *Projection {
+	t.Helper()
+	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+	for i := range n {
+		e := &event.LedgerEntry{
+			Id: account.LedgerPosition(uint64(i*3 + 1)), Account: uint64(someone), AmountMicros: 1, TimeMs: int64(i) * 60_000, Reason: reason(i),
+		}
+		if err := p.Push(t.Context(), uint64(i*3+1), account.Effects{Ledger: []*event.LedgerEntry{e}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// found reads all pages of a search, and tells how many pages and entries there are.
+func found(t *testing.T, p *Projection, s Search, limit int) (pages int, times []int64) {
+	t.Helper()
+	for before := ""; ; {
+		page, err := p.Page(t.Context(), someone, s, before, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pages++; len(page.Entries) > limit {
+			t.Fatalf("a page of %d", len(page.Entries))
+		}
+		for _, e := range page.Entries {
+			times = append(times, e.TimeMs/60_000)
+		}
+		if page.Next == "" {
+			return pages, times
+		}
+		before = page.Next
+	}
+}
+
+// TestASearchLooksAtABoundedNumberOfEntries, and goes on with the next page.
+func TestASearchLooksAtABoundedNumberOfEntries(t *testing.T) {
+	p := withEntries(t, mostScan+1500, func(i int) string {
+		if i == 3 {
+			return "The Needle"
+		}
+		return "hay"
+	})
+	pages, times := found(t, p, Search{Reason: "needle"}, 10)
+	if pages != 2 || len(times) != 1 || times[0] != 3 {
+		t.Fatalf("%d pages with %v", pages, times)
+	}
+	if pages, times := found(t, p, Search{}, 1000); pages != 12 || len(times) != mostScan+1500 {
+		t.Fatalf("%d pages with %d entries", pages, len(times))
+	}
+	const first, last = 100, 110 // the newest are passed over
+	pages, times = found(t, p, Search{FromMillis: first * 60_000, ToMillis: last * 60_000}, 100)
+	if pages != 1 || len(times) != last-first || times[0] != last-1 || times[len(times)-1] != first {
+		t.Fatalf("%d pages with %v", pages, times)
+	}
+	if _, times := found(t, p, Search{ToMillis: 60_000}, 100); len(times) != 1 || times[0] != 0 {
+		t.Fatalf("the oldest: %v", times)
+	}
+	if _, times := found(t, p, Search{FromMillis: (mostScan + 1499) * 60_000}, 100); len(times) != 1 {
+		t.Fatalf("the newest: %v", times)
+	}
+}
+
+// TestAPageFitsIntoAMessage, also if all reasons are long.
+func TestAPageFitsIntoAMessage(t *testing.T) {
+	p := withEntries(t, 700, func(int) string { return strings.Repeat("\U0001F600", 500) })
+	page, err := p.Page(t.Context(), someone, Search{}, "", 1000)
+	if err != nil || len(page.Entries) == 0 || len(page.Entries) == 700 || page.Next == "" {
+		t.Fatalf("%d entries, next %q: %v", len(page.Entries), page.Next, err)
+	}
+	if _, times := found(t, p, Search{}, 1000); len(times) != 700 {
+		t.Fatalf("%d entries in all", len(times))
+	}
+}
