@@ -7339,6 +7339,7 @@ type Query struct {
 	//	*Query_Webhooks
 	//	*Query_Alerts
 	//	*Query_UsageDays
+	//	*Query_Recent
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7512,6 +7513,15 @@ func (x *Query) GetUsageDays() *UsageDaysQuery {
 	return nil
 }
 
+func (x *Query) GetRecent() *RecentQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Recent); ok {
+			return x.Recent
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -7568,6 +7578,10 @@ type Query_UsageDays struct {
 	UsageDays *UsageDaysQuery `protobuf:"bytes,70,opt,name=usage_days,json=usageDays,proto3,oneof"`
 }
 
+type Query_Recent struct {
+	Recent *RecentQuery `protobuf:"bytes,80,opt,name=recent,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -7593,6 +7607,8 @@ func (*Query_Webhooks) isQuery_Query() {}
 func (*Query_Alerts) isQuery_Query() {}
 
 func (*Query_UsageDays) isQuery_Query() {}
+
+func (*Query_Recent) isQuery_Query() {}
 
 type UsageQuery struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -8187,6 +8203,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Webhooks
 	//	*QueryAnswer_Alerts
 	//	*QueryAnswer_UsageDays
+	//	*QueryAnswer_Recent
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8362,6 +8379,15 @@ func (x *QueryAnswer) GetUsageDays() *UsageDaysAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetRecent() *RecentAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Recent); ok {
+			return x.Recent
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -8422,6 +8448,10 @@ type QueryAnswer_UsageDays struct {
 	UsageDays *UsageDaysAnswer `protobuf:"bytes,70,opt,name=usage_days,json=usageDays,proto3,oneof"`
 }
 
+type QueryAnswer_Recent struct {
+	Recent *RecentAnswer `protobuf:"bytes,80,opt,name=recent,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -8450,6 +8480,278 @@ func (*QueryAnswer_Alerts) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_UsageDays) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_Recent) isQueryAnswer_Answer() {}
+
+// RecentQuery asks for a page of the account's last requests, the newest first. A field that is not set filters nothing.
+type RecentQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        []byte                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"` // RecentAnswer.next_cursor of the page before; empty: from the newest
+	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Key           *uint32                `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"` // number of the API key
+	Decision      Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
+	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                   // with QUOTA_EXHAUSTED: only the refusals that open holds could undo, else only the others
+	FromMs        int64                  `protobuf:"varint,7,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // the earliest time
+	ToMs          int64                  `protobuf:"varint,8,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`       // later than all times; 0: any
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentQuery) Reset() {
+	*x = RecentQuery{}
+	mi := &file_event_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentQuery) ProtoMessage() {}
+
+func (x *RecentQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
+func (*RecentQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *RecentQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *RecentQuery) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+func (x *RecentQuery) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *RecentQuery) GetKey() uint32 {
+	if x != nil && x.Key != nil {
+		return *x.Key
+	}
+	return 0
+}
+
+func (x *RecentQuery) GetDecision() Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return Decision_DECISION_UNSPECIFIED
+}
+
+func (x *RecentQuery) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *RecentQuery) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *RecentQuery) GetToMs() int64 {
+	if x != nil {
+		return x.ToMs
+	}
+	return 0
+}
+
+type RecentAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*RecentRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	NextCursor    []byte                 `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"` // empty: the end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentAnswer) Reset() {
+	*x = RecentAnswer{}
+	mi := &file_event_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentAnswer) ProtoMessage() {}
+
+func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
+func (*RecentAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *RecentAnswer) GetRequests() []*RecentRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *RecentAnswer) GetNextCursor() []byte {
+	if x != nil {
+		return x.NextCursor
+	}
+	return nil
+}
+
+// RecentRequest is one of an account's last requests, as it is by now.
+type RecentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	QuotaKey      uint32                 `protobuf:"varint,3,opt,name=quota_key,json=quotaKey,proto3" json:"quota_key,omitempty"`
+	Key           uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"` // number of the API key; 0: the default one
+	Decision      Decision               `protobuf:"varint,5,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
+	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`    // as Verdict.held
+	Status        string                 `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"` // as ExplainAnswer.settlement
+	Charge        ChargeSource           `protobuf:"varint,8,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`
+	CostMicros    uint64                 `protobuf:"varint,9,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
+	Remaining     int64                  `protobuf:"zigzag64,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // as the caller was told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentRequest) Reset() {
+	*x = RecentRequest{}
+	mi := &file_event_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentRequest) ProtoMessage() {}
+
+func (x *RecentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
+func (*RecentRequest) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *RecentRequest) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *RecentRequest) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *RecentRequest) GetQuotaKey() uint32 {
+	if x != nil {
+		return x.QuotaKey
+	}
+	return 0
+}
+
+func (x *RecentRequest) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *RecentRequest) GetDecision() Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return Decision_DECISION_UNSPECIFIED
+}
+
+func (x *RecentRequest) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *RecentRequest) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RecentRequest) GetCharge() ChargeSource {
+	if x != nil {
+		return x.Charge
+	}
+	return ChargeSource_CHARGE_NONE
+}
+
+func (x *RecentRequest) GetCostMicros() uint64 {
+	if x != nil {
+		return x.CostMicros
+	}
+	return 0
+}
+
+func (x *RecentRequest) GetRemaining() int64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
 // HoldQuery asks for the open hold under an idempotency id of Query.account, an account or a keyless network.
 type HoldQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8461,7 +8763,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8473,7 +8775,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8486,7 +8788,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -8516,7 +8818,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8528,7 +8830,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8541,7 +8843,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -8593,7 +8895,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8605,7 +8907,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8618,7 +8920,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *Progress) GetInstance() string {
@@ -8685,7 +8987,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8697,7 +8999,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8710,7 +9012,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -8883,7 +9185,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8895,7 +9197,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8908,7 +9210,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -9021,7 +9323,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9033,7 +9335,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9046,7 +9348,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -9091,7 +9393,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9103,7 +9405,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9116,7 +9418,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -9213,7 +9515,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9225,7 +9527,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9238,7 +9540,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -9265,7 +9567,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9277,7 +9579,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9290,7 +9592,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -9314,7 +9616,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9326,7 +9628,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9339,7 +9641,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -9399,7 +9701,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9411,7 +9713,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9424,7 +9726,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -9493,7 +9795,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9505,7 +9807,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9518,7 +9820,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -9594,7 +9896,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9606,7 +9908,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9619,7 +9921,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -9657,7 +9959,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9669,7 +9971,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9682,7 +9984,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -9794,16 +10096,21 @@ type ExplainAnswer struct {
 	Settlement         string                 `protobuf:"bytes,13,opt,name=settlement,proto3" json:"settlement,omitempty"` // "open", "served", "void", "served_unsettled", "waived"
 	SettlementSequence uint64                 `protobuf:"varint,14,opt,name=settlement_sequence,json=settlementSequence,proto3" json:"settlement_sequence,omitempty"`
 	Anonymous          bool                   `protobuf:"varint,15,opt,name=anonymous,proto3" json:"anonymous,omitempty"`
-	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"` // how it was paid in the end, which a later void or a late charge may have changed
-	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`        // likewise: what the ledger has for it
-	Key                uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key
+	Charge             ChargeSource           `protobuf:"varint,16,opt,name=charge,proto3,enum=quire.event.v1.ChargeSource" json:"charge,omitempty"`            // how it was paid in the end, which a later void or a late charge may have changed
+	CostMicros         uint64                 `protobuf:"varint,17,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`                   // likewise: what the ledger has for it
+	Key                uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                                   // number of the API key
+	BookMs             int64                  `protobuf:"varint,31,opt,name=book_ms,json=bookMs,proto3" json:"book_ms,omitempty"`                               // since when the price book that decided is in force
+	ChargedLate        bool                   `protobuf:"varint,32,opt,name=charged_late,json=chargedLate,proto3" json:"charged_late,omitempty"`                // served after it was given back, and counted then
+	ReturnedSequence   uint64                 `protobuf:"varint,33,opt,name=returned_sequence,json=returnedSequence,proto3" json:"returned_sequence,omitempty"` // of the void that gave the price back; 0: none has
+	SettledMs          int64                  `protobuf:"varint,34,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"`                      // fold time of the settlement
+	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                         // of a keyless call: length of the rolling window
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9815,7 +10122,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9828,7 +10135,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -9957,6 +10264,41 @@ func (x *ExplainAnswer) GetKey() uint32 {
 	return 0
 }
 
+func (x *ExplainAnswer) GetBookMs() int64 {
+	if x != nil {
+		return x.BookMs
+	}
+	return 0
+}
+
+func (x *ExplainAnswer) GetChargedLate() bool {
+	if x != nil {
+		return x.ChargedLate
+	}
+	return false
+}
+
+func (x *ExplainAnswer) GetReturnedSequence() uint64 {
+	if x != nil {
+		return x.ReturnedSequence
+	}
+	return 0
+}
+
+func (x *ExplainAnswer) GetSettledMs() int64 {
+	if x != nil {
+		return x.SettledMs
+	}
+	return 0
+}
+
+func (x *ExplainAnswer) GetWindowMs() int64 {
+	if x != nil {
+		return x.WindowMs
+	}
+	return 0
+}
+
 // StorageDay is the part of a storage integral that falls on a day.
 type StorageDay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9969,7 +10311,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9981,7 +10323,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9994,7 +10336,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -10029,7 +10371,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10041,7 +10383,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10054,7 +10396,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -10095,7 +10437,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10107,7 +10449,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10120,7 +10462,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -10197,7 +10539,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10209,7 +10551,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10222,7 +10564,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -10250,7 +10592,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10262,7 +10604,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10275,7 +10617,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -10305,7 +10647,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10317,7 +10659,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10330,7 +10672,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -10380,7 +10722,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10392,7 +10734,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10405,7 +10747,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -10462,7 +10804,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10474,7 +10816,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10487,7 +10829,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -10717,7 +11059,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10729,7 +11071,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10742,7 +11084,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -10790,7 +11132,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10802,7 +11144,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10815,7 +11157,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -10838,7 +11180,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10850,7 +11192,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10863,7 +11205,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -10904,7 +11246,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10916,7 +11258,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10929,7 +11271,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -10950,7 +11292,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10962,7 +11304,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10975,7 +11317,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -11004,7 +11346,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11016,7 +11358,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11029,7 +11371,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -11064,7 +11406,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11076,7 +11418,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11089,7 +11431,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -11119,7 +11461,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11131,7 +11473,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11144,7 +11486,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -11192,7 +11534,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11204,7 +11546,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11217,7 +11559,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -11250,7 +11592,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11262,7 +11604,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11275,7 +11617,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -11343,7 +11685,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11355,7 +11697,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11368,7 +11710,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -11387,7 +11729,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11399,7 +11741,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11412,7 +11754,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -11438,7 +11780,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11450,7 +11792,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11463,7 +11805,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -11542,7 +11884,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11554,7 +11896,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11567,7 +11909,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -11681,7 +12023,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11693,7 +12035,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11706,7 +12048,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -11845,7 +12187,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11857,7 +12199,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11870,7 +12212,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -11904,7 +12246,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11916,7 +12258,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11929,7 +12271,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *SourceState) GetSource() string {
@@ -12031,7 +12373,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12043,7 +12385,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12056,7 +12398,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -12267,7 +12609,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12279,7 +12621,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12292,7 +12634,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -12328,7 +12670,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12340,7 +12682,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12353,7 +12695,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -12397,7 +12739,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12409,7 +12751,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12422,7 +12764,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -12526,7 +12868,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12538,7 +12880,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12551,7 +12893,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -12624,7 +12966,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12636,7 +12978,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12649,7 +12991,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -12706,7 +13048,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12718,7 +13060,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12731,7 +13073,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -12821,7 +13163,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12833,7 +13175,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12846,7 +13188,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -12925,7 +13267,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12937,7 +13279,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12950,7 +13292,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -12996,7 +13338,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13008,7 +13350,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13021,7 +13363,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -13100,7 +13442,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13112,7 +13454,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13125,7 +13467,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -13275,7 +13617,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13287,7 +13629,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13300,7 +13642,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -13357,7 +13699,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13369,7 +13711,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13382,7 +13724,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -13975,7 +14317,7 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xb2\x06\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xe9\x06\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x122\n" +
@@ -13993,7 +14335,8 @@ const file_event_proto_rawDesc = "" +
 	"\bwebhooks\x182 \x01(\v2\x1d.quire.event.v1.WebhooksQueryH\x00R\bwebhooks\x125\n" +
 	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alerts\x12?\n" +
 	"\n" +
-	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDaysB\a\n" +
+	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDays\x125\n" +
+	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recentB\a\n" +
 	"\x05query\"\xaf\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
@@ -14036,7 +14379,7 @@ const file_event_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"+\n" +
 	"\rAccountsQuery\x12\x1a\n" +
 	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\r\n" +
-	"\vPricesQuery\"\xff\x06\n" +
+	"\vPricesQuery\"\xb7\a\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -14054,8 +14397,37 @@ const file_event_proto_rawDesc = "" +
 	"\bwebhooks\x182 \x01(\v2\x1e.quire.event.v1.WebhooksAnswerH\x00R\bwebhooks\x126\n" +
 	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alerts\x12@\n" +
 	"\n" +
-	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDaysB\b\n" +
-	"\x06answer\"O\n" +
+	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDays\x126\n" +
+	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recentB\b\n" +
+	"\x06answer\"\xef\x01\n" +
+	"\vRecentQuery\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x1b\n" +
+	"\tquota_key\x18\x03 \x01(\rR\bquotaKey\x12\x15\n" +
+	"\x03key\x18\x04 \x01(\rH\x00R\x03key\x88\x01\x01\x124\n" +
+	"\bdecision\x18\x05 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x12\x12\n" +
+	"\x04held\x18\x06 \x01(\bR\x04held\x12\x17\n" +
+	"\afrom_ms\x18\a \x01(\x03R\x06fromMs\x12\x13\n" +
+	"\x05to_ms\x18\b \x01(\x03R\x04toMsB\x06\n" +
+	"\x04_key\"j\n" +
+	"\fRecentAnswer\x129\n" +
+	"\brequests\x18\x01 \x03(\v2\x1d.quire.event.v1.RecentRequestR\brequests\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\fR\n" +
+	"nextCursor\"\xcd\x02\n" +
+	"\rRecentRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12\x1b\n" +
+	"\tquota_key\x18\x03 \x01(\rR\bquotaKey\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\rR\x03key\x124\n" +
+	"\bdecision\x18\x05 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x12\x12\n" +
+	"\x04held\x18\x06 \x01(\bR\x04held\x12\x16\n" +
+	"\x06status\x18\a \x01(\tR\x06status\x124\n" +
+	"\x06charge\x18\b \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1f\n" +
+	"\vcost_micros\x18\t \x01(\x04R\n" +
+	"costMicros\x12\x1c\n" +
+	"\tremaining\x18\n" +
+	" \x01(\x12R\tremaining\"O\n" +
 	"\tHoldQuery\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\x12\x1b\n" +
 	"\tor_served\x18\x02 \x01(\bR\borServed\"\xae\x01\n" +
@@ -14193,7 +14565,7 @@ const file_event_proto_rawDesc = "" +
 	"\x14storage_byte_ms_high\x18\x14 \x01(\x06R\x11storageByteMsHigh\x12-\n" +
 	"\x13storage_byte_ms_low\x18\x15 \x01(\x06R\x10storageByteMsLow\x12$\n" +
 	"\x0estorage_by_day\x18\x16 \x01(\bR\fstorageByDay\x12=\n" +
-	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xe8\x04\n" +
+	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\x8d\x06\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -14219,7 +14591,13 @@ const file_event_proto_rawDesc = "" +
 	"\x06charge\x18\x10 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1f\n" +
 	"\vcost_micros\x18\x11 \x01(\x04R\n" +
 	"costMicros\x12\x10\n" +
-	"\x03key\x18\x14 \x01(\rR\x03key\"`\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\x12\x17\n" +
+	"\abook_ms\x18\x1f \x01(\x03R\x06bookMs\x12!\n" +
+	"\fcharged_late\x18  \x01(\bR\vchargedLate\x12+\n" +
+	"\x11returned_sequence\x18! \x01(\x04R\x10returnedSequence\x12\x1d\n" +
+	"\n" +
+	"settled_ms\x18\" \x01(\x03R\tsettledMs\x12\x1b\n" +
+	"\twindow_ms\x18# \x01(\x03R\bwindowMs\"`\n" +
 	"\n" +
 	"StorageDay\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +
@@ -14664,7 +15042,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 153)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 156)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -14779,59 +15157,62 @@ var file_event_proto_goTypes = []any{
 	(*AccountsQuery)(nil),       // 110: quire.event.v1.AccountsQuery
 	(*PricesQuery)(nil),         // 111: quire.event.v1.PricesQuery
 	(*QueryAnswer)(nil),         // 112: quire.event.v1.QueryAnswer
-	(*HoldQuery)(nil),           // 113: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 114: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 115: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 116: quire.event.v1.UsageAnswer
-	(*ApiKey)(nil),              // 117: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 118: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 119: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 120: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 121: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 122: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 123: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 124: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 125: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 126: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 127: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 128: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 129: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 130: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 131: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 132: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 133: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 134: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 135: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 136: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 137: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 138: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 139: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 140: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 141: quire.event.v1.SetDeletion
-	(*ListUsers)(nil),           // 142: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 143: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 144: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 145: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 146: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 147: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 148: quire.event.v1.UserAnswer
-	(*User)(nil),                // 149: quire.event.v1.User
-	(*BillingState)(nil),        // 150: quire.event.v1.BillingState
-	(*BookState)(nil),           // 151: quire.event.v1.BookState
-	(*SourceState)(nil),         // 152: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 153: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 154: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 155: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 156: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 157: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 158: quire.event.v1.LateState
-	(*PaidState)(nil),           // 159: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 160: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 161: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 162: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 163: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 164: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 165: quire.event.v1.CommandKept
+	(*RecentQuery)(nil),         // 113: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 114: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 115: quire.event.v1.RecentRequest
+	(*HoldQuery)(nil),           // 116: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 117: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 118: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 119: quire.event.v1.UsageAnswer
+	(*ApiKey)(nil),              // 120: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 121: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 122: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 123: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 124: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 125: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 126: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 127: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 128: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 129: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 130: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 131: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 132: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 133: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 134: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 135: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 136: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 137: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 138: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 139: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 140: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 141: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 142: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 143: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 144: quire.event.v1.SetDeletion
+	(*ListUsers)(nil),           // 145: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 146: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 147: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 148: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 149: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 150: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 151: quire.event.v1.UserAnswer
+	(*User)(nil),                // 152: quire.event.v1.User
+	(*BillingState)(nil),        // 153: quire.event.v1.BillingState
+	(*BookState)(nil),           // 154: quire.event.v1.BookState
+	(*SourceState)(nil),         // 155: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 156: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 157: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 158: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 159: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 160: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 161: quire.event.v1.LateState
+	(*PaidState)(nil),           // 162: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 163: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 164: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 165: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 166: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 167: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 168: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	14,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -14873,8 +15254,8 @@ var file_event_proto_depIdxs = []int32{
 	18,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	46,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	4,   // 38: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	117, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	118, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	120, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	121, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	48,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	5,   // 42: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	47,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
@@ -14935,104 +15316,110 @@ var file_event_proto_depIdxs = []int32{
 	111, // 98: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
 	109, // 99: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
 	110, // 100: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	113, // 101: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	116, // 101: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
 	62,  // 102: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
 	64,  // 103: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
 	104, // 104: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	10,  // 105: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 106: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	116, // 107: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	125, // 108: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	126, // 109: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	127, // 110: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	130, // 111: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	134, // 112: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	68,  // 113: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	115, // 114: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	120, // 115: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	121, // 116: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	114, // 117: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	63,  // 118: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	65,  // 119: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	131, // 120: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	123, // 121: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	117, // 122: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	118, // 123: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	39,  // 124: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	118, // 125: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	123, // 126: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	18,  // 127: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 128: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	119, // 129: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	122, // 130: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 131: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	124, // 132: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	123, // 133: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	128, // 134: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	17,  // 135: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	129, // 136: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 137: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	132, // 138: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	133, // 139: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	143, // 140: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	144, // 141: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	145, // 142: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	146, // 143: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	147, // 144: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	136, // 145: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	137, // 146: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	142, // 147: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	53,  // 148: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	138, // 149: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	139, // 150: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	140, // 151: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	141, // 152: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	11,  // 153: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	12,  // 154: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	149, // 155: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	149, // 156: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	61,  // 157: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	145, // 158: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	11,  // 159: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	68,  // 160: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	152, // 161: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	153, // 162: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	164, // 163: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	165, // 164: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	151, // 165: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	68,  // 166: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	160, // 167: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	162, // 168: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	163, // 169: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	163, // 170: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	159, // 171: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	66,  // 172: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	155, // 173: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	154, // 174: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	18,  // 175: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	158, // 176: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	156, // 177: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	157, // 178: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	39,  // 179: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	18,  // 180: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	154, // 181: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	123, // 182: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	129, // 183: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	123, // 184: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	123, // 185: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	161, // 186: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 187: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	129, // 188: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 189: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	163, // 190: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	163, // 191: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	158, // 192: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	46,  // 193: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	194, // [194:194] is the sub-list for method output_type
-	194, // [194:194] is the sub-list for method input_type
-	194, // [194:194] is the sub-list for extension type_name
-	194, // [194:194] is the sub-list for extension extendee
-	0,   // [0:194] is the sub-list for field type_name
+	113, // 105: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	10,  // 106: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 107: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	119, // 108: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	128, // 109: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	129, // 110: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	130, // 111: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	133, // 112: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	137, // 113: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	68,  // 114: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	118, // 115: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	123, // 116: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	124, // 117: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	117, // 118: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	63,  // 119: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	65,  // 120: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	134, // 121: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	114, // 122: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	1,   // 123: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	115, // 124: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	1,   // 125: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	2,   // 126: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	126, // 127: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	120, // 128: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	121, // 129: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	39,  // 130: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	121, // 131: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	126, // 132: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	18,  // 133: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 134: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	122, // 135: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	125, // 136: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 137: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	127, // 138: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	126, // 139: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	131, // 140: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	17,  // 141: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	132, // 142: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 143: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	135, // 144: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	136, // 145: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	146, // 146: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	147, // 147: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	148, // 148: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	149, // 149: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	150, // 150: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	139, // 151: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	140, // 152: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	145, // 153: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	53,  // 154: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	141, // 155: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	142, // 156: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	143, // 157: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	144, // 158: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	11,  // 159: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	12,  // 160: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	152, // 161: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	152, // 162: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	61,  // 163: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	148, // 164: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	11,  // 165: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	68,  // 166: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	155, // 167: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	156, // 168: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	167, // 169: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	168, // 170: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	154, // 171: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	68,  // 172: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	163, // 173: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	165, // 174: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	166, // 175: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	166, // 176: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	162, // 177: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	66,  // 178: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	158, // 179: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	157, // 180: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	18,  // 181: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	161, // 182: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	159, // 183: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	160, // 184: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	39,  // 185: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	18,  // 186: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	157, // 187: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	126, // 188: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	132, // 189: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	126, // 190: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	126, // 191: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	164, // 192: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 193: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	132, // 194: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 195: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	166, // 196: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	166, // 197: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	161, // 198: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	46,  // 199: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	200, // [200:200] is the sub-list for method output_type
+	200, // [200:200] is the sub-list for method input_type
+	200, // [200:200] is the sub-list for extension type_name
+	200, // [200:200] is the sub-list for extension extendee
+	0,   // [0:200] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -15094,6 +15481,7 @@ func file_event_proto_init() {
 		(*Query_Webhooks)(nil),
 		(*Query_Alerts)(nil),
 		(*Query_UsageDays)(nil),
+		(*Query_Recent)(nil),
 	}
 	file_event_proto_msgTypes[99].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
@@ -15110,8 +15498,10 @@ func file_event_proto_init() {
 		(*QueryAnswer_Webhooks)(nil),
 		(*QueryAnswer_Alerts)(nil),
 		(*QueryAnswer_UsageDays)(nil),
+		(*QueryAnswer_Recent)(nil),
 	}
-	file_event_proto_msgTypes[122].OneofWrappers = []any{
+	file_event_proto_msgTypes[100].OneofWrappers = []any{}
+	file_event_proto_msgTypes[125].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -15132,7 +15522,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   153,
+			NumMessages:   156,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

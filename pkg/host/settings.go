@@ -60,6 +60,7 @@ type Settings struct {
 	Replicas          int
 	AnonymousLimit    int
 	RegisterLimit     int
+	RecentBytes       int64
 	SnapshotMessages  int
 	SnapshotInterval  time.Duration
 	ContentRetention  time.Duration
@@ -187,6 +188,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_BILLING_PARTITIONS", value: config.Ints(&s.BillingPartitions, maxPartitions-1), readers: Billing,
 			meaning: "Partitions that this instance always folds. Without it the instances share all partitions.",
+		},
+		{
+			name: "QUIRE_RECENT_BYTES", value: config.Bytes(&s.RecentBytes, "1MiB", "16GiB"), readers: Billing | Quire, fallback: "32MiB",
+			meaning: "Memory for the lists of recent requests, for each partition, at about 80 bytes a request. Beyond it the oldest requests leave the lists.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",

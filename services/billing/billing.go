@@ -60,6 +60,8 @@ type Config struct {
 	ProjectionBound int // documents that may wait for the read model; 100,000
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, at about 1 KB each; 200,000
 
+	RecentBytes int // memory for the last requests of a partition's accounts; 32 MiB
+
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
 	StopTimeout      time.Duration // limit of each step of a stop: answering queries, writing the read model and a snapshot; 20 s
@@ -94,6 +96,7 @@ func (c Config) Validate() error {
 		{"register limit", int64(c.RegisterLimit)},
 		{"projection bound", int64(c.ProjectionBound)},
 		{"audit principals", int64(c.AuditPrincipals)},
+		{"recent bytes", int64(c.RecentBytes)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
 		{"stop timeout", int64(c.StopTimeout)},
@@ -115,6 +118,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.AuditPrincipals == 0 {
 		c.AuditPrincipals = 200_000
+	}
+	if c.RecentBytes == 0 {
+		c.RecentBytes = 32 << 20
 	}
 	if c.RegisterLimit == 0 {
 		c.RegisterLimit = 20
@@ -251,7 +257,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
-		Rules: s.cfg.Rules, Started: s.started,
+		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes,
 	}, partition.Deps{
 		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.deps.Offset,
 		Announce: s.replicas.Announce, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

@@ -105,7 +105,8 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 		return err
 	}
 	service, err := billing.New(billing.Config{
-		PartitionCount: p.cfg.Partitions, Book: plan.Published(p.cfg.AnonymousLimit), RegisterLimit: p.cfg.RegisterLimit, Progress: p.concurrentProgress(),
+		PartitionCount: p.cfg.Partitions, Book: plan.Published(p.cfg.AnonymousLimit), RegisterLimit: p.cfg.RegisterLimit, RecentBytes: int(p.cfg.RecentBytes),
+		Progress: p.concurrentProgress(),
 	}, billing.Deps{
 		NC: nc, Views: store, Blobs: blobs, Offset: p.cfg.ClockOffset,
 		Logger: p.deps.Logger, Metrics: p.host.Metrics,

@@ -167,7 +167,7 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		fresh := s.i.personWith(t, "correct horse battery staple")
 		r.cookies = fresh.cookies
 	}
-	if d.path == "/api/users/user/requests/{requestId}" && by == "Session" {
+	if strings.HasPrefix(d.path, "/api/users/user/requests") && by == "Session" {
 		path = "" // the person has made no metered request
 	}
 	return path, r

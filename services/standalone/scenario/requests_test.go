@@ -688,6 +688,9 @@ func TestExplainSaysHowARequestWasDecided(t *testing.T) {
 		if before, after := number(t, body, "request", "usedBefore"), number(t, body, "request", "usedAfter"); before != 0 || after != 1 {
 			t.Errorf("counter %d to %d", before, after)
 		}
+		if words := text(t, body, "request", "explanation"); !strings.HasPrefix(words, "Request 1 of 10,000 of pasteLite.get in "+i.now().Format("January 2006")+". It was within the quota and cost nothing. ") {
+			t.Errorf("in words: %s", words)
+		}
 		if stream := text(t, body, "request", "journal", "stream"); !strings.HasPrefix(stream, "BILLING_") || number(t, body, "request", "journal", "sequence") < 1 {
 			t.Errorf("journal position %v", at(t, body, "request", "journal"))
 		}

@@ -61,5 +61,6 @@ func configure(s host.Settings) billing.Config {
 	return billing.Config{
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit,
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
+		RecentBytes: int(s.RecentBytes),
 	}
 }

@@ -37,6 +37,9 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	} else {
 		f.addOpen(h)
 	}
+	if f.recent != nil && !item.Anonymous {
+		f.record(h, item, v)
+	}
 	if trace {
 		f.traceVerdict(h, item, v)
 	}

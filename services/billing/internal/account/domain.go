@@ -206,6 +206,7 @@ func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 		f.serve(h, f.time, false)
 	default:
 		f.void(h, f.time, false)
+		f.traceVoidedBy(item)
 		if item.Failed {
 			f.fail(p)
 		}

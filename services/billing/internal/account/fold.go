@@ -14,6 +14,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/billing/internal/recent"
 )
 
 // Times of the rules, in milliseconds of journal time, and bounds.
@@ -202,6 +203,7 @@ type Fold struct {
 	pointers []*event.Verdict
 	later    []*event.Settlement
 	trace    *Trace
+	recent   *recent.Log // nil: nothing is recorded
 	decided  [Decisions]uint64
 }
 

@@ -3,6 +3,7 @@ package account
 import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/billing/internal/recent"
 )
 
 // hold is an admission that waits for its settlement, or one that is closed and still remembered.
@@ -21,6 +22,7 @@ type hold struct {
 	index          uint32       // position in its batch
 	keyNumber      uint32       // of the API key; 0: the default key, a network, or before RulesHolders
 	line           uint32       // of that key
+	recent         recent.Ref   // of an account's; not part of the state
 	sequence       uint64
 	time           int64
 	closedAt       int64

@@ -313,16 +313,17 @@ func TestPricesOfTheTimeDecide(t *testing.T) {
 func TestExplainShowsTheDecision(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)
-	h.use(alice, plan.FilesUpload, 100)
+	h.use(alice, plan.FilesUpload, 99)
 	h.grant(alice, 3_000, h.now+3_600_000)
 	h.grant(alice, 3_000, 0)
-	a := h.admission(alice, plan.FilesUpload)
+	beside, a := h.admission(alice, plan.FilesUpload), h.admission(alice, plan.FilesUpload)
+	h.want(beside, admitted)
 	h.want(a, admitted)
 	h.served(a)
 	f := New()
 	trace := f.Watch(event.RequestID(a.RequestId))
 	settled := uint64(len(h.messages))
-	h.wait(time.Duration(HoldMillis+MemoryMillis+1) * time.Millisecond).tick() // until then the payment may come back
+	h.served(beside) // until then the payment may come back
 	for _, m := range h.messages {
 		if trace.Done(f) {
 			t.Fatal("done while the payment could come back")

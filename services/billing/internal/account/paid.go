@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/billing/internal/recent"
 )
 
 // Failed calls cost nothing, neither themselves nor those beside them (RulesHeld). While nothing is in flight and neither
@@ -37,6 +38,7 @@ type paidRequest struct {
 	day       uint32 // in which it is counted; 0: admitted before RulesHolders
 	cost      uint64
 	use       []grantUse
+	recent    recent.Ref // not part of the state
 }
 
 // chargedLate is the index of a request that was charged anew: it comes after the admissions of the message.
@@ -132,7 +134,7 @@ func (f *Fold) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber, line: h.line, day: h.day,
+		keyNumber: h.keyNumber, line: h.line, day: h.day, recent: h.recent,
 	})
 	h.use = nil
 	f.trimPaid(a, h.key)
@@ -203,7 +205,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
 			f.enterReturn(a, last.request, key, last.cost, at)
 			f.refundUses(a, last.use, at)
-			f.traceReturned(last.request)
+			f.returned(a, last.recent, last.request)
 			*last = paidRequest{}
 			a.paid[i].items = items[:len(items)-1]
 			a.tidyPaid()
@@ -223,7 +225,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		f.enterReturn(a, h.request, key, h.cost, at)
 	}
 	f.refund(a, h, at)
-	f.traceReturned(h.request)
+	f.returned(a, h.recent, h.request)
 	h.charge, h.cost = event.ChargeSource_CHARGE_QUOTA, 0
 	a.fix(h)
 	return true

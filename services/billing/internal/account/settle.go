@@ -29,6 +29,7 @@ func (f *Fold) settle(item *event.Settlement) {
 		p := h.principal
 		f.remain(h, f.time)
 		f.void(h, f.time, false)
+		f.traceVoidedBy(item)
 		if item.Failed {
 			f.fail(p)
 		}
@@ -52,7 +53,7 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	if timedOut {
 		status = SettlementServedUnsettled
 	}
-	f.traceSettled(h.request, status)
+	f.ended(h, status)
 	switch {
 	case !timedOut:
 		f.final(h) // a later settlement can take back a time-out only
@@ -76,7 +77,7 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	}
 	f.removeOpen(h)
 	f.giveBack(h, at)
-	f.traceSettled(h.request, SettlementVoid)
+	f.ended(h, SettlementVoid)
 	if timedOut && f.watches(h.request) {
 		f.trace.voidedByTime = true
 	}
@@ -191,7 +192,7 @@ func (f *Fold) takeBack(h *hold) {
 	}
 	f.giveBack(h, f.time)
 	h.timedOut = false
-	f.traceSettled(h.request, SettlementVoid)
+	f.ended(h, SettlementVoid)
 }
 
 // settleUnknown takes a settlement whose hold is not remembered. A domain's is of a write that a time-out voided long
@@ -253,8 +254,8 @@ func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
 	}
 	if !covered {
 		a.current.waived[key]++
+		f.ended(h, SettlementWaived)
 		f.freeHold(h)
-		f.traceSettled(request, SettlementWaived)
 		return
 	}
 	a.current.used[key]++
@@ -265,13 +266,14 @@ func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
 	h.day = f.dayOf(a)
 	f.countDay(a, h.day, key, h.counted(1))
 	f.traceCharged(h, uint64(term.Price))
+	f.recordCharged(h)
 	if f.watches(request) {
-		f.trace.until = f.time + HoldMillis + MemoryMillis
+		f.trace.answer.ChargedLate = true
 	}
+	f.ended(h, SettlementServed)
 	if h.movable {
 		f.keepPaid(a, h)
 	}
 	f.release(h)
 	f.freeHold(h)
-	f.traceSettled(request, SettlementServed)
 }

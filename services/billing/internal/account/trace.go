@@ -11,11 +11,16 @@ const (
 	SettlementWaived          = "waived"           // served after its hold was voided, and not charged
 )
 
+// againMillis is for how long a refusal that open holds may undo is expected to be asked again. Edges give up after seconds.
+const againMillis = 60 * 1000
+
 // Trace records the decision about one request, and its settlement, while messages are folded.
 type Trace struct {
 	request      event.RequestID
 	until        int64
+	write        bool
 	voidedByTime bool
+	voidFinal    bool // nobody says later that it was served
 	answer       *event.ExplainAnswer
 }
 
@@ -37,15 +42,37 @@ func (t *Trace) Done(f *Fold) bool {
 	case SettlementWaived:
 		return true
 	case SettlementServed: // a payment may still come back
-		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || f.time > t.until
+		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || !f.mayReturn(t.answer.Account, t.request)
+	case SettlementServedUnsettled: // a settlement may still come
+		return f.byRequest[t.request] == nil && !f.mayReturn(t.answer.Account, t.request)
 	case "":
 		return !t.answer.Verdict.GetHeld() || f.time > t.until
 	case SettlementVoid:
+		if t.voidFinal {
+			return true
+		}
 		if t.voidedByTime && f.rules < RulesHolders {
 			return false // its service may still say that it was served
 		}
+		return f.time > t.until
 	}
-	return f.time > t.until
+	return false
+}
+
+// mayReturn tells whether the void of another request may give back what credits paid for a request that was served.
+func (f *Fold) mayReturn(id uint64, request event.RequestID) bool {
+	a := f.accounts[id]
+	if a == nil {
+		return false
+	}
+	for _, l := range a.paid {
+		for i := range l.items {
+			if l.items[i].request == request {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // traced begins the record if the hold is of the watched request, and tells whether it is.
@@ -56,10 +83,13 @@ func (f *Fold) traced(h *hold, item *event.Admission) bool {
 	}
 	e := &event.ExplainAnswer{
 		RequestId: append([]byte(nil), item.RequestId...), Account: item.Account, QuotaKey: item.QuotaKey,
-		TimeMs: f.time, Sequence: f.sequence, Index: h.index, Anonymous: item.Anonymous,
+		TimeMs: f.time, Sequence: f.sequence, Index: h.index, Anonymous: item.Anonymous, Key: h.keyNumber,
 	}
-	e.UsedBefore = f.usedBy(item)
-	t.answer, t.until, t.voidedByTime = e, f.time+HoldMillis+MemoryMillis, false
+	e.UsedBefore, e.BookMs = f.usedBy(item), f.books[len(f.books)-1].fromMillis
+	if item.Anonymous {
+		e.WindowMs = f.book.AnonymousWindowMillis
+	}
+	t.answer, t.until, t.write = e, f.time+againMillis, item.Write
 	return true
 }
 
@@ -92,6 +122,7 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	}
 	if h != nil {
 		e.Settlement = SettlementOpen
+		f.trace.until = f.time + HoldMillis + MemoryMillis
 		f.traceCharged(h, e.PriceMicros)
 	}
 }
@@ -113,6 +144,7 @@ func (f *Fold) traceReturned(request event.RequestID) {
 	if f.watches(request) {
 		e := f.trace.answer
 		e.Charge, e.CostMicros, e.Grants = event.ChargeSource_CHARGE_QUOTA, 0, nil
+		e.ReturnedSequence = f.sequence
 	}
 }
 
@@ -125,5 +157,16 @@ func (f *Fold) traceSettled(request event.RequestID, settlement string) {
 	if !f.watches(request) {
 		return
 	}
-	f.trace.answer.Settlement, f.trace.answer.SettlementSequence = settlement, f.sequence
+	e := f.trace.answer
+	e.Settlement, e.SettlementSequence, e.SettledMs = settlement, f.sequence, f.time
+	if settlement == SettlementVoid {
+		e.Charge, e.CostMicros, e.Grants = event.ChargeSource_CHARGE_NONE, 0, nil
+	}
+}
+
+// traceVoidedBy records whether a void is the last word: that of a document service is, and that of an edge about a read.
+func (f *Fold) traceVoidedBy(item *event.Settlement) {
+	if f.watches(event.RequestID(item.RequestId)) {
+		f.trace.voidFinal = !f.trace.write || item.Sequence != 0
+	}
 }

@@ -52,7 +52,7 @@ func (p *Partition) observe() {
 	p.mu.Lock()
 	sizes := map[string]float64{
 		"sequence": float64(p.fold.Sequence()), "accounts": float64(p.fold.Accounts()), "open_holds": float64(p.fold.OpenHolds()),
-		"entries": float64(p.fold.Entries()),
+		"entries": float64(p.fold.Entries()), "recent_requests": float64(p.recent.Len()),
 	}
 	decided := p.fold.Decided()
 	p.mu.Unlock()

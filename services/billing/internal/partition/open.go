@@ -60,6 +60,9 @@ func (p *Partition) open(ctx context.Context) error {
 	if err := fold.Know(p.cfg.Rules); err != nil {
 		return fmt.Errorf("snapshot %s: %w", key, err)
 	}
+	if err := p.openRecent(ctx, fold); err != nil {
+		return err
+	}
 	p.log.Info("folding", "snapshot", key, "from", fold.Sequence(), "to", state.Last)
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)

@@ -23,6 +23,7 @@ import (
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/recent"
 	"quire.dev/services/billing/internal/snapshots"
 	"quire.dev/services/billing/internal/users"
 )
@@ -39,6 +40,7 @@ type Config struct {
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded
 	ProjectionBound  int           // documents that may wait for the read model
 	AuditPrincipals  int           // that an audit holds in memory at a time
+	RecentBytes      int           // that the last requests of accounts may take
 	StopTimeout      time.Duration // limit of answering queries at a stop, and of the writes after that
 	// Progress is told of long folds. Several goroutines may call it.
 	Progress func(task string, done, total uint64)
@@ -82,8 +84,9 @@ type Partition struct {
 	end       *journal.Confirmer // of journal
 	snapshots *snapshots.Store
 
-	mu         sync.Mutex // guards fold; only the follower changes it
+	mu         sync.Mutex // guards fold and recent; only the follower changes them
 	fold       *account.Fold
+	recent     *recent.Log
 	projection *projection.Projection
 
 	position     wait.Position // of the messages that are folded, answered and pushed
@@ -108,6 +111,7 @@ func New(cfg Config, deps Deps) *Partition {
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
 		journal:   journal.Open(deps.NC, stream),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, deps.Clock, stream, log),
+		recent:    recent.New(cfg.RecentBytes),
 		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)

@@ -86,6 +86,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.hold(ctx, id, query.Hold, now)
 	case *event.Query_UsageDays:
 		return p.usageDays(ctx, id, query.UsageDays, last)
+	case *event.Query_Recent:
+		return p.recentRequests(id, query.Recent, now), nil
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }

@@ -59,6 +59,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	started := p.deps.Clock()
 	p.mu.Lock()
 	image, err := p.fold.Image()
+	requests := p.recent.Image()
 	p.mu.Unlock()
 	if err != nil {
 		return err
@@ -66,6 +67,10 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	held := p.deps.Clock().Sub(started)
 	if image.Sequence == 0 || image.Sequence == p.lastSnapshot {
 		return nil
+	}
+	// The requests go first: where there is a snapshot, a start finds them beside it.
+	if err := p.snapshots.WriteRecent(ctx, image.Sequence, requests); err != nil {
+		return err
 	}
 	key, size, err := p.snapshots.Write(ctx, image)
 	if err != nil {
@@ -75,7 +80,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	p.deps.Metrics.snapshots.Inc()
 	p.deps.Metrics.held.Observe(held.Seconds())
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
-	if err := p.snapshots.Thin(ctx, p.deps.Clock()); err != nil {
+	if err := errors.Join(p.snapshots.Thin(ctx, p.deps.Clock()), p.thinRecent(ctx)); err != nil {
 		p.log.Warn("old snapshots stay for now", "error", err)
 	}
 	return nil

@@ -57,6 +57,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/users/user/credits", keyOrSession, unmetered, noBody, ownQuery, s.ledger},
 		{"GET", "/api/users/user/usage", keyOrSession, unmetered, noBody, ownQuery, s.usageDays},
 		{"GET", "/api/users/user/statements/:period", keyOrSession, unmetered, noBody, 0, s.statement},
+		{"GET", "/api/users/user/requests", keyOrSession, unmetered, noBody, ownQuery, s.recentRequests},
 		{"GET", "/api/users/user/requests/:requestId", keyOrSession, unmetered, noBody, 0, s.explain},
 
 		{"POST", "/api/admin/accounts", admin, unmetered, fields, idempotent, s.createAccount},

@@ -1,0 +1,96 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/recent"
+)
+
+// Record has the fold record the requests of accounts from the next message on. No decision depends on what is recorded, and it
+// is not part of the state.
+func (f *Fold) Record(log *recent.Log) { f.recent = log }
+
+// record notes the decision about a request of an account. h is nil if it is a refusal.
+func (f *Fold) record(h *hold, item *event.Admission, v *event.Verdict) {
+	if v.Tier == 0 { // there is no such account, or no prices
+		return
+	}
+	r := recent.Record{
+		Request: event.RequestID(item.RequestId), TimeMillis: f.time, CostMicros: v.CostMicros, Remaining: v.Remaining,
+		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open,
+	}
+	if f.rules >= RulesHolders {
+		r.Key = item.Key
+	}
+	switch {
+	case h != nil:
+		h.recent = f.recent.Add(item.Account, r)
+		return
+	case v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.byRequest[r.Request] != nil:
+		return // the same request once more
+	case v.Held:
+		r.Status = recent.Held
+	default:
+		r.Status = recent.Refused
+	}
+	f.recent.Add(item.Account, r)
+}
+
+// ended notes how a hold ended. A later settlement may change that.
+func (f *Fold) ended(h *hold, settlement string) {
+	f.traceSettled(h.request, settlement)
+	if f.recent == nil || h.principal.account == nil {
+		return
+	}
+	r := f.recent.Edit(h.recent, h.principal.id, h.request)
+	if r == nil {
+		return
+	}
+	switch settlement {
+	case SettlementServed:
+		r.Status = recent.Served
+	case SettlementServedUnsettled:
+		r.Status = recent.ServedUnsettled
+	case SettlementWaived:
+		r.Status = recent.Waived
+	case SettlementVoid:
+		r.Status, r.Charge, r.CostMicros = recent.Void, uint8(event.ChargeSource_CHARGE_NONE), 0
+	}
+}
+
+// recordCharged notes how a request is paid that is charged anew.
+func (f *Fold) recordCharged(h *hold) {
+	if f.recent == nil {
+		return
+	}
+	if r := f.recent.Edit(h.recent, h.principal.id, h.request); r != nil {
+		r.Charge, r.CostMicros = uint8(h.charge), h.cost
+	}
+}
+
+// returned notes that the void of another request gave the price back.
+func (f *Fold) returned(a *account, ref recent.Ref, request event.RequestID) {
+	f.traceReturned(request)
+	if f.recent == nil {
+		return
+	}
+	if r := f.recent.Edit(ref, a.id, request); r != nil {
+		r.Charge, r.CostMicros = uint8(event.ChargeSource_CHARGE_QUOTA), 0
+	}
+}
+
+// Status is a record's status in the words of ExplainAnswer.settlement, empty for a refusal.
+func Status(s recent.Status) string {
+	switch s {
+	case recent.Open:
+		return SettlementOpen
+	case recent.Served:
+		return SettlementServed
+	case recent.Void:
+		return SettlementVoid
+	case recent.ServedUnsettled:
+		return SettlementServedUnsettled
+	case recent.Waived:
+		return SettlementWaived
+	}
+	return ""
+}

@@ -1,0 +1,260 @@
+// Package recent keeps the last requests of a partition's accounts in bounded memory: those of the last two days, and no more
+// than a thousand of an account. It is no part of the fold's state: nothing is decided by it.
+package recent
+
+import "quire.dev/pkg/event"
+
+const (
+	// PerAccount is how many requests of an account are kept.
+	PerAccount = 1000
+	// KeepMillis is for how long a request is kept, in milliseconds of journal time.
+	KeepMillis = 48 * 60 * 60 * 1000
+
+	// accountBytes is about what an account takes beside its requests: its chain, and its place in the map of all.
+	accountBytes = 64
+	// heldMillis is for how long a refusal that open holds may undo is expected again under the same id. Edges give up
+	// after seconds.
+	heldMillis = 60 * 1000
+)
+
+// Status is how a request ended.
+type Status uint8
+
+// The statuses.
+const (
+	Refused Status = iota
+	Held           // a refusal that open holds may undo
+	Open
+	Served
+	Void
+	ServedUnsettled // by a time-out
+	Waived          // served after its hold was given back, and not charged
+	statuses
+)
+
+// Record is a request of an account.
+type Record struct {
+	Request    event.RequestID
+	TimeMillis int64 // of the decision
+	CostMicros uint64
+	Remaining  int64  // as the caller was told
+	Key        uint32 // number of the API key
+	QuotaKey   uint8  // plan.QuotaKey
+	Decision   uint8  // event.Decision
+	Charge     uint8  // event.ChargeSource
+	Status     Status
+}
+
+// Ref is the place of a record. It may hold another record later. Zero is none.
+type Ref uint32
+
+// entry is a record with its neighbours. It has no pointers, so that the garbage collector does not look at it.
+type entry struct {
+	Record
+	account       uint64
+	newer, older  Ref // of the account
+	after, before Ref // of all accounts
+}
+
+// chain are the records of an account.
+type chain struct {
+	newest, oldest Ref
+	count          uint32
+}
+
+// Log keeps the requests of a partition. The oldest of all leave it first when it is full. It is not safe for concurrent use.
+type Log struct {
+	budget         int // bytes
+	slab           slab
+	unused         []Ref
+	newest, oldest Ref
+	count          int
+
+	byAccount    map[uint64]uint32 // index of chains
+	chains       []chain
+	unusedChains []uint32
+
+	// held are the refusals that are expected again, of this minute of journal time and of the one before.
+	held, heldBefore map[event.RequestID]Ref
+	heldSince        int64
+}
+
+// New makes a log that takes about so many bytes.
+func New(budget int) *Log {
+	return &Log{
+		budget: budget, slab: slab{used: 1}, byAccount: map[uint64]uint32{},
+		held: map[event.RequestID]Ref{}, heldBefore: map[event.RequestID]Ref{},
+	}
+}
+
+// Len is the number of records.
+func (l *Log) Len() int { return l.count }
+
+// Bytes is about what the records take. It is not above the budget, unless one record is.
+func (l *Log) Bytes() int { return l.count*entryBytes + len(l.byAccount)*accountBytes }
+
+// Add enters the decision about a request. One that was refused because of open holds is asked again under the same id: its
+// record is replaced.
+func (l *Log) Add(account uint64, r Record) Ref {
+	if len(l.held)+len(l.heldBefore) > 0 {
+		if ref := l.again(account, r); ref != 0 {
+			return ref
+		}
+	}
+	for l.oldest != 0 && r.TimeMillis-l.slab.at(l.oldest).TimeMillis >= KeepMillis {
+		l.drop(l.oldest)
+	}
+	ref := l.push(account, r)
+	if r.Status == Held {
+		l.expect(r, ref)
+	}
+	return ref
+}
+
+// push makes a record the newest one. Others leave the log for it.
+func (l *Log) push(account uint64, r Record) Ref {
+	index, known := l.byAccount[account]
+	if known && l.chains[index].count >= PerAccount {
+		l.drop(l.chains[index].oldest)
+	}
+	for l.count > 0 && l.Bytes()+entryBytes > l.budget {
+		l.drop(l.oldest)
+	}
+	if index, known = l.byAccount[account]; !known { // its last record may just have left
+		index = l.newChain(account)
+	}
+	var ref Ref
+	if n := len(l.unused); n > 0 {
+		ref, l.unused = l.unused[n-1], l.unused[:n-1]
+	} else {
+		ref = l.slab.grow()
+	}
+	c := &l.chains[index]
+	*l.slab.edit(ref) = entry{Record: r, account: account, older: c.newest, before: l.newest}
+	if c.newest != 0 {
+		l.slab.edit(c.newest).newer = ref
+	} else {
+		c.oldest = ref
+	}
+	if l.newest != 0 {
+		l.slab.edit(l.newest).after = ref
+	} else {
+		l.oldest = ref
+	}
+	c.newest, l.newest = ref, ref
+	c.count++
+	l.count++
+	return ref
+}
+
+func (l *Log) newChain(account uint64) uint32 {
+	var index uint32
+	if n := len(l.unusedChains); n > 0 {
+		index, l.unusedChains = l.unusedChains[n-1], l.unusedChains[:n-1]
+	} else {
+		index = uint32(len(l.chains))
+		l.chains = append(l.chains, chain{})
+	}
+	l.chains[index] = chain{}
+	l.byAccount[account] = index
+	return index
+}
+
+// drop removes a record: the oldest of its account, or the oldest of all, which is that too.
+func (l *Log) drop(ref Ref) {
+	e := *l.slab.at(ref)
+	index := l.byAccount[e.account]
+	c := &l.chains[index]
+	if c.oldest = e.newer; c.oldest != 0 {
+		l.slab.edit(c.oldest).older = 0
+	} else {
+		delete(l.byAccount, e.account)
+		l.unusedChains = append(l.unusedChains, index)
+	}
+	c.count--
+	if e.before != 0 {
+		l.slab.edit(e.before).after = e.after
+	} else {
+		l.oldest = e.after
+	}
+	if e.after != 0 {
+		l.slab.edit(e.after).before = e.before
+	} else {
+		l.newest = e.before
+	}
+	*l.slab.edit(ref) = entry{}
+	l.unused = append(l.unused, ref)
+	l.count--
+}
+
+// again replaces the record of a request that is asked again. It is 0 if there is none.
+func (l *Log) again(account uint64, r Record) Ref {
+	ref, found := l.held[r.Request]
+	if !found {
+		ref, found = l.heldBefore[r.Request]
+	}
+	if !found {
+		return 0
+	}
+	have := l.slab.at(ref)
+	if have.Request != r.Request || have.account != account {
+		return 0
+	}
+	l.slab.edit(ref).Record = r
+	if r.Status != Held {
+		delete(l.held, r.Request)
+		delete(l.heldBefore, r.Request)
+	}
+	return ref
+}
+
+// expect notes that a request may be asked again.
+func (l *Log) expect(r Record, ref Ref) {
+	if age := r.TimeMillis - l.heldSince; age >= heldMillis || age < 0 {
+		l.held, l.heldBefore = l.heldBefore, l.held
+		clear(l.held)
+		l.heldSince = r.TimeMillis
+	}
+	l.held[r.Request] = ref
+}
+
+// Edit is the record at a place if it is of the request, and of any other place of the account if it is not. It is nil for a
+// request that is not there. It may be changed until the next call.
+func (l *Log) Edit(ref Ref, account uint64, request event.RequestID) *Record {
+	if ref == 0 || l.slab.at(ref).Request != request {
+		if ref = l.Find(account, request); ref == 0 {
+			return nil
+		}
+	}
+	return &l.slab.edit(ref).Record
+}
+
+// Find is the place of a request's record, 0 if it has none.
+func (l *Log) Find(account uint64, request event.RequestID) (found Ref) {
+	l.each(account, func(ref Ref, e *entry) bool {
+		if e.Request == request {
+			found = ref
+		}
+		return found == 0
+	})
+	return found
+}
+
+// Each calls do with the requests of an account, the newest first, until it returns false. The record is do's for the call.
+func (l *Log) Each(account uint64, do func(*Record) bool) {
+	l.each(account, func(_ Ref, e *entry) bool { return do(&e.Record) })
+}
+
+func (l *Log) each(account uint64, do func(Ref, *entry) bool) {
+	index, known := l.byAccount[account]
+	if !known {
+		return
+	}
+	for ref := l.chains[index].newest; ref != 0; {
+		e := l.slab.at(ref)
+		if !do(ref, e) {
+			return
+		}
+		ref = e.older
+	}
+}

@@ -1,0 +1,170 @@
+package web
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/fault"
+)
+
+type explanationView struct {
+	success
+	Request explainedView `json:"request"`
+}
+
+type explainedView struct {
+	ID           string         `json:"id"`
+	Explanation  string         `json:"explanation"`
+	Account      *string        `json:"account"` // null: keyless
+	Anonymous    bool           `json:"anonymous"`
+	Key          *string        `json:"key"` // null: keyless
+	QuotaKey     string         `json:"quotaKey"`
+	Time         string         `json:"time"`
+	Decision     string         `json:"decision"`
+	ChargeSource string         `json:"chargeSource"`
+	Settlement   *string        `json:"settlement"` // null: refused, nothing to settle
+	Tier         *string        `json:"tier"`
+	Limit        int64          `json:"limit"`
+	UsedBefore   uint64         `json:"usedBefore"`
+	UsedAfter    uint64         `json:"usedAfter"`
+	Price        string         `json:"price"`
+	PricesSince  string         `json:"pricesSince"`
+	Cost         string         `json:"cost"`
+	BalanceAfter *string        `json:"balanceAfter"` // null: credits did not pay
+	Grants       []grantUseView `json:"grants"`
+	Journal      positionView   `json:"journal"`
+	SettledAt    *positionView  `json:"settledAt"`
+}
+
+type grantUseView struct {
+	Grant  string `json:"grant"`
+	Amount string `json:"amount"`
+	Reason string `json:"reason"`
+}
+
+// positionView is a place in a journal; index is the position within its message.
+type positionView struct {
+	Stream   string  `json:"stream"`
+	Sequence uint64  `json:"sequence"`
+	Index    *uint32 `json:"index,omitempty"`
+}
+
+// explain says how a request of the account's own was decided.
+func (s *Server) explain(c *call) error {
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	if err := s.checkHolder(c); err != nil {
+		return err
+	}
+	e, err := s.bus.Explain(s.ctx, c.who.account, id)
+	if err != nil {
+		return err
+	}
+	if a := e.Answer; a != nil && (a.Anonymous || a.Account != uint64(c.who.account)) {
+		return notFound()
+	}
+	return s.explained(c, e)
+}
+
+// explainAny says how a request of any account, or of none, was decided.
+func (s *Server) explainAny(c *call) error {
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	if err := s.note(c, 0, noteExplain, id.String()); err != nil {
+		return err
+	}
+	e, err := s.bus.ExplainAny(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.explained(c, e)
+}
+
+type progressView struct {
+	success
+	Done  uint64 `json:"done"`
+	Total uint64 `json:"total"`
+}
+
+// explained answers with the explanation, or with how far billing is. Then the same call leads to it later.
+func (s *Server) explained(c *call, e *bus.Explanation) error {
+	if e.Answer != nil {
+		return s.json(c.Ctx, fiber.StatusOK, explanationView{success: succeeded(), Request: viewExplained(e.Answer)})
+	}
+	c.Location(c.Path())
+	c.Set(fiber.HeaderRetryAfter, "1")
+	return s.json(c.Ctx, fiber.StatusAccepted, progressView{success: succeeded(), Done: e.Done, Total: e.Total})
+}
+
+// explainedID is the id in the path; 404 for text that is no request id.
+func explainedID(c *call) (event.RequestID, error) {
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("requestId")))
+	if err != nil {
+		return event.RequestID{}, notFound()
+	}
+	return id, nil
+}
+
+func viewExplained(e *event.ExplainAnswer) explainedView {
+	v := e.GetVerdict()
+	out := explainedView{
+		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: formatTime(e.TimeMs),
+		Decision: decisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: optionalText(e.Settlement),
+		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
+		Price: credits(e.PriceMicros), Cost: credits(e.CostMicros), PricesSince: formatTime(e.BookMs), Explanation: inWords(e),
+		Grants:  make([]grantUseView, 0, len(e.Grants)),
+		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
+	}
+	if id := requestIDText(e.RequestId); id != nil {
+		out.ID = *id
+	}
+	if !e.Anonymous {
+		out.Account, out.Key = new(event.AccountID(e.Account).String()), new(keyName(e.Key))
+	}
+	if v.GetTier() != 0 {
+		out.Tier = new(plan.Tier(v.GetTier()).String())
+	}
+	if e.Charge == event.ChargeSource_CHARGE_CREDITS && v.GetCharge() == e.Charge {
+		out.BalanceAfter = new(credits(v.GetBalanceMicros()))
+	}
+	for _, g := range e.Grants {
+		out.Grants = append(out.Grants, grantUseView{
+			Grant: strconv.FormatUint(g.Grant, 10), Amount: credits(g.AmountMicros), Reason: g.Reason,
+		})
+	}
+	if e.SettlementSequence != 0 {
+		out.SettledAt = &positionView{Stream: e.Stream, Sequence: e.SettlementSequence}
+	}
+	return out
+}
+
+// decisionName is the code that the decision has in the API.
+func decisionName(v *event.Verdict) string {
+	switch d := v.GetDecision(); {
+	case d == event.Decision_INVALID_KEY:
+		return string(fault.InvalidAPIKey)
+	case d == event.Decision_QUOTA_EXHAUSTED && v.GetHeld():
+		return string(fault.QuotaHeld)
+	default:
+		return strings.ToLower(d.String())
+	}
+}
+
+func chargeName(charge event.ChargeSource, limit int64) string {
+	switch {
+	case charge == event.ChargeSource_CHARGE_CREDITS:
+		return "credits"
+	case charge == event.ChargeSource_CHARGE_QUOTA && limit != plan.Unlimited:
+		return "quota"
+	}
+	return "none"
+}

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+type recentView struct {
+	success
+	Requests   []recentRequestView `json:"requests"`
+	NextCursor *string             `json:"nextCursor"`
+	HasMore    bool                `json:"hasMore"`
+}
+
+type recentRequestView struct {
+	RequestID    string  `json:"requestId"`
+	Time         string  `json:"time"`
+	QuotaKey     string  `json:"quotaKey"`
+	Key          string  `json:"key"`
+	Decision     string  `json:"decision"`
+	Status       *string `json:"status"` // null: refused
+	ChargeSource string  `json:"chargeSource"`
+	Cost         string  `json:"cost"`
+	Remaining    int64   `json:"remaining"`
+}
+
+// recentRequests answers with a page of the account's last metered requests, the newest first.
+func (s *Server) recentRequests(c *call) error {
+	q, err := recentQuery(c)
+	if err != nil {
+		return err
+	}
+	if err := s.checkHolder(c); err != nil {
+		return err
+	}
+	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Recent{Recent: q}})
+	if err != nil {
+		return err
+	}
+	if a.GetRecent() == nil {
+		return unavailable(errQueryAnswer)
+	}
+	return s.json(c.Ctx, fiber.StatusOK, viewRecent(a.GetRecent()))
+}
+
+func recentQuery(c *call) (*event.RecentQuery, error) {
+	q := &event.RecentQuery{Limit: defaultPage}
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit":    httpin.To(&q.Limit, pageLimit),
+		"cursor":   httpin.To(&q.Cursor, recentCursor),
+		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
+		"key":      httpin.To(&q.Key, keyField),
+		"decision": func(name string, v httpin.Value) error {
+			d, err := decisionField(name, v)
+			q.Decision, q.Held = d.GetDecision(), d.GetHeld()
+			return err
+		},
+		"from": httpin.To(&q.FromMs, millisField),
+		"to":   httpin.To(&q.ToMs, millisField),
+	}.Set)
+	if err == nil && q.ToMs != 0 && q.ToMs <= q.FromMs {
+		err = httpin.InvalidField("to", "must be later than from")
+	}
+	return q, err
+}
+
+func recentCursor(_ string, v httpin.Value) ([]byte, error) {
+	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
+	if err != nil || len(cursor) != len(event.RequestID{}) {
+		return nil, invalidCursor()
+	}
+	return cursor, nil
+}
+
+// keyField reads the id of an API key: see keyName.
+func keyField(name string, v httpin.Value) (*uint32, error) {
+	text := string(v.Text)
+	if text == keyName(0) {
+		return new(uint32(0)), nil
+	}
+	number, err := strconv.ParseUint(strings.TrimPrefix(text, "k"), 10, 32)
+	if err != nil || number == 0 || keyName(uint32(number)) != text {
+		return nil, httpin.InvalidField(name, "must be the id of an API key, such as "+keyName(0))
+	}
+	return new(uint32(number)), nil
+}
+
+// decisionField reads the name of a decision, and returns a verdict that has it: see decisionName.
+func decisionField(name string, v httpin.Value) (*event.Verdict, error) {
+	var names []string
+	for _, verdict := range decisions() {
+		if decisionName(verdict) == string(v.Text) {
+			return verdict, nil
+		}
+		names = append(names, decisionName(verdict))
+	}
+	return nil, httpin.NotAnOption(name, string(v.Text), names...)
+}
+
+// decisions has a verdict for each decision about an account that the API tells apart.
+func decisions() []*event.Verdict {
+	list := []*event.Verdict{{Decision: event.Decision_QUOTA_EXHAUSTED, Held: true}}
+	for d := event.Decision_ADMITTED; event.Decision_name[int32(d)] != ""; d++ {
+		if d != event.Decision_ANONYMOUS_LIMIT {
+			list = append(list, &event.Verdict{Decision: d})
+		}
+	}
+	return list
+}
+
+func millisField(name string, v httpin.Value) (int64, error) {
+	t, err := httpin.TimeField(name, v)
+	if err != nil {
+		return 0, err
+	}
+	return t.UnixMilli(), nil
+}
+
+func viewRecent(a *event.RecentAnswer) recentView {
+	out := recentView{success: succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
+	for _, r := range a.Requests {
+		view := recentRequestView{
+			Time: formatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: keyName(r.Key),
+			Decision: decisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: optionalText(r.Status),
+			ChargeSource: chargeName(r.Charge, 0), Cost: credits(r.CostMicros), Remaining: r.Remaining,
+		}
+		if id := requestIDText(r.RequestId); id != nil {
+			view.RequestID = *id
+		}
+		out.Requests = append(out.Requests, view)
+	}
+	if len(a.NextCursor) > 0 {
+		out.NextCursor, out.HasMore = new(base64.RawURLEncoding.EncodeToString(a.NextCursor)), true
+	}
+	return out
+}
