@@ -10104,6 +10104,7 @@ type ExplainAnswer struct {
 	ReturnedSequence   uint64                 `protobuf:"varint,33,opt,name=returned_sequence,json=returnedSequence,proto3" json:"returned_sequence,omitempty"` // of the void that gave the price back; 0: none has
 	SettledMs          int64                  `protobuf:"varint,34,opt,name=settled_ms,json=settledMs,proto3" json:"settled_ms,omitempty"`                      // fold time of the settlement
 	WindowMs           int64                  `protobuf:"varint,35,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`                         // of a keyless call: length of the rolling window
+	Folded             uint64                 `protobuf:"varint,36,opt,name=folded,proto3" json:"folded,omitempty"`                                             // messages that were folded for the explanation
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -10295,6 +10296,13 @@ func (x *ExplainAnswer) GetSettledMs() int64 {
 func (x *ExplainAnswer) GetWindowMs() int64 {
 	if x != nil {
 		return x.WindowMs
+	}
+	return 0
+}
+
+func (x *ExplainAnswer) GetFolded() uint64 {
+	if x != nil {
+		return x.Folded
 	}
 	return 0
 }
@@ -14565,7 +14573,7 @@ const file_event_proto_rawDesc = "" +
 	"\x14storage_byte_ms_high\x18\x14 \x01(\x06R\x11storageByteMsHigh\x12-\n" +
 	"\x13storage_byte_ms_low\x18\x15 \x01(\x06R\x10storageByteMsLow\x12$\n" +
 	"\x0estorage_by_day\x18\x16 \x01(\bR\fstorageByDay\x12=\n" +
-	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\x8d\x06\n" +
+	"\fstorage_days\x18\x17 \x03(\v2\x1a.quire.event.v1.StorageDayR\vstorageDays\"\xa5\x06\n" +
 	"\rExplainAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -14597,7 +14605,8 @@ const file_event_proto_rawDesc = "" +
 	"\x11returned_sequence\x18! \x01(\x04R\x10returnedSequence\x12\x1d\n" +
 	"\n" +
 	"settled_ms\x18\" \x01(\x03R\tsettledMs\x12\x1b\n" +
-	"\twindow_ms\x18# \x01(\x03R\bwindowMs\"`\n" +
+	"\twindow_ms\x18# \x01(\x03R\bwindowMs\x12\x16\n" +
+	"\x06folded\x18$ \x01(\x04R\x06folded\"`\n" +
 	"\n" +
 	"StorageDay\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\rR\x03day\x12 \n" +

@@ -8669,6 +8669,13 @@ func (m *ExplainAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Folded != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Folded))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa0
+	}
 	if m.WindowMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WindowMs))
 		i--
@@ -15778,6 +15785,9 @@ func (m *ExplainAnswer) SizeVT() (n int) {
 	}
 	if m.WindowMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.WindowMs))
+	}
+	if m.Folded != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Folded))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -38234,6 +38244,25 @@ func (m *ExplainAnswer) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WindowMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 36:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Folded", wireType)
+			}
+			m.Folded = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Folded |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

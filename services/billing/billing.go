@@ -64,7 +64,10 @@ type Config struct {
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
-	StopTimeout      time.Duration // limit of each step of a stop: answering queries, writing the read model and a snapshot; 20 s
+	// HistoryMessages is how many messages lie between two snapshots that are kept for ever. An explanation folds those after one
+	// of them; 100,000.
+	HistoryMessages int
+	StopTimeout     time.Duration // limit of each step of a stop: answering queries, writing the read model and a snapshot; 20 s
 
 	// Progress, where it is not nil, is told of long folds and audits. Several goroutines may call it at a time.
 	Progress func(task string, done, total uint64)
@@ -98,6 +101,7 @@ func (c Config) Validate() error {
 		{"audit principals", int64(c.AuditPrincipals)},
 		{"recent bytes", int64(c.RecentBytes)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
+		{"history messages", int64(c.HistoryMessages)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
 		{"stop timeout", int64(c.StopTimeout)},
 	} {
@@ -127,6 +131,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SnapshotMessages == 0 {
 		c.SnapshotMessages = 50_000
+	}
+	if c.HistoryMessages == 0 {
+		c.HistoryMessages = 100_000
 	}
 	if c.SnapshotInterval == 0 {
 		c.SnapshotInterval = 10 * time.Minute
@@ -257,7 +264,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
-		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes,
+		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.deps.Offset,
 		Announce: s.replicas.Announce, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

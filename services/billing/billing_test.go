@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -577,5 +578,44 @@ func TestAHoldOfAnEdgeThatHasEndedIsAbandoned(t *testing.T) {
 	}
 	if gone := hold(alice, id).GetHold(); gone == nil || !gone.Abandoned || !bytes.Equal(gone.RequestId, open.RequestId) {
 		t.Errorf("once its edge has ended: %v", gone)
+	}
+}
+
+// TestAnExplanationReadsFewMessagesAtAnyAge: where the snapshots of an hour and a day are thinned, there is one not far before each
+// request.
+func TestAnExplanationReadsFewMessagesAtAnyAge(t *testing.T) {
+	const apart = 60
+	s := newStack(t)
+	r := s.start(billing.Config{SnapshotMessages: 20, HistoryMessages: apart}, 0)
+	s.account(alice, plan.Pro)
+	var asked []*event.Admission
+	for range 10 {
+		before := s.snapshots()
+		for range 15 {
+			asked = append(asked, s.serve(alice, plan.LiteGet, 1)...)
+		}
+		eventually.True(t, "a snapshot is taken", func() bool { return !slices.Equal(s.snapshots(), before) })
+	}
+	r.stop()
+	if n := len(s.snapshots()); n > 9 {
+		t.Errorf("%d of more than 10 snapshots are kept", n)
+	}
+	s.start(billing.Config{HistoryMessages: apart}, 0)
+	last := uint64(0)
+	for i, a := range asked {
+		if i%11 != 0 { // one account has one at a time, and so many a minute
+			continue
+		}
+		e := s.query(&event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: a.RequestId, AnyAccount: true}}}).GetExplain()
+		if e == nil || e.UsedAfter != uint64(i+1) || e.Settlement != "served" {
+			t.Fatalf("request %d: %v", i, e)
+		}
+		if e.Folded > apart+2 { // and its settlement, and what comes after it
+			t.Errorf("%d messages were folded for message %d", e.Folded, e.Sequence)
+		}
+		last = e.Sequence
+	}
+	if last < 4*apart {
+		t.Errorf("the journal has %d messages only", last)
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
-// the same messages. Snapshots of this version and of the one before are used. Restore reads both.
+// the same messages. A start uses snapshots of this version and of the one before, an
+// explanation those of every earlier one: they are kept for ever, and Restore reads them all.
 const CodeVersion = 3
 
 // globalState is the state without accounts and networks.

@@ -38,6 +38,7 @@ type Config struct {
 	Started          time.Time     // when this process started, by Clock. Prices that were published later are newer than Book
 	SnapshotMessages int           // between two snapshots
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded
+	HistoryMessages  int           // between two snapshots that are kept for ever
 	ProjectionBound  int           // documents that may wait for the read model
 	AuditPrincipals  int           // that an audit holds in memory at a time
 	RecentBytes      int           // that the last requests of accounts may take

@@ -80,7 +80,7 @@ func (p *Partition) snapshot(ctx context.Context) error {
 	p.deps.Metrics.snapshots.Inc()
 	p.deps.Metrics.held.Observe(held.Seconds())
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
-	if err := errors.Join(p.snapshots.Thin(ctx, p.deps.Clock()), p.thinRecent(ctx)); err != nil {
+	if err := errors.Join(p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.HistoryMessages), p.thinRecent(ctx)); err != nil {
 		p.log.Warn("old snapshots stay for now", "error", err)
 	}
 	return nil

@@ -16,15 +16,15 @@ import (
 // maxField bounds one field of a snapshot that is read piece by piece: one principal, or a part of what all share.
 const maxField = 256 << 20
 
-// NewestPart is Newest for a part of the principals. It holds those that keep takes and one other at a time in memory,
-// however large the snapshot is.
+// NewestPart is Newest for a part of the principals, and for snapshots of all earlier versions too. It holds those that keep takes
+// and one other at a time in memory, however large the snapshot is.
 func (s *Store) NewestPart(ctx context.Context, upTo uint64, keep func(id uint64) bool) (*account.Fold, error) {
 	list, err := s.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, snapshot := range list {
-		if snapshot.Sequence > upTo || !usable(snapshot) {
+		if snapshot.Sequence > upTo || snapshot.Version > account.CodeVersion {
 			continue
 		}
 		fold, err := s.loadPart(ctx, snapshot, keep)

@@ -51,6 +51,7 @@ type Snapshot struct {
 	Version  int
 	Hash     [16]byte
 	Stored   time.Time // by the blob store's clock
+	Size     int64
 }
 
 // List returns all snapshots, the newest first. Blobs with other names are left out.
@@ -83,7 +84,7 @@ func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 	if err1 != nil || err2 != nil || err3 != nil || len(hash) != 16 {
 		return Snapshot{}, false
 	}
-	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: [16]byte(hash), Stored: info.Modified}, true
+	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: [16]byte(hash), Stored: info.Modified, Size: info.Size}, true
 }
 
 // Newest loads the newest snapshot that this code can use and that is not after the sequence upTo. It returns a fresh fold
@@ -196,12 +197,12 @@ func (s *Store) Write(ctx context.Context, image *account.Image) (key string, si
 }
 
 // Thin deletes the snapshots that superfluous lists.
-func (s *Store) Thin(ctx context.Context, now time.Time) error {
+func (s *Store) Thin(ctx context.Context, now time.Time, spacing int) error {
 	list, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
-	for _, snapshot := range superfluous(list, now) {
+	for _, snapshot := range superfluous(list, now, spacing) {
 		if err := s.blobs.Delete(ctx, snapshot.Key); err != nil {
 			return fmt.Errorf("delete snapshot %s: %w", snapshot.Key, err)
 		}
@@ -209,12 +210,34 @@ func (s *Store) Thin(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-const keepLast = 3
+const (
+	keepLast = 3
+	// perMessage bounds the bytes of the snapshots that are kept for ever, for each message of the journal. A message of a busy
+	// journal is about as large.
+	perMessage = 1000
+)
 
 // superfluous lists the snapshots to delete. It keeps the last three, the newest of each hour for a day, and the newest of
-// each day for a month. list is sorted, the newest first.
-func superfluous(list []Snapshot, now time.Time) []Snapshot {
+// each day for a month. For ever it keeps so many that an explanation folds no more than spacing messages, or as many
+// as bound the bytes to perMessage. list is sorted, the newest first.
+func superfluous(list []Snapshot, now time.Time, spacing int) []Snapshot {
 	var out []Snapshot
+	kept := keptForNow(list, now)
+	last := uint64(0) // sequence of the kept one before
+	for i := len(list) - 1; i >= 0; i-- {
+		apart := max(uint64(spacing), uint64(list[i].Size)/perMessage)
+		if kept[i] || list[i-1].Sequence-last > apart {
+			last = list[i].Sequence
+		} else {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// keptForNow tells for each snapshot whether its age keeps it.
+func keptForNow(list []Snapshot, now time.Time) []bool {
+	kept := make([]bool, len(list))
 	hours, days := map[time.Time]bool{}, map[time.Time]bool{}
 	for i, snapshot := range list {
 		age := now.Sub(snapshot.Stored)
@@ -222,9 +245,8 @@ func superfluous(list []Snapshot, now time.Time) []Snapshot {
 		keep := i < keepLast || age < 24*time.Hour && !hours[hour] || age < 31*24*time.Hour && !days[day]
 		if keep {
 			hours[hour], days[day] = true, true
-		} else {
-			out = append(out, snapshot)
 		}
+		kept[i] = keep
 	}
-	return out
+	return kept
 }
