@@ -6,6 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -104,10 +108,10 @@ func TestBucketGivesEachServiceItsPart(t *testing.T) {
 				move(t, store, to+"3/mine/moved", from+"3/mine/moved")
 			}
 			for _, prefix := range prefixes() {
-				if !hasPrefix(mine.write, prefix) {
+				if !slices.Contains(mine.write, prefix) {
 					refuse(t, store, mine, prefix)
 				}
-				if !hasPrefix(mine.list, prefix) {
+				if !slices.Contains(mine.list, prefix) {
 					refused(t, "list "+prefix, list(t, store, prefix))
 				}
 			}
@@ -142,13 +146,52 @@ func TestBucketTellsAnEdgeThatABlobIsGone(t *testing.T) {
 	}
 }
 
-func hasPrefix(prefixes []string, prefix string) bool {
-	for _, p := range prefixes {
-		if p == prefix {
-			return true
+// TestBucketHasOneUserForOneProcess: deploy/minio/quire.json is for the process that has all services in it.
+func TestBucketHasOneUserForOneProcess(t *testing.T) {
+	c := startStores(t)
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(c.S3URL(cluster.S3Root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := os.ReadFile(filepath.Join(root, "deploy", "minio", "quire.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	file := filepath.Join(home, "policy.json")
+	if err := os.WriteFile(file, bytes.ReplaceAll(policy, []byte("BUCKET"), []byte(strings.Trim(at.Path, "/"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, arguments := range [][]string{
+		{"policy", "create", "store", "one", file}, {"user", "add", "store", "one", "one-password"}, {"policy", "attach", "store", "one", "--user", "one"},
+	} {
+		command := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "mc"), append([]string{"admin"}, arguments...)...)
+		command.Env = append(os.Environ(), "HOME="+home, "MC_HOST_store=http://"+at.User.String()+"@"+at.Host)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("mc admin %v: %v\n%s", arguments, err, out)
 		}
 	}
-	return false
+	at.User = url.UserPassword("one", "one-password")
+	store, err := s3.Open(t.Context(), s3.Config{URL: at.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Create(t.Context(), installation.BlobKey, []byte("id")); err != nil {
+		t.Error(err)
+	}
+	for _, mine := range parts() {
+		for _, prefix := range append(mine.write, mine.list...) {
+			use(t, store, prefix+"mine/")
+			if err := list(t, store, prefix); err != nil {
+				t.Errorf("list %s: %v", prefix, err)
+			}
+		}
+	}
+	move(t, store, "paste/3/mine/moved", "paste-trash/3/mine/moved")
 }
 
 // testInstallation: billing writes the object that says whose the bucket is, once. The others read it.
