@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/deploy/natsconf"
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
 )
 
@@ -120,6 +122,47 @@ func TestARedirectedJournalAsksNobody(t *testing.T) {
 	}
 	if lite.settled(t); lite.LastError() == nil {
 		t.Error("a client may publish with the reply subject of a consumer")
+	}
+}
+
+// TestARedirectedJournalIsNoMessageOfAnother: what a consumer delivers to the subject of a journal is stored there, but keeps the
+// subject that its sender could publish to. The folds pass over what does not have their own.
+func TestARedirectedJournalIsNoMessageOfAnother(t *testing.T) {
+	w := start(t)
+	owner := owners(t, w)
+	lite := owner["lite"]
+	for n, target := range []string{
+		"billing.0.account", "billing.0.usage", "billing.0.settle.file", "paste.0.request", "$KV.QUIRE_MEMBERS.paste.x",
+	} {
+		consumer := fmt.Sprintf(`{"stream_name":"LITE_0","config":{"name":"x%d","deliver_subject":%q,"deliver_policy":"all","ack_policy":"none"}}`, n, target)
+		if m, err := lite.Request(fmt.Sprintf("$JS.API.CONSUMER.CREATE.LITE_0.x%d", n), []byte(consumer), patience); err != nil || strings.Contains(string(m.Data), `"error"`) {
+			t.Fatalf("make a consumer: %v, %s", err, m.Data)
+		}
+	}
+	if _, err := lite.Request("lite.0.request", []byte("forged"), patience); err != nil {
+		t.Fatal(err)
+	}
+	for service, want := range map[string]uint64{"billing": 3, "paste": 1} {
+		stream := strings.ToUpper(service) + "_0"
+		j := journal.Open(owner[service].Conn, stream)
+		eventually.True(t, "what was delivered is stored in "+stream, func() bool {
+			last, err := j.LastSequence(t.Context())
+			return err == nil && last == want
+		})
+		err := j.Replay(t.Context(), 0, want, func(m journal.Message) error {
+			if m.Subject != "lite.0.request" {
+				t.Errorf("%s has it as %s", stream, m.Subject)
+			}
+			return nil
+		}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	operator := w.connect(t, natsconf.Operator, natsconf.Operator)
+	m, err := operator.Request("$JS.API.STREAM.INFO.KV_QUIRE_MEMBERS", []byte(`{"subjects_filter":"$KV.QUIRE_MEMBERS.>"}`), patience)
+	if err != nil || strings.Contains(string(m.Data), "$KV.QUIRE_MEMBERS.paste.x") {
+		t.Errorf("a member is announced by another service: %s, %v", m.Data, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // projected. All fields but position are owned by the goroutine that follows the journal.
 type folding struct {
 	*scope
+	subject    string // of the messages that it folds
 	model      *readModel
 	memory     *memory
 	projection *projection
@@ -24,7 +25,7 @@ type folding struct {
 }
 
 func newFolding(s *scope, model *readModel, memory *memory, projection *projection, lease *lease) *folding {
-	f := &folding{scope: s, model: model, memory: memory, projection: projection, lease: lease}
+	f := &folding{scope: s, subject: s.cfg.Policy.Domain.RequestSubject(s.number), model: model, memory: memory, projection: projection, lease: lease}
 	f.answerer = newAnswerer(s, lease)
 	f.settler = &settler{scope: s, answerer: f.answerer, projection: projection, routes: map[int]*route{}}
 	return f
@@ -37,7 +38,11 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 		return err
 	}
 	batch := &event.RequestBatch{}
-	if err := event.Decode(m.Data, batch); err != nil {
+	if m.Subject != f.subject {
+		// NATS lets whoever may make a consumer name any subject for it to deliver to, that of a journal included. The message
+		// then keeps the subject that it was published with, for which its sender had the right.
+		f.log.Error("a message with the subject of another journal is passed over", "sequence", m.Sequence, "subject", m.Subject)
+	} else if err := event.Decode(m.Data, batch); err != nil {
 		// The message stays in the journal, no source can be answered, and another attempt would fail as well.
 		f.log.Error("message can't be read and is passed over", "sequence", m.Sequence, "error", err)
 		batch = &event.RequestBatch{}

@@ -1,6 +1,8 @@
 package document_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,5 +101,33 @@ func TestADomainThatStartsAfterTheRulesUsesItsOwnSubjectOnly(t *testing.T) {
 	w.settlementsOf(first, second)
 	if on := w.settledOn(0); len(on) != 1 || on[event.File.SettleSubject(0)] < 2 {
 		t.Errorf("settled on %v", on)
+	}
+}
+
+// TestARedirectedJournalIsNoRequest: a service that may make consumers of its own stream has one deliver to the subject of this
+// journal. NATS stores what comes from there. It is no request.
+func TestARedirectedJournalIsNoRequest(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.ensure(event.Lite)
+	w.start()
+	e := w.newEdge("edge1")
+	forged, own := create(alice, text("forged")), create(alice, text("own"))
+	config := fmt.Sprintf(`{"stream_name":"LITE_0","config":{"name":"x","deliver_subject":%q,"deliver_policy":"all","ack_policy":"none"}}`, event.Paste.RequestSubject(0))
+	if m, err := w.nc.Request("$JS.API.CONSUMER.CREATE.LITE_0.x", []byte(config), 10*time.Second); err != nil || strings.Contains(string(m.Data), `"error"`) {
+		t.Fatalf("make a consumer: %v, %s", err, m.Data)
+	}
+	if _, err := w.nc.Request(event.Lite.RequestSubject(0), e.encode(forged), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "it is stored", func() bool {
+		last, err := journal.Open(w.nc, event.Paste.Stream(0)).LastSequence(t.Context())
+		return err == nil && last > 0
+	})
+	e.want(event.OutcomeStatus_OK, own)
+	if a := w.get(alice, forged.Item); a.Document != nil {
+		t.Errorf("a request that came from another journal was carried out: %v", a)
+	}
+	if !strings.Contains(w.log.String(), "subject of another journal") {
+		t.Error("it is not told")
 	}
 }

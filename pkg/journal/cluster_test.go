@@ -3,7 +3,9 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +53,49 @@ func TestLeaderChangesUnderLoadLoseAndDoubleNothing(t *testing.T) {
 	eventually.True(t, "the follower at the end", func() bool { return check.seen() == uint64(len(messages)) })
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Fatalf("follow returned %v", err)
+	}
+}
+
+// TestWhatAConsumerDeliversKeepsItsSubject: a client that may make consumers of its stream has them deliver to the subject of
+// another stream. That stores them with the subject that they were published with, on whatever servers the two are, so that
+// folds can tell them from their own.
+func TestWhatAConsumerDeliversKeepsItsSubject(t *testing.T) {
+	c := journaltest.StartCluster(t, 3)
+	nc := c.Conn(t)
+	target := billing(0)
+	target.Replicas = 3
+	ensure(t, nc, target)
+	const senders = 8       // on all of the servers
+	on := map[string]bool{} // leaders of the consumers
+	for n := range senders {
+		name, subject := fmt.Sprintf("LITE_%d", n), fmt.Sprintf("lite.%d.request", n)
+		ensure(t, nc, journal.Stream{Domain: "lite", Name: name, Subjects: []string{subject}, Replicas: 3})
+		config := `{"stream_name":"` + name + `","config":{"name":"x","deliver_subject":"` + testSubject + `","deliver_policy":"all","ack_policy":"none"}}`
+		m, err := nc.Request("$JS.API.CONSUMER.CREATE."+name+".x", []byte(config), 10*time.Second)
+		if err != nil || strings.Contains(string(m.Data), `"error"`) {
+			t.Fatalf("make a consumer: %v, %s", err, m.Data)
+		}
+		_, leader, _ := strings.Cut(string(m.Data), `"leader":"`)
+		leader, _, _ = strings.Cut(leader, `"`)
+		on[leader] = true
+		publish(t, nc, subject, "forged")
+	}
+	if len(on) < 2 {
+		t.Fatalf("all streams are on %v", on)
+	}
+	j := journal.Open(nc, "BILLING_0")
+	eventually.True(t, "all are stored", func() bool {
+		last, err := j.LastSequence(t.Context())
+		return err == nil && last == senders
+	})
+	err := j.Replay(t.Context(), 0, senders, func(m journal.Message) error {
+		if !strings.HasPrefix(m.Subject, "lite.") {
+			t.Errorf("%d has the subject %s", m.Sequence, m.Subject)
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
