@@ -107,3 +107,26 @@ func TestOldPricesDoNotComeBack(t *testing.T) {
 	}
 	h.sound()
 }
+
+// TestAnEarlierPriceBookDoesNotComeBack: who may read the last price book from a server that is behind can have the server's
+// answer stored as if it were published again. Offsets of development clocks do not count.
+func TestAnEarlierPriceBookDoesNotComeBack(t *testing.T) {
+	h := newHistory(t, nil)
+	publish := func(limit, stamp, offset int64) int64 {
+		b := plan.Published(10)
+		b.Terms[plan.Pro][plan.FilesUpload].Limit = limit
+		e := PriceEvent(b)
+		e.StampMs, e.OffsetMs, e.Rules, e.Agreed = stamp+offset, offset, RulesHolders, true
+		h.append(Prices, e)
+		return h.fold.book.Terms[plan.Pro][plan.FilesUpload].Limit
+	}
+	first := h.now
+	for i, c := range []struct{ limit, stamp, offset, want int64 }{
+		{1, first, 0, 1}, {2, first + 1, 0, 2}, {1, first, 0, 2}, {3, first + 1, 0, 3}, {1, first, 3_600_000, 3}, {4, first + 2, 0, 4},
+	} {
+		if got := publish(c.limit, c.stamp, c.offset); got != c.want {
+			t.Errorf("book %d: limit %d, want %d", i, got, c.want)
+		}
+	}
+	h.sound()
+}
