@@ -44,7 +44,7 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 	want, months := map[dayKey]dayCount{}, map[dayKey]dayCount{}
 	for _, r := range m.model.requests {
 		if r.account == id && !r.anonymous && r.state != "void" && r.day != 0 {
-			at := dayKey{account: id, day: uint32(r.day), quotaKey: r.key}
+			at := dayKey{account: id, day: uint32(r.day), quotaKey: r.key, key: r.counts}
 			c := want[at]
 			c.used++
 			if r.uses != nil {

@@ -48,7 +48,12 @@ type modelAccount struct {
 	suspended bool
 	deletes   int64 // when it may be erased; 0: it is not to be deleted
 	erased    bool
-	hooks     modelHooks
+
+	keys  []*modelKey // the default key, once there are others
+	lines map[uint32]*modelLine
+	next  uint32
+	cap   spendingCap
+	hooks modelHooks
 }
 
 // modelStorage is a change of stored bytes.
@@ -84,6 +89,8 @@ type modelRequest struct {
 	entered   bool   // the charge is in the ledger
 	terms     [2]int // changes of prices, rules and tier before it
 	order     int    // of being counted
+	line      uint32
+	counts    uint32 // number of the key
 	day       int64  // in which it counts; 0: in none
 }
 
@@ -352,11 +359,16 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 		return admitted, int64(m.book.AnonymousLimit - m.inWindow(item.Account)), 0
 	}
 	a := m.accounts[item.Account]
-	if a == nil || a.erased || item.KeyVersion != a.version {
+	k := m.key(a, item)
+	if k == nil || a.erased {
 		return invalid, 0, 0
 	}
+	r.line, r.counts = k.line, k.counts
 	if a.suspended || a.deletes != 0 {
 		return event.Decision_ACCOUNT_SUSPENDED, 0, 0
+	}
+	if l := a.lines[r.line]; l != nil && l.scope != 0 && l.scope != r.key {
+		return event.Decision_KEY_SCOPE, 0, 0
 	}
 	if m.recentFailures(&a.modelParty) > MaxFailures {
 		return event.Decision_TOO_MANY_FAILURES, 0, 0
@@ -374,6 +386,10 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	if m.rules >= RulesHolders {
 		r.day = m.now / dayMillis
 	}
+	l := a.lines[r.line]
+	if l != nil && l.quota >= 0 && r.key == plan.FilesUpload && (term.Limit != 0 || term.Overage) && m.countedBy(r, r.line) >= l.quota {
+		return event.Decision_KEY_QUOTA_EXHAUSTED, 0, 0
+	}
 	switch {
 	case term.Limit == plan.Unlimited:
 		m.requests = append(m.requests, r)
@@ -384,6 +400,8 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 		return admitted, term.Limit - int64(used) - 1, 0
 	case term.Limit == 0 && !term.Overage:
 		return upgrade, 0, 0
+	case term.Overage && (l != nil && m.passes(l.cap, r, &r.line, int64(term.Price)) || m.passes(a.cap, r, nil, int64(term.Price))):
+		return event.Decision_SPENDING_CAP_REACHED, 0, 0
 	case !term.Overage || a.balance() < int64(term.Price):
 		return exhausted, 0, 0
 	}
@@ -448,7 +466,9 @@ func (m *model) settle(s *event.Settlement) {
 		}
 	case !m.known(r):
 		if served && s.Sequence != 0 {
-			m.chargeAnew(r)
+			forgotten := *r
+			forgotten.line, forgotten.counts = 0, 0
+			m.chargeAnew(&forgotten)
 		}
 		fail()
 	case served && r.memory == "void":
@@ -467,6 +487,7 @@ func (m *model) settle(s *event.Settlement) {
 // chargeAnew counts a request that was served after its hold was gone.
 func (m *model) chargeAnew(r *modelRequest) {
 	n := &modelRequest{account: r.account, anonymous: r.anonymous, key: r.key, month: monthOf(m.now).number, at: m.now, state: "open"}
+	n.line, n.counts = r.line, r.counts
 	if r.anonymous {
 		if m.inWindow(r.account) < m.book.AnonymousLimit {
 			n.state = "served"
@@ -480,4 +501,147 @@ func (m *model) chargeAnew(r *modelRequest) {
 		return
 	}
 	m.serve(n)
+}
+
+// modelKey is a key as a request names it.
+type modelKey struct {
+	number, version uint32
+	fingerprint     uint64
+	counts          uint32 // number that its requests count for
+	line            uint32
+	ends            int64 // 0: never
+	replaced        bool
+}
+
+// modelLine has the rules of a key and of those that replace it.
+type modelLine struct {
+	scope plan.QuotaKey // 0: all
+	quota int64         // of uploads; -1: none
+	cap   spendingCap
+}
+
+// key is the valid key that a request names, nil where there is none.
+func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
+	if a == nil {
+		return nil
+	}
+	if a.keys == nil {
+		if item.KeyVersion == a.version && (item.Key == 0 || m.rules < RulesHolders) {
+			return &modelKey{}
+		}
+		return nil
+	}
+	for _, k := range a.keys {
+		if k.number == item.Key && k.version == item.KeyVersion && k.fingerprint == item.KeyFingerprint && k.live(m.now) {
+			return k
+		}
+	}
+	return nil
+}
+
+func (k *modelKey) live(now int64) bool { return k.ends == 0 || now < k.ends }
+
+// countedBy is how many requests like r count for a line.
+func (m *model) countedBy(r *modelRequest, line uint32) (n int64) {
+	for _, o := range m.requests {
+		if o.account == r.account && !o.anonymous && o.key == r.key && o.month == r.month && o.line == line && o.state != "void" {
+			n++
+		}
+	}
+	return n
+}
+
+// passes tells whether a price would pass a cap, of a line or of the account.
+func (m *model) passes(c spendingCap, r *modelRequest, line *uint32, price int64) bool {
+	return c.period != event.CapPeriod_CAP_NONE && price > 0 && m.spentFor(c, r.account, line)+price > int64(c.amount)
+}
+
+func (m *model) spentFor(c spendingCap, account uint64, line *uint32) (sum int64) {
+	for _, o := range m.requests {
+		if o.account != account || o.anonymous || o.state == "void" || o.uses == nil || line != nil && o.line != *line {
+			continue
+		}
+		switch c.period {
+		case event.CapPeriod_CAP_DAY:
+			if o.day == m.now/dayMillis {
+				sum += o.paid
+			}
+		case event.CapPeriod_CAP_MONTH:
+			if o.month == monthOf(m.now).number {
+				sum += o.paid
+			}
+		case event.CapPeriod_CAP_TOTAL:
+			if o.day != 0 {
+				sum += o.paid
+			}
+		}
+	}
+	return sum
+}
+
+// several makes the account one with a list of keys.
+func (a *modelAccount) several() {
+	if a.keys == nil {
+		a.keys = []*modelKey{{version: a.version, fingerprint: 1}}
+		a.lines = map[uint32]*modelLine{0: {quota: -1}}
+		a.next = 1
+	}
+}
+
+// keyCommand carries out a command about keys or caps, which the fold has accepted.
+func (m *model) keyCommand(a *modelAccount, c *event.Command) {
+	set := func(l *modelLine, r *event.KeyRules) {
+		if r.Scopes != nil {
+			l.scope = 0
+			if len(r.Scopes.QuotaKeys) > 0 {
+				l.scope = plan.QuotaKey(r.Scopes.QuotaKeys[0])
+			}
+		}
+		if r.Quotas != nil {
+			l.quota = -1
+			if len(r.Quotas.Limits) > 0 {
+				l.quota = int64(r.Quotas.Limits[0].Limit)
+			}
+		}
+		if r.Cap != nil {
+			l.cap = capOf(r.Cap)
+		}
+	}
+	find := func(number uint32) *modelKey {
+		return a.keys[slices.IndexFunc(a.keys, func(k *modelKey) bool { return k.counts == number && !k.replaced })]
+	}
+	switch action := c.Action.(type) {
+	case *event.Command_SetSpendingCap:
+		a.cap = capOf(action.SetSpendingCap.Cap)
+	case *event.Command_CreateKey:
+		a.several()
+		l := &modelLine{quota: -1}
+		set(l, action.CreateKey.Rules)
+		a.lines[a.next] = l
+		a.keys = append(a.keys, &modelKey{
+			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, line: a.next,
+		})
+		a.next++
+	case *event.Command_UpdateKey:
+		a.several()
+		set(a.lines[find(action.UpdateKey.Key).line], action.UpdateKey.Rules)
+	case *event.Command_RevokeKey:
+		a.several()
+		if k := find(action.RevokeKey.Key); k.live(m.now) {
+			k.ends = m.now
+		}
+	case *event.Command_ReplaceKey:
+		a.several()
+		old, number := find(action.ReplaceKey.Key), a.next
+		ends := m.now + action.ReplaceKey.OverlapMs
+		a.next++
+		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, line: old.line}
+		if old.counts == 0 {
+			a.version++
+			made.number, made.counts, made.version = 0, 0, a.version
+			old.counts = number
+		}
+		old.replaced, old.ends = true, ends
+		a.keys = append(a.keys, made)
+	}
 }

@@ -111,13 +111,15 @@ func TestFoldAgreesWithTheModel(t *testing.T) {
 }
 
 func (m *machine) step(t *rapid.T) {
-	switch rapid.IntRange(0, 15).Draw(t, "step") {
+	switch rapid.IntRange(0, 17).Draw(t, "step") {
 	case 15:
 		m.webhookCommand(t)
 	case 12:
 		m.pricesChange(t)
 	case 13, 14:
 		m.storage(t)
+	case 16, 17:
+		m.keyCommand(t)
 	case 0, 1, 2, 3:
 		m.admissions(t)
 	case 4, 5, 6:
@@ -166,8 +168,12 @@ func (m *machine) admissions(t *rapid.T) {
 			a = m.anonymous()
 		} else {
 			a = m.admission(rapid.SampledFrom(m.accounts).Draw(t, "account"), rapid.SampledFrom(m.keys).Draw(t, "key"))
-			if m.model.accounts[a.Account] != nil {
-				a.KeyVersion = m.model.accounts[a.Account].version
+			if acct := m.model.accounts[a.Account]; acct != nil {
+				a.KeyVersion = acct.version
+				if acct.keys != nil {
+					k := rapid.SampledFrom(acct.keys).Draw(t, "with")
+					a.Key, a.KeyVersion, a.KeyFingerprint = k.number, k.version, k.fingerprint
+				}
 			}
 			a.KeyVersion += uint32(rapid.SampledFrom([]int{0, 0, 0, 0, 1}).Draw(t, "version"))
 			a.Write = rapid.Bool().Draw(t, "write")
@@ -195,7 +201,7 @@ func (m *machine) admissions(t *rapid.T) {
 			m.past = append(m.past, a)
 		}
 	}
-	if last := len(batch) - 1; m.model.rules >= RulesHeld && (verdicts[last].Decision == exhausted || verdicts[last].Decision == event.Decision_ANONYMOUS_LIMIT) {
+	if last := len(batch) - 1; m.model.rules >= RulesHeld && undone(verdicts[last].Decision) {
 		m.heldWhileHeld(t, batch[last], verdicts[last])
 	}
 }
@@ -219,7 +225,7 @@ func (m *machine) heldWhileHeld(t *rapid.T, a *event.Admission, v *event.Verdict
 	h.usage(nil, voids)
 	if again := h.admit(a); again.Decision == admitted && !v.Held {
 		t.Fatalf("voids undo a refusal that is not held: %v, then %v", v, again)
-	} else if again.Decision != admitted && v.Held && a.Account == bob && len(m.model.accounts[bob].grants) == 0 {
+	} else if again.Decision != admitted && v.Held && v.Decision == exhausted && a.Account == bob && len(m.model.accounts[bob].grants) == 0 {
 		t.Fatalf("voids do not undo a refusal that is held: %v, then %v", v, again)
 	}
 }
@@ -406,6 +412,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		}
 	case c.GetRotateKey() != nil:
 		a.version++
+		m.regenerated(a)
 	case sinceRulesSafe(c) && m.model.rules < RulesSafe:
 		if o.Status != event.CommandStatus_COMMAND_INVALID {
 			t.Fatalf("rules %d do not know this: %v", m.model.rules, o)
@@ -452,6 +459,7 @@ func (m *machine) compare(t *rapid.T) {
 			}
 		}
 		m.compareStorage(t, id, a)
+		m.compareKeys(t, id, a)
 		m.compareDays(t, id)
 		if u.BalanceMicros != uint64(a.balance()) || waived > a.waived {
 			t.Fatalf("%x: balance %d, model %d; waived %d, model %d", id, u.BalanceMicros, a.balance(), waived, a.waived)
@@ -526,3 +534,113 @@ func (m *machine) finish(t *rapid.T) {
 }
 
 func (f *Fold) grantHeap() expiryHeap { return f.expiries }
+
+// undone tells whether open holds may undo such a refusal.
+func undone(d event.Decision) bool {
+	switch d {
+	case exhausted, keyExhausted, capReached, event.Decision_ANONYMOUS_LIMIT:
+		return true
+	}
+	return false
+}
+
+// regenerated notes that the default key was replaced at once.
+func (m *machine) regenerated(a *modelAccount) {
+	if a.keys == nil {
+		return
+	}
+	for _, k := range a.keys {
+		if k.number == 0 && k.live(m.model.now) {
+			k.ends = m.model.now
+		}
+	}
+	a.keys = slices.DeleteFunc(a.keys, func(k *modelKey) bool { return k.counts == 0 })
+	a.keys = append(a.keys, &modelKey{version: a.version, fingerprint: 1})
+}
+
+// keyCommand makes, changes, replaces and revokes keys, and sets caps.
+func (m *machine) keyCommand(t *rapid.T) {
+	id := rapid.SampledFrom(m.accounts).Draw(t, "account")
+	a := m.model.accounts[id]
+	if a == nil || m.model.rules < RulesHolders {
+		return
+	}
+	set := &event.SpendingCap{
+		Period:       rapid.SampledFrom([]event.CapPeriod{event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL}).Draw(t, "period"),
+		AmountMicros: rapid.SampledFrom([]uint64{0, 5_000, 9_999, 15_000, 1_000_000}).Draw(t, "cap"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "uncapped") == 0 {
+		set = &event.SpendingCap{}
+	}
+	rules := &event.KeyRules{Name: new("key"), Cap: set, Quotas: &event.KeyQuotas{}, Scopes: &event.KeyScopes{}}
+	if rapid.IntRange(0, 2).Draw(t, "limited") == 0 {
+		rules.Quotas = quotasOf(plan.FilesUpload, uint32(rapid.IntRange(0, 4).Draw(t, "quota")))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
+		rules.Scopes = scopesOf(rapid.SampledFrom(machineKeys).Draw(t, "scope"))
+	}
+	numbers := []uint32{0}
+	for _, k := range a.keys {
+		if !k.replaced && k.counts != 0 {
+			numbers = append(numbers, k.counts)
+		}
+	}
+	number := rapid.SampledFrom(numbers).Draw(t, "number")
+	m.grants++
+	fingerprint := uint64(1000 + m.grants)
+	var c *event.Command
+	switch rapid.IntRange(0, 6).Draw(t, "keys") {
+	case 0, 1:
+		c = setCap(id, set.Period, set.AmountMicros)
+	case 2, 3:
+		c = createKey(id, fingerprint, rules)
+	case 4:
+		c = updateKey(id, number, rules)
+	case 5:
+		c = replaceKey(id, number, fingerprint, rapid.SampledFrom([]time.Duration{0, time.Minute, 24 * time.Hour}).Draw(t, "overlap"))
+	default:
+		c = revokeKey(id, number)
+	}
+	o := m.command(c)
+	m.model.advance(m.now)
+	switch o.Status {
+	case event.CommandStatus_COMMAND_OK:
+		m.model.keyCommand(a, c)
+	case event.CommandStatus_COMMAND_KEY_NOT_FOUND, event.CommandStatus_COMMAND_TOO_MANY_KEYS:
+	default:
+		t.Fatalf("%v: %v", c, o)
+	}
+}
+
+// compareKeys holds what counts for keys and caps to the model.
+func (m *machine) compareKeys(t *rapid.T, id uint64, a *modelAccount) {
+	u := m.fold.UsageAt(event.AccountID(id), m.model.now)
+	m.fold.DescribeKeys(u, &event.UsageQuery{Keys: true}, m.model.now)
+	if a.cap.period != event.CapPeriod_CAP_NONE && int64(u.Cap.SpentMicros) != m.model.spentFor(a.cap, id, nil) {
+		t.Fatalf("%x: cap %v, model %d", id, u.Cap, m.model.spentFor(a.cap, id, nil))
+	}
+	if a.keys == nil {
+		return
+	}
+	month := monthOf(m.model.now).number
+	for _, k := range u.Keys {
+		at := slices.IndexFunc(a.keys, func(o *modelKey) bool { return o.counts == k.Number })
+		if at < 0 {
+			t.Fatalf("%x: the model has no key %v", id, k)
+		}
+		o := a.keys[at]
+		used := map[uint32]uint64{}
+		for _, n := range k.Usage {
+			used[n.QuotaKey] = n.Used
+		}
+		for _, key := range machineKeys {
+			if want := m.model.countedBy(&modelRequest{account: id, key: key, month: month}, o.line); used[uint32(key)] != uint64(want) {
+				t.Fatalf("%v of %x with %v: model %d", key, id, k, want)
+			}
+		}
+		l := a.lines[o.line]
+		if l.cap.period != event.CapPeriod_CAP_NONE && int64(k.Cap.SpentMicros) != m.model.spentFor(l.cap, id, &o.line) {
+			t.Fatalf("%x: %v, model %d", id, k, m.model.spentFor(l.cap, id, &o.line))
+		}
+	}
+}
