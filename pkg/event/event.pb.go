@@ -12666,7 +12666,7 @@ func (x *SpendingState) GetTotalMicros() uint64 {
 	return 0
 }
 
-// KeyringState is there where an account has or had more than its default key, or rules for that.
+// KeyringState is there where an account has or had more than its default key, rules for that, or a spending cap.
 type KeyringState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Next          uint32                 `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"` // number of the next key

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"runtime"
 	"testing"
 
 	"quire.dev/pkg/event"
@@ -47,4 +48,28 @@ func BenchmarkApply(b *testing.B) {
 		at++
 	}
 	b.ReportMetric(float64(b.N)*size/b.Elapsed().Seconds(), "admissions/s")
+}
+
+// TestAnIdleAccountIsSmall: an account that has nothing but its key takes less than 1 KB, its state for the next snapshot included.
+func TestAnIdleAccountIsSmall(t *testing.T) {
+	const accounts = 20_000
+	h := newHistory(t, plan.Published(10))
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for n := range uint64(accounts) {
+		h.account(n+1, plan.Pro)
+	}
+	stateHash(t, h.fold)
+	h.messages = nil
+	each := (heap() - before) / accounts
+	runtime.KeepAlive(h)
+	if each >= 1024 {
+		t.Errorf("an account takes %d bytes", each)
+	}
+	t.Logf("%d bytes", each)
 }

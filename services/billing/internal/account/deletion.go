@@ -30,7 +30,7 @@ func (f *Fold) erase(a *account) {
 	a.erased, a.deletes = max(f.time, 1), 0
 	a.keyVersion, a.fingerprint, a.keyPrefix, a.keyCreated = 0, 0, "", 0
 	a.suspended, a.suspensionReason = 0, ""
-	a.alerts, a.keys, a.cap, a.keyUsed = nil, nil, spendingCap{}, 0
+	a.alerts, a.keys, a.keyUsed = nil, nil, 0
 }
 
 // barred tells whether each admission of the account is refused, whatever its key.

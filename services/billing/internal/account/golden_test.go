@@ -56,6 +56,12 @@ func resultOf(t *testing.T, messages []Message) string {
 		for _, a := range effects.Answers {
 			fmt.Fprintf(&out, "%d answer %s %x\n", m.Sequence, a.Source, a.Data)
 		}
+		for _, u := range effects.Usage {
+			fmt.Fprintf(&out, "%d usage %s day %d %s key %d: %d %d %d\n", m.Sequence, u.Account, u.Day, u.QuotaKey, u.Key, u.Used, u.Overage, u.SpentMicros)
+		}
+		for _, a := range effects.Alerts {
+			fmt.Fprintf(&out, "%d alert %s %x %v %d%% of %d\n", m.Sequence, a.Id, a.Account, a.Type, a.Threshold, a.Limit)
+		}
 		for _, e := range effects.Ledger {
 			fmt.Fprintf(&out, "%d ledger %s %x %v %d of %d\n", m.Sequence, e.Id, e.Account, e.Type, e.AmountMicros, e.BalanceMicros)
 		}
@@ -160,6 +166,7 @@ func goldenHistory(t *testing.T) *history {
 	h.wait(40 * 24 * time.Hour)
 	h.admit(h.admission(alice, plan.FilesUpload))
 	goldenHeld(h)
+	goldenHolders(h)
 	return h
 }
 
@@ -190,4 +197,54 @@ func goldenHeld(h *history) {
 	h.prices(book)
 	h.voided(paid[1]) // paid under the prices before
 	h.wait(3 * time.Minute).tick()
+}
+
+// goldenHolders uses the rules that came with RulesHolders: several keys, their limits, caps, alerts, days.
+func goldenHolders(h *history) {
+	h.grant(alice, 200_000, 0)
+	h.command(&event.Command{Account: alice, Action: &event.Command_SetWebhook{SetWebhook: &event.SetWebhook{
+		Webhook: 7, Create: true, Events: new(uint32(1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALERT_CAP-1))),
+	}}})
+	h.command(setCap(alice, event.CapPeriod_CAP_MONTH, 40_000))
+	h.command(createKey(alice, 11, &event.KeyRules{
+		Scopes: scopesOf(plan.FilesUpload), Quotas: quotasOf(plan.FilesUpload, 5), ExpiresInMs: new(int64(30 * dayMillis)),
+		Cap: &event.SpendingCap{Period: event.CapPeriod_CAP_DAY, AmountMicros: 14_000},
+	}))
+	use := func(number, version uint32, fingerprint uint64, key plan.QuotaKey) *event.Admission {
+		a := h.sent(alice, key, number, version, fingerprint)
+		h.admit(a)
+		return a
+	}
+	failing := use(0, 1, 1, plan.FilesUpload)
+	for range 4 { // the last ones pass the key's cap
+		h.served(use(1, 1, 11, plan.FilesUpload))
+	}
+	h.voided(failing) // the newest paid request comes back to its key and day
+	use(1, 1, 11, plan.PastesGet)
+	h.command(replaceKey(alice, 1, 12, time.Hour))
+	h.command(replaceKey(alice, 0, 13, time.Hour))
+	h.wait(time.Hour - time.Millisecond)
+	h.served(use(1, 1, 11, plan.FilesUpload))
+	use(0, 1, 1, plan.LiteList)
+	h.wait(time.Millisecond)
+	use(1, 1, 11, plan.FilesUpload)
+	use(0, 1, 1, plan.LiteList)
+	h.wait(24 * time.Hour)
+	late := h.sent(alice, plan.FilesUpload, 2, 1, 12)
+	late.Write = true
+	h.admit(late)
+	for range 9 { // up to the account's cap
+		h.served(use(0, 2, 13, plan.FilesUpload))
+	}
+	h.wait(3 * time.Minute).tick()
+	h.command(setCap(alice, event.CapPeriod_CAP_TOTAL, 1))
+	h.domain(1, settlementOf(late, event.Result_SERVED))
+	h.command(updateKey(alice, 2, &event.KeyRules{Name: new("renamed"), Scopes: &event.KeyScopes{}}))
+	h.command(revokeKey(alice, 2))
+	use(2, 1, 12, plan.LiteGet)
+	h.command(&event.Command{Account: alice, Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Fingerprint: 14}}})
+	use(0, 3, 14, plan.LiteGet)
+	h.domain(2, &event.Settlement{Account: alice, StorageDelta: plan.GB})
+	h.wait(40 * 24 * time.Hour).tick()
+	use(0, 3, 14, plan.FilesUpload)
 }

@@ -21,9 +21,11 @@ const (
 	maxEndedKeys = 20 // that are remembered; the oldest are forgotten
 )
 
-// keyring is there for an account that has or had more than its default key, or rules for that. It is nil for all others.
+// keyring is there for an account that has or had more than its default key, rules for that, or a spending cap. It is nil for all
+// others.
 type keyring struct {
-	next  uint32 // number of the next key
+	cap   spendingCap // the account's
+	next  uint32      // number of the next key
 	keys  []*apiKey
 	lines []*keyLine
 }
@@ -62,6 +64,14 @@ type keyLine struct {
 type keyQuota struct {
 	key   plan.QuotaKey
 	limit uint32
+}
+
+// cap is the spending cap of the account itself.
+func (a *account) cap() spendingCap {
+	if a.keys == nil {
+		return spendingCap{}
+	}
+	return a.keys.cap
 }
 
 func (k *apiKey) live(now int64) bool { return k.revoked == 0 && (k.expires == 0 || now < k.expires) }
@@ -220,7 +230,7 @@ func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
 		status, key = f.revokeKey(a, action.RevokeKey.GetKey())
 	case *event.Command_SetSpendingCap:
 		if set := capOf(action.SetSpendingCap.GetCap()); set.valid() {
-			a.cap, status = set, event.CommandStatus_COMMAND_OK
+			a.ring().cap, status = set, event.CommandStatus_COMMAND_OK
 		}
 	}
 	o := f.outcome(status, a)
@@ -230,7 +240,7 @@ func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
 	if key != nil {
 		o.Key, o.OldKeyExpiresMs = a.keyView(key, f.time), oldExpires
 	} else {
-		o.Cap = a.cap.status(a.spending, a.current.spentSum(), f.time)
+		o.Cap = a.cap().status(a.spending, a.current.spentSum(), f.time)
 	}
 	f.changed(a.id)
 	return o

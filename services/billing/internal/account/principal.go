@@ -57,7 +57,6 @@ type account struct {
 
 	keys     *keyring // nil: it has its default key alone, without rules
 	keyUsed  int64    // last admission with the default key
-	cap      spendingCap
 	spending spending
 
 	storageBytes uint64

@@ -41,7 +41,7 @@ func (f *Fold) DescribeKeys(u *event.UsageAnswer, q *event.UsageQuery, now int64
 	}
 	if q.GetKeys() {
 		u.Keys = a.keyViews(at)
-		u.Cap = a.cap.status(a.spending, a.current.spentSum(), at)
+		u.Cap = a.cap().status(a.spending, a.current.spentSum(), at)
 	}
 }
 

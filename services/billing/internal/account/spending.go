@@ -131,8 +131,8 @@ func (a *account) caps(l *keyLine, day uint32) (list [2]capped) {
 		l.roll(a.month)
 		list[0] = capped{l.cap, l.cap.in(l.spending, l.spentSum(), day), l}
 	}
-	if a.cap.period != event.CapPeriod_CAP_NONE {
-		list[1] = capped{a.cap, a.cap.in(a.spending, a.current.spentSum(), day), nil}
+	if c := a.cap(); c.period != event.CapPeriod_CAP_NONE {
+		list[1] = capped{c, c.in(a.spending, a.current.spentSum(), day), nil}
 	}
 	return list
 }

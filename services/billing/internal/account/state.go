@@ -61,7 +61,7 @@ func (a *account) state() *event.AccountState {
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased, Alerts: a.alerts.state(),
-		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap.event(), KeyUsedMs: a.keyUsed,
+		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap().event(), KeyUsedMs: a.keyUsed,
 		Late: lateStates(a.late),
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
@@ -227,9 +227,12 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
 		deletes: s.DeletesMs, erased: s.ErasedMs,
 		alerts: restoreAlerts(s.Alerts),
-		keys:   restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), cap: capOf(s.Cap), keyUsed: s.KeyUsedMs,
+		keys:   restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), keyUsed: s.KeyUsedMs,
 	}
 	a.principal.account = a
+	if a.keys != nil {
+		a.keys.cap = capOf(s.Cap)
+	}
 	if len(s.Months) == 0 || !validTier(a.tier) {
 		return fmt.Errorf("%w: account %d", errSnapshot, s.Account)
 	}
