@@ -123,6 +123,9 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"] = s.owner.upload(t, "notes.txt", []byte("hello"))
 	case strings.Contains(d.path, "/audits/"):
 		values["id"] = s.i.audit(t)["id"].(string)
+	case strings.Contains(d.path, "/users/user/keys/"):
+		_, made := s.person.signIn(t, s.person.password).further(t, object{})
+		values["id"] = made["id"].(string)
 	case strings.Contains(d.path, "/sessions/"):
 		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
 	case strings.Contains(d.path, "{id}"):
@@ -463,6 +466,7 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 	until := func(call func() answer) func() answer {
 		return func() answer { return i.lastOf(t, call) }
 	}
+	holder, _ := i.owner(t)
 	creating, failing, viewing := newSource(), newSource(), newSource()
 	mismatch := request{header: map[string]string{"Idempotency-Key": "mismatch"}, body: object{"content": "x"}}
 	pro.with(t, "POST", create, mismatch).ok(t, http.StatusCreated)
@@ -484,6 +488,31 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 			suspended := i.account(t, "pro")
 			i.admin(t, "POST", "/api/admin/accounts/"+suspended.id+"/suspend", object{"reason": "x"}).ok(t, http.StatusOK)
 			return suspended.do(t, "GET", "/api/dev/pastes/get/"+id, nil)
+		},
+		"key_scope": func() answer {
+			key, _ := holder.further(t, object{"scopes": []string{"files.get"}})
+			return i.do(t, "GET", "/api/dev/pastes/get/"+id, request{key: key})
+		},
+		"too_many_keys": func() answer {
+			for {
+				if a := holder.do(t, "POST", keysPath, object{"name": "x"}); a.status != http.StatusCreated {
+					return a
+				}
+			}
+		},
+		"key_quota_exhausted": func() answer {
+			p, _ := i.owner(t)
+			key, _ := p.further(t, object{"quotas": object{"pastes.get": 2}})
+			return i.lastOf(t, func() answer { return i.do(t, "GET", "/api/dev/pastes/get/"+id, request{key: key}) })
+		},
+		"spending_cap_reached": func() answer {
+			p, owner := i.owner(t)
+			owner.grant(t, "1")
+			owner.hammer(t, 100, func(int) operation { return operation{"POST", "/api/dev/files/upload?name=f", "x", http.StatusCreated} })
+			p.do(t, "PUT", "/api/users/user/spending-cap", object{"amount": "0.005", "period": "month"}).ok(t, http.StatusOK)
+			return i.lastOf(t, func() answer {
+				return owner.with(t, "POST", "/api/dev/files/upload?name=f", request{body: []byte("x")})
+			})
 		},
 		"wrong_password":         body("GET", "/api/dev/pastes/get/"+pro.paste(t, object{"password": "secret"}), nil),
 		"cross_origin":           plain("POST", "/api/users/logout", header("Origin", "https://evil.example")),

@@ -139,6 +139,10 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 		return i.do(t, "POST", path, content, "x-api-key", key).header.Get("X-Request-Id"), true
 	case "AUDITID":
 		return i.do(t, "POST", "/api/admin/audit", nil, "Authorization", "Bearer "+adminToken, "Prefer", "respond-async").text(t, "id"), true
+	case "KEYID":
+		token := i.session(t, of.person, password)
+		made := i.do(t, "POST", "/api/users/user/keys", map[string]any{"name": "snippet"}, "Cookie", "quire_session="+token, "Sec-Fetch-Site", "same-origin")
+		return made.text(t, "key", "id"), true
 	case "SESSIONID":
 		token := i.session(t, of.person, password)
 		return hex.EncodeToString(apikey.HashToken(token)[:12]), true

@@ -562,7 +562,7 @@ func (m *machine) regenerated(a *modelAccount) {
 func (m *machine) keyCommand(t *rapid.T) {
 	id := rapid.SampledFrom(m.accounts).Draw(t, "account")
 	a := m.model.accounts[id]
-	if a == nil || m.model.rules < RulesHolders {
+	if a == nil || a.erased || m.model.rules < RulesHolders {
 		return
 	}
 	set := &event.SpendingCap{
@@ -616,6 +616,9 @@ func (m *machine) keyCommand(t *rapid.T) {
 func (m *machine) compareKeys(t *rapid.T, id uint64, a *modelAccount) {
 	u := m.fold.UsageAt(event.AccountID(id), m.model.now)
 	m.fold.DescribeKeys(u, &event.UsageQuery{Keys: true}, m.model.now)
+	if a.erased {
+		return
+	}
 	if a.cap.period != event.CapPeriod_CAP_NONE && int64(u.Cap.SpentMicros) != m.model.spentFor(a.cap, id, nil) {
 		t.Fatalf("%x: cap %v, model %d", id, u.Cap, m.model.spentFor(a.cap, id, nil))
 	}

@@ -83,7 +83,11 @@ func sameMonth(now time.Time, ms int64) bool {
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	old := v.Decision == event.Decision_INVALID_KEY && a.KeyNumber == 0 && v.CurrentKeyVersion > a.KeyVersion
 	// The seconds until the quota resets may have been rounded up.
-	life := min(r.ttl, time.Duration(v.ResetSeconds)*time.Second-time.Second)
+	resets := v.ResetSeconds
+	if v.Decision == event.Decision_SPENDING_CAP_REACHED && v.RetryAfterSeconds > 0 {
+		resets = v.RetryAfterSeconds // the end of the day
+	}
+	life := min(r.ttl, time.Duration(resets)*time.Second-time.Second)
 	if v.ResetSeconds == 0 {
 		life = r.ttl
 	}

@@ -27,11 +27,13 @@ const (
 	WrongPassword        Kind = "wrong_password"
 	CrossOrigin          Kind = "cross_origin"
 	ConfirmationRequired Kind = "confirmation_required"
+	KeyScope             Kind = "key_scope"
 	AccountSuspended     Kind = "account_suspended"
 	NotFound             Kind = "not_found"
 	MethodNotAllowed     Kind = "method_not_allowed"
 	IdempotencyInFlight  Kind = "idempotency_in_flight"
 	IdempotencyMismatch  Kind = "idempotency_mismatch"
+	TooManyKeys          Kind = "too_many_keys"
 	EmailTaken           Kind = "email_taken"
 	InsufficientCredits  Kind = "insufficient_credits"
 	VersionMismatch      Kind = "version_mismatch"
@@ -42,6 +44,8 @@ const (
 	RequestTimeout       Kind = "request_timeout"
 	QuotaExhausted       Kind = "quota_exhausted"
 	QuotaHeld            Kind = "quota_held"
+	KeyQuotaExhausted    Kind = "key_quota_exhausted"
+	SpendingCapReached   Kind = "spending_cap_reached"
 	PlanUpgradeRequired  Kind = "plan_upgrade_required"
 	AnonymousLimit       Kind = "anonymous_limit"
 	RegistrationLimit    Kind = "registration_limit"
@@ -59,7 +63,7 @@ func (k Kind) Status() int {
 		return 400
 	case APIKeyRequired, InvalidAPIKey, ManageTokenRequired, AdminTokenRequired, SessionRequired, InvalidCredentials:
 		return 401
-	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired, AccountSuspended:
+	case InvalidManageToken, NotOwner, WrongPassword, CrossOrigin, ConfirmationRequired, KeyScope, AccountSuspended:
 		return 403
 	case NotFound:
 		return 404
@@ -67,7 +71,7 @@ func (k Kind) Status() int {
 		return 405
 	case RequestTimeout:
 		return 408
-	case IdempotencyInFlight, EmailTaken, InsufficientCredits:
+	case IdempotencyInFlight, TooManyKeys, EmailTaken, InsufficientCredits:
 		return 409
 	case VersionMismatch:
 		return 412
@@ -79,7 +83,7 @@ func (k Kind) Status() int {
 		return 416
 	case IdempotencyMismatch:
 		return 422
-	case QuotaExhausted, QuotaHeld, PlanUpgradeRequired, AnonymousLimit, RegistrationLimit, TooManyFailures, RateLimited:
+	case QuotaExhausted, QuotaHeld, KeyQuotaExhausted, SpendingCapReached, PlanUpgradeRequired, AnonymousLimit, RegistrationLimit, TooManyFailures, RateLimited:
 		return 429
 	case HeadersTooLarge:
 		return 431

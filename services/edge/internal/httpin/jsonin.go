@@ -28,6 +28,14 @@ type Value struct {
 	Kind  Kind
 	Text  []byte  // a string, decoded; a number, as written; true or false
 	Items []Value // of an array
+
+	Members []Member // of an object within one, in order and each name once
+}
+
+// Member is a member of an object.
+type Member struct {
+	Name  string
+	Value Value
 }
 
 const (
@@ -177,7 +185,7 @@ func (p *parser) value() (Value, error) {
 		text, err := p.str()
 		return Value{Kind: String, Text: text}, err
 	case c == '{':
-		return Value{Kind: Object}, p.members(func(string, Value) error { return nil }) // no field takes one: only its syntax counts
+		return p.inner()
 	case c == '[':
 		return p.array()
 	case c == '-' || c >= '0' && c <= '9':
@@ -194,6 +202,21 @@ func (p *parser) value() (Value, error) {
 		}
 	}
 	return Value{}, errSyntax
+}
+
+// inner reads an object that is a value.
+func (p *parser) inner() (Value, error) {
+	out := Value{Kind: Object}
+	err := p.members(func(name string, v Value) error {
+		if slices.ContainsFunc(out.Members, func(m Member) bool { return m.Name == name }) {
+			return errDuplicate
+		}
+		if out.Members = append(out.Members, Member{name, v}); len(out.Members) > maxJSONFields {
+			return errTooMany
+		}
+		return nil
+	})
+	return out, err
 }
 
 func (p *parser) array() (Value, error) {

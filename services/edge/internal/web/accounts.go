@@ -295,10 +295,17 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 		return nil, failedAt("amount", fault.InsufficientCredits, "The balance is smaller than what is to be taken away.")
 	case event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH:
 		return nil, idempotencyMismatch()
+	case event.CommandStatus_COMMAND_KEY_NOT_FOUND:
+		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
+	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
+		return nil, tooManyKeys()
 	case event.CommandStatus_COMMAND_INVALID:
 		switch cmd.Action.(type) {
 		case *event.Command_Note:
 			return o, nil // it is stored, by instances of billing of which some don't know notes yet
+		case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
+			*event.Command_SetSpendingCap:
+			return nil, unavailable(errOldRules) // what they name was checked before
 		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount:
 			return nil, unavailable(errOldRules)
 		}
@@ -307,7 +314,7 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 	return nil, errUnknownOutcome
 }
 
-var errOldRules = errors.New("some instances of billing are of a version that can't suspend or delete accounts")
+var errOldRules = errors.New("some instances of billing are of a version that does not know this command")
 
 // login opens a session.
 func (s *Server) login(c *call) error {

@@ -214,6 +214,8 @@ func (m *metered) refused(v *bus.Verdict) error {
 		return m.s.badKey(m.c.Ctx)
 	case event.Decision_ACCOUNT_SUSPENDED:
 		return accountSuspended()
+	case event.Decision_KEY_SCOPE:
+		return keyScope(key)
 	case event.Decision_IDEMPOTENCY_IN_FLIGHT:
 		m.setRefused(v)
 		return idempotencyInFlight(1)
@@ -225,6 +227,15 @@ func (m *metered) refused(v *bus.Verdict) error {
 			break
 		}
 		e = fault.New(fault.QuotaExhausted, "Monthly limit of %d requests reached for %s. Upgrade your plan to continue.", v.Limit, key)
+	case event.Decision_KEY_QUOTA_EXHAUSTED:
+		if v.Held {
+			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)
+			break
+		}
+		e = fault.New(fault.KeyQuotaExhausted, "This API key's limit of %d requests a month reached for %s.", v.KeyLimit, key)
+		e.Limit = &v.KeyLimit
+	case event.Decision_SPENDING_CAP_REACHED:
+		e = capReached(v)
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		e = fault.New(fault.PlanUpgradeRequired, "%s is not available on the %s plan. Upgrade your plan to continue.", key, plan.Tier(v.Tier).Title())
 	case event.Decision_ANONYMOUS_LIMIT:
@@ -237,18 +248,38 @@ func (m *metered) refused(v *bus.Verdict) error {
 	}
 	m.setRefused(v)
 	e.RetryAfter = int(v.RetryAfterSeconds)
-	e.QuotaKey, e.Limit = key.String(), &v.Limit
+	e.QuotaKey = key.String()
+	if e.Limit == nil && v.Decision != event.Decision_SPENDING_CAP_REACHED {
+		e.Limit = &v.Limit
+	}
 	if v.RetryAfterSeconds > 0 && !v.Held {
 		e.ResetMs = resetMs(v)
 	}
 	return e
 }
 
+// capReached is the answer to a call whose price would pass a spending cap.
+func capReached(v *bus.Verdict) *fault.Error {
+	if v.Held {
+		return fault.New(fault.QuotaHeld, "Calls in flight hold what is left under the spending cap. Try again.")
+	}
+	whose, period := "The account's", "in all"
+	if v.KeyCap {
+		whose = "The API key's"
+	}
+	if p := v.Cap.GetPeriod(); p != event.CapPeriod_CAP_TOTAL {
+		period = "a " + capPeriodName(p)
+	}
+	return fault.New(fault.SpendingCapReached, "%s spending cap of %s credits %s is reached.", whose, credits(v.Cap.GetAmountMicros()), period)
+}
+
 // resetMs is when waiting ends a refusal, as a whole second: billing rounded up to seconds from now, so that the fraction
-// is that of now. A month ends with a second, to which billing rounded up.
+// is that of now. A day and a month end with a second, to which billing rounded up.
 func resetMs(v *bus.Verdict) int64 {
 	at := v.TimeMs + 1000*int64(v.RetryAfterSeconds)
-	if v.Decision != event.Decision_QUOTA_EXHAUSTED {
+	switch v.Decision {
+	case event.Decision_QUOTA_EXHAUSTED, event.Decision_KEY_QUOTA_EXHAUSTED, event.Decision_SPENDING_CAP_REACHED:
+	default:
 		at += 999
 	}
 	return at - at%1000

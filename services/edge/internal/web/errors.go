@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -31,6 +32,22 @@ func notFound() *fault.Error {
 
 func accountSuspended() error {
 	return fault.New(fault.AccountSuspended, "The account is suspended or about to be deleted: its API keys are refused. Signing in takes a deletion back.")
+}
+
+// keyScope is the answer to a key whose scopes don't have the quota key; unmetered: that has any scopes.
+func keyScope(key plan.QuotaKey) error {
+	if key == unmetered {
+		return fault.New(fault.KeyScope, "The API key has scopes. This needs one without, or a session.")
+	}
+	e := fault.New(fault.KeyScope, "The API key's scopes do not have %s.", key)
+	e.QuotaKey = key.String()
+	return e
+}
+
+func tooManyKeys() error {
+	e := fault.New(fault.TooManyKeys, "The account has %d live API keys. Revoke one first.", maxKeys)
+	e.Limit = new(int64(maxKeys))
+	return e
 }
 
 // asFault is err as an error of the API. One that is none is internal, and err its cause.

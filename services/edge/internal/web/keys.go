@@ -31,7 +31,7 @@ func (s *Server) madeKey(c *call, key apikey.Key, o *event.CommandOutcome) (apik
 		return key, nil
 	}
 	for _, other := range keys {
-		other.Version = o.KeyVersion
+		other.Number, other.Version = key.Number, o.KeyVersion
 		current, err := s.currentKey(other)
 		if err != nil {
 			return key, err
@@ -43,13 +43,13 @@ func (s *Server) madeKey(c *call, key apikey.Key, o *event.CommandOutcome) (apik
 	return key, nil // replaced since: none of them is valid any more
 }
 
-// currentKey tells whether the key is its account's current one.
+// currentKey tells whether the key is a current one of its account.
 func (s *Server) currentKey(key apikey.Key) (bool, error) {
 	a, err := s.bus.Query(s.ctx, key.Account, &event.Query{Query: &event.Query_Usage{Usage: keyCheck(key)}})
 	if err != nil {
 		return false, err
 	}
-	return a.Status == event.QueryStatus_QUERY_OK, nil
+	return a.Status == event.QueryStatus_QUERY_OK || a.Status == event.QueryStatus_QUERY_KEY_SCOPE, nil
 }
 
 // keyCheck is a query for the usage of a key's account, as long as the key is a current one and has no scopes.

@@ -133,7 +133,7 @@ func checkFailures(t *testing.T, name string, r route, op *openapi3.Operation) {
 // derivable tells whether a row says that its calls may fail so. The others are the handlers'.
 func derivable(kind fault.Kind) bool {
 	switch kind {
-	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.EmailTaken,
+	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken,
 		fault.InsufficientCredits, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
 		fault.TooManyFailures, fault.RegistrationLimit:
 		return false
@@ -160,7 +160,7 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 
 	add(who(apiKey, keyOrSession), fault.APIKeyRequired)
 	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.InvalidAPIKey)
-	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.AccountSuspended)
+	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.AccountSuspended, fault.KeyScope)
 	add(who(keyOrToken), fault.ManageTokenRequired)
 	add(who(session, keyOrSession), fault.SessionRequired)
 	add(who(admin), fault.AdminTokenRequired)
@@ -170,7 +170,7 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
 	add(r.body != noBody, fault.TooLarge, fault.UnsupportedMediaType)
 	add(r.rules.has(idempotent) && metered, fault.IdempotencyInFlight)
-	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired)
+	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
 	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
 	explains := strings.HasSuffix(r.path, "/requests/:requestId") // billing limits these
 	add(r.rules.has(limited) || explains, fault.RateLimited)

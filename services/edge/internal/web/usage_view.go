@@ -159,6 +159,8 @@ func (s *Server) usageOf(c *call, account event.AccountID, q *event.UsageQuery) 
 		return nil, s.badKey(c.Ctx)
 	case a.Status == event.QueryStatus_QUERY_ACCOUNT_SUSPENDED:
 		return nil, accountSuspended()
+	case a.Status == event.QueryStatus_QUERY_KEY_SCOPE:
+		return nil, keyScope(plan.QuotaKey(q.Scope))
 	case a.Status == event.QueryStatus_QUERY_NOT_FOUND:
 		return nil, notFound()
 	case a.Status != event.QueryStatus_QUERY_OK || a.GetUsage() == nil:

@@ -1,0 +1,490 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+// docs/api.md, Limits.
+const (
+	maxKeys       = 20
+	keyNameChars  = 100
+	maxKeyQuota   = 1_000_000_000 // requests a month
+	maxKeyOverlap = 7 * day
+)
+
+// defaultKeyID names the key of dev-key/regenerate. Others are named by their number.
+const defaultKeyID = "default"
+
+func keyID(number uint32) string {
+	if number == 0 {
+		return defaultKeyID
+	}
+	return "k" + strconv.FormatUint(uint64(number), 10)
+}
+
+// pathKey is the number of the key in the path, 404 for text that names none.
+func pathKey(c *call) (uint32, error) {
+	id := c.Params("id")
+	if id == defaultKeyID {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(id, "k"), 10, 32)
+	if err != nil || n == 0 || keyID(uint32(n)) != id {
+		return 0, notFound()
+	}
+	return uint32(n), nil
+}
+
+// apiKeyView is a key as its owner sees it.
+type apiKeyView struct {
+	ID          string                  `json:"id"`
+	Name        string                  `json:"name"`
+	Prefix      string                  `json:"prefix"`
+	Scopes      []string                `json:"scopes"` // null: all
+	CreatedAt   string                  `json:"createdAt"`
+	LastUsedAt  *string                 `json:"lastUsedAt"`
+	ExpiresAt   *string                 `json:"expiresAt"`
+	RevokedAt   *string                 `json:"revokedAt"`
+	ReplacedBy  *string                 `json:"replacedBy"`
+	Quotas      map[string]uint32       `json:"quotas"`
+	SpendingCap *capView                `json:"spendingCap"`
+	Usage       map[string]keyCountView `json:"usage"`
+}
+
+type capView struct {
+	Amount  string  `json:"amount"`
+	Period  string  `json:"period"`
+	Spent   string  `json:"spent"`
+	ResetAt *string `json:"resetAt"` // null: of a total
+}
+
+type keyCountView struct {
+	Used         uint64 `json:"used"`
+	Overage      uint64 `json:"overage"`
+	CreditsSpent string `json:"creditsSpent"`
+}
+
+func viewAPIKey(k *event.ApiKey) apiKeyView {
+	out := apiKeyView{
+		ID: keyID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: formatTime(k.CreatedMs),
+		LastUsedAt: optionalTime(k.LastUsedMs), ExpiresAt: optionalTime(k.ExpiresMs), RevokedAt: optionalTime(k.RevokedMs),
+		Quotas: make(map[string]uint32, len(k.Quotas)), SpendingCap: viewCap(k.Cap), Usage: make(map[string]keyCountView, len(k.Usage)),
+	}
+	for _, scope := range k.Scopes {
+		out.Scopes = append(out.Scopes, plan.QuotaKey(scope).String())
+	}
+	if k.Replaced {
+		out.ReplacedBy = new(keyID(k.ReplacedBy))
+	}
+	for _, q := range k.Quotas {
+		out.Quotas[plan.QuotaKey(q.QuotaKey).String()] = q.Limit
+	}
+	for _, u := range k.Usage {
+		out.Usage[plan.QuotaKey(u.QuotaKey).String()] = keyCountView{
+			Used: u.Used, Overage: u.Overage, CreditsSpent: credits(u.SpentMicros),
+		}
+	}
+	return out
+}
+
+func viewCap(c *event.CapStatus) *capView {
+	if c == nil {
+		return nil
+	}
+	return &capView{
+		Amount: credits(c.Cap.GetAmountMicros()), Period: capPeriodName(c.Cap.GetPeriod()), Spent: credits(c.SpentMicros),
+		ResetAt: optionalTime(c.ResetMs),
+	}
+}
+
+func capPeriodName(p event.CapPeriod) string {
+	return strings.ToLower(strings.TrimPrefix(p.String(), "CAP_"))
+}
+
+type keysView struct {
+	success
+	Keys        []apiKeyView `json:"keys"`
+	SpendingCap *capView     `json:"spendingCap"`
+}
+
+// listKeys answers with the keys of the account, the default key first, and with its spending cap.
+func (s *Server) listKeys(c *call) error {
+	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return err
+	}
+	out := keysView{success: succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
+	for _, k := range u.Keys {
+		out.Keys = append(out.Keys, viewAPIKey(k))
+	}
+	return s.json(c.Ctx, fiber.StatusOK, out)
+}
+
+type madeKeyView struct {
+	success
+	APIKey          string     `json:"apiKey"`
+	Key             apiKeyView `json:"key"`
+	OldKeyExpiresAt string     `json:"oldKeyExpiresAt,omitempty"`
+}
+
+// createKey makes a further key. Its text is shown this once, and again under the same Idempotency-Key.
+func (s *Server) createKey(c *call) error {
+	rules, err := readKeyRules(c.json, s.now(), true)
+	if err != nil {
+		return err
+	}
+	key := s.newKey(c, c.who.account)
+	rotation := s.rotation(key)
+	o, err := s.command(c, &event.Command{
+		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
+		Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
+			Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	return s.showMade(c, fiber.StatusCreated, key, o)
+}
+
+// showMade answers with the text of a key that a command has made.
+func (s *Server) showMade(c *call, status int, key apikey.Key, o *event.CommandOutcome) error {
+	if o.Key == nil {
+		return unavailable(errUnknownOutcome)
+	}
+	key.Number, o.KeyVersion = o.Key.Number, o.Key.Version
+	key, err := s.madeKey(c, key, o)
+	if err != nil {
+		return err
+	}
+	out := madeKeyView{success: succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
+	if o.OldKeyExpiresMs != 0 {
+		out.OldKeyExpiresAt = formatTime(o.OldKeyExpiresMs)
+	}
+	return s.json(c.Ctx, status, out)
+}
+
+type keyChangedView struct {
+	success
+	Key apiKeyView `json:"key"`
+}
+
+// updateKey changes what the body names of a key.
+func (s *Server) updateKey(c *call) error {
+	rules, err := readKeyRules(c.json, s.now(), false)
+	if err != nil {
+		return err
+	}
+	number, err := pathKey(c)
+	if err != nil {
+		return err
+	}
+	return s.changeKey(c, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
+}
+
+// revokeKey ends a key. The outcome comes from the fold that admits requests, so that no request with the key is admitted after it.
+func (s *Server) revokeKey(c *call) error {
+	number, err := pathKey(c)
+	if err != nil {
+		return err
+	}
+	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
+}
+
+func (s *Server) changeKey(c *call, cmd *event.Command) error {
+	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.who.account), c.idem, c.hash
+	o, err := s.command(c, cmd)
+	if err != nil {
+		return err
+	}
+	if o.Key == nil {
+		return unavailable(errUnknownOutcome)
+	}
+	return s.json(c.Ctx, fiber.StatusOK, keyChangedView{success: succeeded(), Key: viewAPIKey(o.Key)})
+}
+
+// rotateKey makes a new key in place of one that stays valid for a while.
+func (s *Server) rotateKey(c *call) error {
+	overlap := time.Duration(-1)
+	if err := httpin.ParseObject(c.json, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
+		return err
+	}
+	if overlap < 0 {
+		return httpin.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
+	}
+	number, err := pathKey(c)
+	if err != nil {
+		return err
+	}
+	key := s.newKey(c, c.who.account)
+	rotation := s.rotation(key)
+	o, err := s.command(c, &event.Command{
+		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
+		Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
+			Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	return s.showMade(c, fiber.StatusOK, key, o)
+}
+
+// overlapField reads a whole number with one of s, m, h, d, from 0s to 7d.
+func overlapField(name string, v httpin.Value) (time.Duration, error) {
+	text, err := httpin.StringField(name, v)
+	if err != nil {
+		return 0, err
+	}
+	unit := time.Duration(0)
+	if text != "" {
+		switch text[len(text)-1] {
+		case 's':
+			unit = time.Second
+		case 'm', 'h', 'd':
+			unit, _ = lifetimeUnit(text[len(text)-1])
+		}
+	}
+	var n uint64
+	if unit != 0 {
+		n, err = strconv.ParseUint(text[:len(text)-1], 10, 31)
+	}
+	if unit == 0 || err != nil || time.Duration(n) > maxKeyOverlap/unit {
+		return 0, httpin.InvalidField(name, `must be a whole number with one of s, m, h, d, from "0s" to "7d"`)
+	}
+	return time.Duration(n) * unit, nil
+}
+
+type spendingCapView struct {
+	success
+	SpendingCap *capView `json:"spendingCap"`
+}
+
+// setSpendingCap sets the cap of the account, or takes it away.
+func (s *Server) setSpendingCap(c *call) error {
+	limit := &capInput{}
+	if err := httpin.ParseObject(c.json, limit.fields("").Set); err != nil {
+		return err
+	}
+	set, err := limit.read("")
+	if err != nil {
+		return err
+	}
+	o, err := s.command(c, &event.Command{
+		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
+		Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}},
+	})
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, spendingCapView{success: succeeded(), SpendingCap: viewCap(o.Cap)})
+}
+
+// capInput is {amount, period} as the client wrote it.
+type capInput struct {
+	amount     *uint64 // nil: null
+	sentAmount bool
+	period     event.CapPeriod
+}
+
+func (in *capInput) fields(within string) httpin.Fields {
+	return httpin.Fields{
+		"amount": func(_ string, v httpin.Value) (err error) {
+			in.sentAmount = true
+			if v.Kind != httpin.Null {
+				in.amount, err = capAmountField(within+"amount", v)
+			}
+			return err
+		},
+		"period": func(_ string, v httpin.Value) error {
+			text, err := httpin.StringField(within+"period", v)
+			if err != nil {
+				return err
+			}
+			for _, p := range []event.CapPeriod{event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL} {
+				if text == capPeriodName(p) {
+					in.period = p
+					return nil
+				}
+			}
+			return httpin.NotAnOption(within+"period", text, "day", "month", "total")
+		},
+	}
+}
+
+// read is the cap, without an amount none.
+func (in *capInput) read(within string) (*event.SpendingCap, error) {
+	switch {
+	case !in.sentAmount:
+		return nil, httpin.InvalidField(within+"amount", "is required: credits like \"5.000000\", or null for no cap")
+	case in.amount == nil:
+		return &event.SpendingCap{}, nil
+	case in.period == event.CapPeriod_CAP_NONE:
+		return nil, httpin.InvalidField(within+"period", "is required: day, month or total")
+	}
+	return &event.SpendingCap{Period: in.period, AmountMicros: *in.amount}, nil
+}
+
+// capAmountField reads an amount of credits from 0 on.
+func capAmountField(name string, v httpin.Value) (*uint64, error) {
+	if v.Kind != httpin.String && v.Kind != httpin.Number {
+		return nil, httpin.InvalidField(name, "must be a decimal string like \"5.000000\", or null")
+	}
+	amount, err := credit.Parse(string(v.Text))
+	if err != nil || amount < 0 || amount > maxGrant {
+		return nil, httpin.InvalidField(name, "must be from 0 to 1000000000, with at most six decimal places")
+	}
+	return new(uint64(amount)), nil
+}
+
+// readKeyRules reads what a key is made with, or what is to be changed of it.
+func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, error) {
+	r := &event.KeyRules{}
+	any, lifetime, instant := false, false, false
+	fields := httpin.Fields{
+		"name": func(name string, v httpin.Value) (err error) {
+			var text string
+			text, err = httpin.LineField(name, v, keyNameChars)
+			if err == nil && strings.TrimSpace(text) == "" {
+				err = httpin.InvalidField(name, fmt.Sprintf("must have 1 to %d characters", keyNameChars))
+			}
+			r.Name = &text
+			return err
+		},
+		"scopes": httpin.To(&r.Scopes, keyScopesField),
+		"expiresIn": func(name string, v httpin.Value) error {
+			lifetime = !create || v.Kind != httpin.Null
+			if v.Kind == httpin.Null {
+				r.ExpiresMs = new(int64)
+				return nil
+			}
+			d, err := lifetimeField(name, v, maxLifetime)
+			if d == 0 {
+				r.ExpiresMs = new(int64)
+			} else {
+				r.ExpiresInMs = new(d.Milliseconds())
+			}
+			return err
+		},
+		"expiresAt": func(name string, v httpin.Value) error {
+			instant = !create || v.Kind != httpin.Null
+			if v.Kind == httpin.Null {
+				r.ExpiresMs = new(int64)
+				return nil
+			}
+			t, err := instantField(name, v, now, maxLifetime)
+			r.ExpiresMs = new(t.UnixMilli())
+			return err
+		},
+		"quotas":      httpin.To(&r.Quotas, keyQuotasField),
+		"spendingCap": httpin.To(&r.Cap, keyCapField),
+	}
+	err := httpin.ParseObject(body, func(name string, v httpin.Value) error {
+		any = true
+		return fields.Set(name, v)
+	})
+	switch {
+	case err != nil:
+	case lifetime && instant:
+		err = httpin.InvalidField("expiresAt", "must not be sent beside expiresIn: one of them says when the key expires")
+	case create && r.Name == nil:
+		err = httpin.InvalidField("name", "is required")
+	case !create && !any:
+		err = httpin.Malformed("The body must be a JSON object with at least one field to change: name, scopes, expiresIn, expiresAt, quotas, spendingCap.")
+	}
+	return r, err
+}
+
+// keyScopesField reads a list of quota keys; null is all.
+func keyScopesField(name string, v httpin.Value) (*event.KeyScopes, error) {
+	out := &event.KeyScopes{}
+	if v.Kind == httpin.Null {
+		return out, nil
+	}
+	if v.Kind != httpin.Array || len(v.Items) == 0 {
+		return nil, httpin.InvalidField(name, "must be a list of quota keys with at least one, or null for all")
+	}
+	for _, item := range v.Items {
+		key, err := quotaKeyOf(name, item)
+		if err != nil {
+			return nil, err
+		}
+		out.QuotaKeys = append(out.QuotaKeys, uint32(key))
+	}
+	slices.Sort(out.QuotaKeys)
+	out.QuotaKeys = slices.Compact(out.QuotaKeys)
+	return out, nil
+}
+
+func quotaKeyOf(name string, v httpin.Value) (plan.QuotaKey, error) {
+	text, err := httpin.StringField(name, v)
+	if err != nil {
+		return 0, httpin.InvalidField(name, "must be made of strings")
+	}
+	return quotaKeyNamed(name, text)
+}
+
+func quotaKeyNamed(name, text string) (plan.QuotaKey, error) {
+	var options []string
+	for _, key := range plan.QuotaKeys() {
+		if key.String() == text {
+			return key, nil
+		}
+		options = append(options, key.String())
+	}
+	return 0, httpin.NotAnOption(name, text, options...)
+}
+
+// keyQuotasField reads limits by quota key; null is none.
+func keyQuotasField(name string, v httpin.Value) (*event.KeyQuotas, error) {
+	out := &event.KeyQuotas{}
+	if v.Kind == httpin.Null {
+		return out, nil
+	}
+	if v.Kind != httpin.Object {
+		return nil, httpin.InvalidField(name, "must be an object with a number of requests a month for each quota key, or null")
+	}
+	for _, m := range v.Members {
+		key, err := quotaKeyNamed(name, m.Name)
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.ParseUint(string(m.Value.Text), 10, 32)
+		if err != nil || m.Value.Kind != httpin.Number || n > maxKeyQuota {
+			return nil, httpin.InvalidField(name+"."+m.Name, "must be a whole number from 0 to "+strconv.Itoa(maxKeyQuota))
+		}
+		out.Limits = append(out.Limits, &event.KeyQuota{QuotaKey: uint32(key), Limit: uint32(n)})
+	}
+	slices.SortFunc(out.Limits, func(a, b *event.KeyQuota) int { return int(a.QuotaKey) - int(b.QuotaKey) })
+	return out, nil
+}
+
+// keyCapField reads {amount, period}; null is none.
+func keyCapField(name string, v httpin.Value) (*event.SpendingCap, error) {
+	if v.Kind == httpin.Null {
+		return &event.SpendingCap{}, nil
+	}
+	if v.Kind != httpin.Object {
+		return nil, httpin.InvalidField(name, "must be an object with amount and period, or null")
+	}
+	in := &capInput{}
+	fields := in.fields(name + ".")
+	for _, m := range v.Members {
+		if err := fields.Set(m.Name, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return in.read(name + ".")
+}
