@@ -66,11 +66,12 @@ type account struct {
 // counters are those of one month. used counts every request, overage those of them that credits paid, and paid those of
 // overage that were paid under the present terms.
 type counters struct {
-	used, overage, waived [plan.KeyCount]uint32
-	paid                  [plan.KeyCount]uint32
-	spent                 [plan.KeyCount]uint64
-	byteMillis            uint128
-	days                  *storageDays // byteMillis by day; nil: all are zero, or the month began before RulesHolders
+	used, overage [plan.KeyCount]uint32
+	waived        *[plan.KeyCount]uint32 // nil: none, as nearly always
+	paid          [plan.KeyCount]uint32
+	spent         [plan.KeyCount]uint64
+	byteMillis    uint128
+	days          *storageDays // byteMillis by day; nil: all are zero, or the month began before RulesHolders
 }
 
 func (c *counters) zero() bool { return c == nil || *c == counters{} }

@@ -111,8 +111,8 @@ func TestFoldAgreesWithTheModel(t *testing.T) {
 }
 
 func (m *machine) step(t *rapid.T) {
-	switch rapid.IntRange(0, 17).Draw(t, "step") {
-	case 15:
+	switch rapid.IntRange(0, 19).Draw(t, "step") {
+	case 15, 18:
 		m.webhookCommand(t)
 	case 12:
 		m.pricesChange(t)
@@ -120,7 +120,7 @@ func (m *machine) step(t *rapid.T) {
 		m.storage(t)
 	case 16, 17:
 		m.keyCommand(t)
-	case 0, 1, 2, 3:
+	case 0, 1, 2, 3, 19:
 		m.admissions(t)
 	case 4, 5, 6:
 		m.settlements(t)

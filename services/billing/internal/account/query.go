@@ -34,6 +34,9 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 
 // DescribeKeys adds to an account's usage what the query asks for: the key that it was sent with, all keys, the spending cap.
 func (f *Fold) DescribeKeys(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
+	if f.accounts[u.Account].keys == nil && !q.GetKeys() {
+		return
+	}
 	a, _ := f.forward(event.AccountID(u.Account), now)
 	at := max(now, f.time)
 	if k, _ := a.sentKey(q.GetKey(), q.GetKeyVersion(), q.GetKeyFingerprint(), at); q.GetCheckKey() && k != nil && k.number != 0 {

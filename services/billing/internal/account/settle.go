@@ -253,7 +253,7 @@ func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
 		covered = false
 	}
 	if !covered {
-		a.current.waived[key]++
+		a.current.waive(key, 1)
 		f.ended(h, SettlementWaived)
 		f.freeHold(h)
 		return

@@ -88,13 +88,13 @@ func (c *counters) state(month uint32, tier plan.Tier) *event.MonthState {
 		if c.paid[key] != 0 {
 			s.Paid = append(s.Paid, &event.KeyUsage{QuotaKey: uint32(key), Overage: uint64(c.paid[key])})
 		}
-		if c.used[key] == 0 && c.overage[key] == 0 && c.waived[key] == 0 && c.spent[key] == 0 {
+		if c.used[key] == 0 && c.overage[key] == 0 && c.waivedOf(plan.QuotaKey(key)) == 0 && c.spent[key] == 0 {
 			continue
 		}
 		s.SpentMicros += c.spent[key]
 		s.Usage = append(s.Usage, &event.KeyUsage{
 			QuotaKey: uint32(key), Used: uint64(c.used[key]), Overage: uint64(c.overage[key]),
-			Waived: uint64(c.waived[key]), SpentMicros: c.spent[key],
+			Waived: uint64(c.waivedOf(plan.QuotaKey(key))), SpentMicros: c.spent[key],
 		})
 	}
 	return s
@@ -268,7 +268,8 @@ func (c *counters) restore(s *event.MonthState) {
 	c.days = restoreDays(s)
 	for _, u := range s.Usage {
 		if key := plan.QuotaKey(u.QuotaKey); key.Valid() {
-			c.used[key], c.overage[key], c.waived[key] = uint32(u.Used), uint32(u.Overage), uint32(u.Waived)
+			c.used[key], c.overage[key] = uint32(u.Used), uint32(u.Overage)
+			c.waive(key, uint32(u.Waived))
 			c.spent[key] = u.SpentMicros
 		}
 	}
