@@ -24,24 +24,14 @@ const (
 	maxKeyOverlap = 7 * day
 )
 
-// defaultKeyID names the key of dev-key/regenerate. Others are named by their number.
-const defaultKeyID = "default"
-
-func keyID(number uint32) string {
-	if number == 0 {
-		return defaultKeyID
-	}
-	return "k" + strconv.FormatUint(uint64(number), 10)
-}
-
 // pathKey is the number of the key in the path, 404 for text that names none.
 func pathKey(c *call) (uint32, error) {
 	id := c.Params("id")
-	if id == defaultKeyID {
+	if id == keyName(0) {
 		return 0, nil
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(id, "k"), 10, 32)
-	if err != nil || n == 0 || keyID(uint32(n)) != id {
+	if err != nil || n == 0 || keyName(uint32(n)) != id {
 		return 0, notFound()
 	}
 	return uint32(n), nil
@@ -78,7 +68,7 @@ type keyCountView struct {
 
 func viewAPIKey(k *event.ApiKey) apiKeyView {
 	out := apiKeyView{
-		ID: keyID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: formatTime(k.CreatedMs),
+		ID: keyName(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: formatTime(k.CreatedMs),
 		LastUsedAt: optionalTime(k.LastUsedMs), ExpiresAt: optionalTime(k.ExpiresMs), RevokedAt: optionalTime(k.RevokedMs),
 		Quotas: make(map[string]uint32, len(k.Quotas)), SpendingCap: viewCap(k.Cap), Usage: make(map[string]keyCountView, len(k.Usage)),
 	}
@@ -86,7 +76,7 @@ func viewAPIKey(k *event.ApiKey) apiKeyView {
 		out.Scopes = append(out.Scopes, plan.QuotaKey(scope).String())
 	}
 	if k.Replaced {
-		out.ReplacedBy = new(keyID(k.ReplacedBy))
+		out.ReplacedBy = new(keyName(k.ReplacedBy))
 	}
 	for _, q := range k.Quotas {
 		out.Quotas[plan.QuotaKey(q.QuotaKey).String()] = q.Limit
@@ -417,34 +407,18 @@ func keyScopesField(name string, v httpin.Value) (*event.KeyScopes, error) {
 		return nil, httpin.InvalidField(name, "must be a list of quota keys with at least one, or null for all")
 	}
 	for _, item := range v.Items {
-		key, err := quotaKeyOf(name, item)
+		if item.Kind != httpin.String {
+			return nil, httpin.InvalidField(name, "must be made of strings")
+		}
+		key, err := quotaKeyField(name, item)
 		if err != nil {
 			return nil, err
 		}
-		out.QuotaKeys = append(out.QuotaKeys, uint32(key))
+		out.QuotaKeys = append(out.QuotaKeys, key)
 	}
 	slices.Sort(out.QuotaKeys)
 	out.QuotaKeys = slices.Compact(out.QuotaKeys)
 	return out, nil
-}
-
-func quotaKeyOf(name string, v httpin.Value) (plan.QuotaKey, error) {
-	text, err := httpin.StringField(name, v)
-	if err != nil {
-		return 0, httpin.InvalidField(name, "must be made of strings")
-	}
-	return quotaKeyNamed(name, text)
-}
-
-func quotaKeyNamed(name, text string) (plan.QuotaKey, error) {
-	var options []string
-	for _, key := range plan.QuotaKeys() {
-		if key.String() == text {
-			return key, nil
-		}
-		options = append(options, key.String())
-	}
-	return 0, httpin.NotAnOption(name, text, options...)
 }
 
 // keyQuotasField reads limits by quota key; null is none.
@@ -457,7 +431,7 @@ func keyQuotasField(name string, v httpin.Value) (*event.KeyQuotas, error) {
 		return nil, httpin.InvalidField(name, "must be an object with a number of requests a month for each quota key, or null")
 	}
 	for _, m := range v.Members {
-		key, err := quotaKeyNamed(name, m.Name)
+		key, err := quotaKeyField(name, httpin.Value{Kind: httpin.String, Text: []byte(m.Name)})
 		if err != nil {
 			return nil, err
 		}
@@ -465,7 +439,7 @@ func keyQuotasField(name string, v httpin.Value) (*event.KeyQuotas, error) {
 		if err != nil || m.Value.Kind != httpin.Number || n > maxKeyQuota {
 			return nil, httpin.InvalidField(name+"."+m.Name, "must be a whole number from 0 to "+strconv.Itoa(maxKeyQuota))
 		}
-		out.Limits = append(out.Limits, &event.KeyQuota{QuotaKey: uint32(key), Limit: uint32(n)})
+		out.Limits = append(out.Limits, &event.KeyQuota{QuotaKey: key, Limit: uint32(n)})
 	}
 	slices.SortFunc(out.Limits, func(a, b *event.KeyQuota) int { return int(a.QuotaKey) - int(b.QuotaKey) })
 	return out, nil
