@@ -98,6 +98,10 @@ func TestFoldAgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t, uint32(rapid.IntRange(RulesFirst, NewestRules).Draw(t, "rules")))
 		steps := rapid.IntRange(5, 60).Draw(t, "steps")
+		if rapid.Bool().Draw(t, "watched") {
+			m.commandOf(t, create(alice, plan.Pro))
+			m.webhookCommand(t)
+		}
 		for range steps {
 			m.step(t)
 			m.compare(t)
