@@ -25,10 +25,12 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	if item.Anonymous {
 		f.admitNetwork(item, h, v)
 	} else {
+		h.keyNumber = f.sentNumber(item)
 		f.admitAccount(item, h, v)
 	}
+	number := h.keyNumber
 	if trace {
-		f.trace.answer.Key = h.keyNumber
+		f.trace.answer.Key = number
 	}
 	if v.Decision != event.Decision_ADMITTED {
 		h.principal = nil
@@ -38,7 +40,7 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 		f.addOpen(h)
 	}
 	if f.recent != nil && !item.Anonymous {
-		f.record(h, item, v)
+		f.record(h, item, number, v)
 	}
 	if trace {
 		f.traceVerdict(h, item, v)
@@ -52,7 +54,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	v.Tier = uint32(a.tier)
-	key, valid := a.sentKey(f.sentNumber(item), item.KeyVersion, item.KeyFingerprint, f.time)
+	key, valid := a.sentKey(h.keyNumber, item.KeyVersion, item.KeyFingerprint, f.time)
 	if !valid {
 		v.Decision, v.Final, v.CurrentKeyVersion = event.Decision_INVALID_KEY, true, a.oldestVersion(f.time)
 		return

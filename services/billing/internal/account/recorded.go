@@ -10,7 +10,7 @@ import (
 func (f *Fold) Record(log *recent.Log) { f.recent = log }
 
 // record notes the decision about a request of an account. h is nil if it is a refusal.
-func (f *Fold) record(h *hold, item *event.Admission, v *event.Verdict) {
+func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Verdict) {
 	if v.Tier == 0 { // there is no such account, or no prices
 		return
 	}
@@ -19,7 +19,7 @@ func (f *Fold) record(h *hold, item *event.Admission, v *event.Verdict) {
 		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open,
 	}
 	if f.rules >= RulesHolders {
-		r.Key = item.Key
+		r.Key = number
 	}
 	switch {
 	case h != nil:
