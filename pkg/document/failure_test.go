@@ -169,7 +169,7 @@ func TestRestoredReadModelCatchesUp(t *testing.T) {
 
 func TestCommitOfUnknownOutcomeIsNotDoneTwice(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
-	w.start()
+	running := w.start()
 	e := w.newEdge("edge1")
 	made := create(alice, text("x"))
 	e.do(made)
@@ -177,6 +177,7 @@ func TestCommitOfUnknownOutcomeIsNotDoneTwice(t *testing.T) {
 		w.views.set(func() { w.views.lose = 1 })
 		e.want(event.OutcomeStatus_OK, retitle(alice, made.Item, fmt.Sprint(n)))
 		w.projected()
+		eventually.NoError(t, "the partition waits for nothing", running.Unready)
 	}
 	if a := w.get(alice, made.Item); a.Document.Version != 6 || a.Document.Title != "4" {
 		t.Errorf("reads %v", a)

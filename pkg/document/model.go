@@ -47,11 +47,11 @@ func (m *readModel) attempt(ctx context.Context, timeout time.Duration, name str
 		bounded, cancel := context.WithTimeout(ctx, patience.Next())
 		err := call(bounded)
 		cancel()
-		if err == nil && failed {
-			m.trouble(nil)
-		}
 		if err == nil || errors.Is(err, views.ErrInvalid) || errors.Is(err, views.ErrTooLarge) ||
 			errors.Is(err, views.ErrConflict) || errors.Is(err, errAhead) || errors.Is(err, errBehind) {
+			if failed { // the store answers again, whatever it says: a commit of unknown outcome was done
+				m.trouble(nil)
+			}
 			return err
 		}
 		if ctx.Err() != nil {
