@@ -36,6 +36,8 @@ func endpoints() []endpoint {
 		{http.MethodGet, "/api/users/user/dev-usage", "", ""},
 		{http.MethodGet, "/api/users/user/credits", "", ""},
 		{http.MethodGet, "/api/users/user/statements/{period}", "", ""},
+		{http.MethodGet, "/api/users/user/usage", "", ""},
+		{http.MethodGet, "/api/users/user/requests", "", ""},
 		{http.MethodGet, "/api/users/user/requests/{requestId}", "", ""},
 	}
 }

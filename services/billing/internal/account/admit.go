@@ -80,7 +80,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	a = f.account(item.Account)
 	h.principal, h.terms, h.month = &a.principal, a.terms, a.month
 	used := a.current.used[h.key]
-	if !(term.Limit == 0 && !term.Overage) && f.keyRefused(a, line, h, v) {
+	if (term.Limit != 0 || term.Overage) && f.keyRefused(a, line, h, v) {
 		return
 	}
 	switch {
