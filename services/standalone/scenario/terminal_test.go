@@ -302,7 +302,7 @@ func TestAPathThatIsANameHidesNoOther(t *testing.T) {
 		allow        string
 	}{
 		{"PUT", "/docs", 405, "GET, HEAD, OPTIONS"},
-		{"PUT", "/api/users/user", 405, "GET, HEAD, OPTIONS"},
+		{"PUT", "/api/users/user", 405, "GET, HEAD, DELETE, OPTIONS"},
 		{"PUT", "/p/abc", 405, "GET, HEAD, POST, OPTIONS"},
 		{"PUT", "/dir/main.go", 404, ""},
 		{"PUT", "/main.go/", 404, ""},
