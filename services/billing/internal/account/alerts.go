@@ -309,13 +309,14 @@ func (a *account) lifted() {
 }
 
 // tell adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
-// goes on from a backup gives no id again.
+// goes on from a backup gives no id again. It does not follow from the alerts of other accounts, which a part does not have: the
+// outcome of a test has it.
 func (f *Fold) tell(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
 	h := sha256.New()
 	h.Write([]byte("alert"))
 	h.Write(f.chain[:])
 	h.Write(binary.BigEndian.AppendUint64(nil, a.id))
-	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(f.effects.Alerts))))
+	h.Write(binary.BigEndian.AppendUint32(nil, f.alerted[a.id]))
 	sum := h.Sum(nil)
 	id := append(make([]byte, 0, len(alertPrefix)+2*alertDigits), alertPrefix...)
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum), alertDigits)
@@ -323,6 +324,7 @@ func (f *Fold) tell(a *account, at int64, webhooks []uint64, alert *event.Alert)
 	alert.Id, alert.Account, alert.TimeMs, alert.Webhooks = string(id), a.id, at, webhooks
 	alert.Position = string(ledgerID(f.sequence, uint32(len(f.effects.Alerts))))
 	f.effects.Alerts = append(f.effects.Alerts, alert)
+	f.alerted[a.id]++
 	return alert
 }
 

@@ -197,7 +197,8 @@ type Fold struct {
 	keep func(id uint64) bool // of a part: the principals that it decides about; nil: all
 	most int                  // principals that a part may have; 0: no bound
 
-	ordinal  uint32 // of the next ledger entry of this message
+	ordinal  uint32            // of the next ledger entry of this message
+	alerted  map[uint64]uint32 // alerts of this message, by account
 	effects  Effects
 	answered []event.Verdict
 	pointers []*event.Verdict
@@ -238,6 +239,7 @@ func New() *Fold {
 		byRequest:     map[event.RequestID]*hold{},
 		byIdempotency: map[event.IdempotencyID]*hold{},
 		kept:          map[event.IdempotencyID]*keptCommand{},
+		alerted:       map[uint64]uint32{},
 		open:          holdList{kind: linkGlobal},
 		closed:        holdList{kind: linkGlobal},
 	}
@@ -343,6 +345,7 @@ func (f *Fold) resetEffects() {
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
 	f.ordinal = 0
+	clear(f.alerted)
 }
 
 // Digest is the SHA-256 of a message. The chain is made of digests.

@@ -120,6 +120,24 @@ func TestPrincipalsThatUseOneIDAreFoldedTogether(t *testing.T) {
 	}
 }
 
+// TestAPartGivesAnAlertTheIDThatTheWholeGives: the outcome of a test of a webhook has it, and is part of the state.
+func TestAPartGivesAnAlertTheIDThatTheWholeGives(t *testing.T) {
+	h := historyOf(t)
+	for _, id := range []uint64{alice, bob} {
+		h.account(id, plan.Free)
+		h.webhook(webhookOf(id, 7, toldQuota, 0))
+	}
+	h.commands(tryHook(alice, 7), tryHook(bob, 7), tryHook(bob, 7))
+	ids := map[string]bool{}
+	for _, a := range h.alerts {
+		ids[a.Id] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d ids of 3 alerts", len(ids))
+	}
+	h.wholeInParts()
+}
+
 // TestAPartExplainsAsTheWholeDoes: the decision about a request follows from its own account.
 func TestAPartExplainsAsTheWholeDoes(t *testing.T) {
 	h := historyOf(t)
