@@ -360,7 +360,7 @@ func (a *account) defaultReplaced(now int64) {
 	}
 }
 
-// addKey enters a key, and forgets the oldest of too many that have ended.
+// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were told of their caps.
 func (a *account) addKey(k *apiKey, now int64) {
 	r := a.keys
 	r.keys = append(r.keys, k)
@@ -380,6 +380,9 @@ func (a *account) addKey(k *apiKey, now int64) {
 	r.lines = slices.DeleteFunc(r.lines, func(l *keyLine) bool {
 		return !slices.ContainsFunc(r.keys, func(k *apiKey) bool { return k.line == l.number })
 	})
+	if a.alerts != nil {
+		a.alerts.told = slices.DeleteFunc(a.alerts.told, func(t told) bool { return t.keyCap && a.lineOf(t.apiKey) == nil })
+	}
 }
 
 // liveKeys counts the live keys, and of them those that were replaced.

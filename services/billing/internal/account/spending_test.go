@@ -134,3 +134,22 @@ func TestWhatIsChargedLateKeepsCaps(t *testing.T) {
 		t.Errorf("%v, cap %v", u, h.keys(alice).Cap)
 	}
 }
+
+// TestWhatIsToldOfAKeyIsForgottenWithIt: making and revoking keys for ever takes no more memory.
+func TestWhatIsToldOfAKeyIsForgottenWithIt(t *testing.T) {
+	h := overQuota(t)
+	h.webhook(webhookOf(alice, 7, 1<<(event.AlertType_ALERT_CAP-1), 0))
+	most := 0
+	for n := range uint32(3 * maxEndedKeys) {
+		h.does(createKey(alice, uint64(11+n), &event.KeyRules{Cap: &event.SpendingCap{Period: event.CapPeriod_CAP_TOTAL, AmountMicros: 5_000}}))
+		a := h.sent(alice, plan.FilesUpload, 1+n, 1, uint64(11+n))
+		h.want(a, admitted)
+		h.served(a)
+		h.does(revokeKey(alice, 1+n))
+		most = max(most, len(h.fold.accounts[alice].alerts.told))
+	}
+	if most > 1+maxEndedKeys || len(h.alerts) != 3*3*maxEndedKeys {
+		t.Errorf("%d crossings are remembered, %d were told", most, len(h.alerts))
+	}
+	h.wholeInParts()
+}
