@@ -185,7 +185,10 @@ func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) boo
 		return false
 	}
 	limit, _ := l.limit(h.key)
-	v.Decision, v.KeyLimit, v.RetryAfterSeconds = event.Decision_KEY_QUOTA_EXHAUSTED, int64(limit), v.ResetSeconds
+	v.Decision, v.KeyLimit = event.Decision_KEY_QUOTA_EXHAUSTED, int64(limit)
+	if limit > 0 {
+		v.RetryAfterSeconds = v.ResetSeconds
+	}
 	open := uint32(0)
 	for o := a.open.head; o != nil; o = o.after() {
 		if o.line == l.number && o.key == h.key && o.month == a.month {

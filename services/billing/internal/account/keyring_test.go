@@ -272,3 +272,19 @@ func TestEarlierRulesKnowNoKeys(t *testing.T) {
 	h.want(h.sent(alice, plan.LiteGet, 5, 1, 1), admitted)
 	h.sound()
 }
+
+// TestAKeysLimitOfNothingDoesNotEndByWaiting: as with a tier that does not have the endpoint.
+func TestAKeysLimitOfNothingDoesNotEndByWaiting(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Max)
+	for limit, seconds := range []uint32{0, secondsUntil(at("2026-11-01T00:00:00Z"), h.now)} {
+		h.does(updateKey(alice, 0, &event.KeyRules{Quotas: quotasOf(plan.LiteGet, uint32(limit))}))
+		for range limit {
+			h.use(alice, plan.LiteGet, 1)
+		}
+		v := h.want(h.admission(alice, plan.LiteGet), keyExhausted)
+		if v.RetryAfterSeconds != seconds || !v.Final {
+			t.Errorf("a limit of %d is refused with %v", limit, v)
+		}
+	}
+}
