@@ -343,6 +343,12 @@ func capAmountField(name string, v httpin.Value) (*uint64, error) {
 func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, error) {
 	r := &event.KeyRules{}
 	any, lifetime, instant := false, false, false
+	unset := func(sent *bool) error { // a new key has no expiry that null could take away
+		if !create {
+			*sent, r.ExpiresMs = true, new(int64)
+		}
+		return nil
+	}
 	fields := httpin.Fields{
 		"name": func(name string, v httpin.Value) (err error) {
 			var text string
@@ -355,11 +361,10 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 		},
 		"scopes": httpin.To(&r.Scopes, keyScopesField),
 		"expiresIn": func(name string, v httpin.Value) error {
-			lifetime = !create || v.Kind != httpin.Null
 			if v.Kind == httpin.Null {
-				r.ExpiresMs = new(int64)
-				return nil
+				return unset(&lifetime)
 			}
+			lifetime = true
 			d, err := lifetimeField(name, v, maxLifetime)
 			if d == 0 {
 				r.ExpiresMs = new(int64)
@@ -369,11 +374,10 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 			return err
 		},
 		"expiresAt": func(name string, v httpin.Value) error {
-			instant = !create || v.Kind != httpin.Null
 			if v.Kind == httpin.Null {
-				r.ExpiresMs = new(int64)
-				return nil
+				return unset(&instant)
 			}
+			instant = true
 			t, err := instantField(name, v, now, maxLifetime)
 			r.ExpiresMs = new(t.UnixMilli())
 			return err
