@@ -76,7 +76,7 @@ func (c spendingCap) ends(day uint32, m month) int64 {
 	return 0
 }
 
-// add counts a price in a day, or in a later one if that had begun before the time was turned back.
+// add counts a price in a day: capDay.
 func (s *spending) add(day uint32, price uint64) {
 	if s.day < day {
 		s.day, s.today = day, 0
@@ -216,15 +216,15 @@ func (f *Fold) spend(a *account, h *hold, price uint64) {
 		return
 	}
 	h.day = f.dayOf(a)
-	l := a.lineOf(h.line)
+	l, day := a.lineOf(h.line), f.capDay(a) // of both, so that the key's cap has the day that it is compared with
 	var before [2]capped
 	if a.alerts != nil {
-		before = a.caps(l, f.capDay(a))
+		before = a.caps(l, day)
 	}
-	a.spending.add(h.day, price)
+	a.spending.add(day, price)
 	if l != nil {
 		l.roll(a.month)
-		l.spending.add(h.day, price)
+		l.spending.add(day, price)
 		l.overage[h.key]++
 		l.spent[h.key] += price
 	}

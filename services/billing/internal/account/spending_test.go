@@ -135,6 +135,19 @@ func TestWhatIsChargedLateKeepsCaps(t *testing.T) {
 	}
 }
 
+// TestAKeysCapIsKeptWhileTheClockIsBackFromAnotherDay: what the account has spent in the day to come does not open the key's day.
+func TestAKeysCapIsKeptWhileTheClockIsBackFromAnotherDay(t *testing.T) {
+	h := overQuota(t)
+	h.does(createKey(alice, 11, &event.KeyRules{Cap: &event.SpendingCap{Period: event.CapPeriod_CAP_DAY, AmountMicros: 5_000}}))
+	h.wait(24 * time.Hour)
+	h.want(h.admission(alice, plan.FilesUpload), admitted)
+	h.wait(-24 * time.Hour)
+	h.want(h.sent(alice, plan.FilesUpload, 1, 1, 11), admitted)
+	if v := h.want(h.sent(alice, plan.FilesUpload, 1, 1, 11), capReached); !v.KeyCap {
+		t.Errorf("refused with %v", v)
+	}
+}
+
 // TestWhatIsToldOfAKeyIsForgottenWithIt: making and revoking keys for ever takes no more memory.
 func TestWhatIsToldOfAKeyIsForgottenWithIt(t *testing.T) {
 	h := overQuota(t)
