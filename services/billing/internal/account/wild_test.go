@@ -22,7 +22,11 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 			h.now += rapid.OneOf(rapid.Int64Range(0, 3_600_000), rapid.SampledFrom([]int64{-1_000, -3_600_000, -40 * 86_400_000, 40 * 86_400_000})).Draw(t, "journal")
 			m := Message{Sequence: uint64(len(h.messages)) + 1, TimeMillis: h.now, Kind: kind, Data: wildData(t, kind)}
 			h.messages = append(h.messages, m)
-			if _, err := h.fold.Apply(m); err != nil && !errors.Is(err, ErrUndecodable) {
+			_, err := h.fold.Apply(m)
+			if errors.Is(err, ErrRules) {
+				return // rubbish may be a price book with rules to come
+			}
+			if err != nil && !errors.Is(err, ErrUndecodable) {
 				t.Fatal(err)
 			}
 			if a := h.fold.accounts[alice]; a.available < 0 || a.settled < a.available {
@@ -71,7 +75,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		m = book
 	case Commands:
 		c := &event.Command{Account: who(), IdempotencyId: id(), BodyHash: uint64(number(1))}
-		switch number(4) {
+		switch number(14) {
 		case 0:
 			c.Action = &event.Command_Create{Create: &event.CreateAccount{Tier: number(6), Key: &event.RotateKey{Fingerprint: 1}}}
 		case 1:
@@ -80,6 +84,31 @@ func wildData(t *rapid.T, kind Kind) []byte {
 			c.Action = &event.Command_Grant{Grant: &event.Grant{AmountMicros: wild(t), ExpiresMs: wild(t)}}
 		case 3:
 			c.Action = &event.Command_RotateKey{}
+		case 4, 5:
+			c.Action = &event.Command_CreateKey{CreateKey: &event.CreateKey{Fingerprint: 1, Rules: wildRules(t, number)}}
+		case 6:
+			c.Action = &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number(3), Rules: wildRules(t, number)}}
+		case 7, 8:
+			c.Action = &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
+				Key: number(3), Fingerprint: 1, OverlapMs: rapid.SampledFrom([]int64{0, 3_600_000, wild(t)}).Draw(t, "overlap"),
+			}}
+		case 9:
+			c.Action = &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number(3)}}
+		case 10:
+			c.Action = &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: wildCap(t, number)}}
+		case 11:
+			events := uint32(rapid.IntRange(0, 15).Draw(t, "events"))
+			c.Action = &event.Command_SetWebhook{SetWebhook: &event.SetWebhook{
+				Webhook: uint64(number(2)), Create: true, Events: &events, BalanceBelowMicros: new(uint64(wild(t))),
+			}}
+		case 12:
+			c.Action = &event.Command_TestWebhook{TestWebhook: &event.TestWebhook{Webhook: uint64(number(2))}}
+		case 13:
+			c.Action = []event.Command{
+				{Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}}},
+				{Action: &event.Command_KeepAccount{KeepAccount: &event.KeepAccount{}}},
+				{Action: &event.Command_EraseAccount{EraseAccount: &event.EraseAccount{}}},
+			}[number(2)].Action
 		}
 		m = &event.CommandBatch{Source: "x", Number: uint64(wild(t)), StampMs: wild(t), OffsetMs: wild(t), Commands: []*event.Command{c}}
 	default:
@@ -90,7 +119,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		for range number(3) {
 			b.Admissions = append(b.Admissions, &event.Admission{
 				RequestId: id(), Account: who(), QuotaKey: number(20), Anonymous: number(3) == 0, KeyVersion: number(2),
-				KeyFingerprint: 1, Write: number(1) == 0, IdempotencyId: id(),
+				KeyFingerprint: 1, Write: number(1) == 0, IdempotencyId: id(), Key: number(3),
 			})
 		}
 		for range number(3) {
@@ -106,4 +135,25 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+func wildCap(t *rapid.T, number func(int) uint32) *event.SpendingCap {
+	return &event.SpendingCap{Period: event.CapPeriod(number(4)), AmountMicros: rapid.SampledFrom([]uint64{0, 1, 5_000, uint64(wild(t))}).Draw(t, "cap")}
+}
+
+func wildRules(t *rapid.T, number func(int) uint32) *event.KeyRules {
+	r := &event.KeyRules{Name: new("key"), Cap: wildCap(t, number)}
+	if number(3) == 0 {
+		r.Scopes = &event.KeyScopes{QuotaKeys: []uint32{number(14), number(14)}}
+	}
+	if number(2) == 0 {
+		r.Quotas = &event.KeyQuotas{Limits: []*event.KeyQuota{{QuotaKey: number(14), Limit: number(3)}}}
+	}
+	switch number(3) {
+	case 0:
+		r.ExpiresMs = new(wild(t))
+	case 1:
+		r.ExpiresInMs = new(wild(t))
+	}
+	return r
 }
