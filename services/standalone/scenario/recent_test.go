@@ -20,7 +20,7 @@ func (a account) recent(t testing.TB, query string) (page []object, next string)
 		t.Errorf("remaining %d", remaining)
 	}
 	for _, r := range body["requests"].([]any) {
-		page = append(page, object(r.(map[string]any)))
+		page = append(page, r.(object))
 	}
 	next, _ = body["nextCursor"].(string)
 	if more := body["hasMore"] == true; more != (next != "") {
