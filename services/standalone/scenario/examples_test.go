@@ -494,8 +494,9 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 			return i.do(t, "GET", "/api/dev/pastes/get/"+id, request{key: key})
 		},
 		"too_many_keys": func() answer {
+			full, _ := i.owner(t)
 			for {
-				if a := holder.do(t, "POST", keysPath, object{"name": "x"}); a.status != http.StatusCreated {
+				if a := full.do(t, "POST", keysPath, object{"name": "x"}); a.status != http.StatusCreated {
 					return a
 				}
 			}
