@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,9 +98,10 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 	email := fmt.Sprintf("%s-%s@snippets.example", o.id, language)
 	account, key := i.account(t, "owner-"+email, "pro")
 	s := setting{text: o.snippets[language], variables: map[string]string{"API_KEY": key, "ADMIN_TOKEN": adminToken}}
+	session := sync.OnceValue(func() string { return i.session(t, "session-"+email, password) })
 	s.text = assignments[language].ReplaceAllStringFunc(s.text, func(line string) string {
 		m := assignments[language].FindStringSubmatch(line)
-		value, known := i.value(t, o, m[1], owner{account, key, "session-" + email})
+		value, known := i.value(t, o, m[1], owner{account, key, session})
 		if !known {
 			return line
 		}
@@ -110,14 +112,17 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 	}
 	s.text = emails.ReplaceAllString(s.text, email)
 	if strings.Contains(s.text, "cookies.txt") || strings.Contains(s.text, `"SESSION"`) || strings.Contains(s.text, ".SESSION") {
-		s.session = i.session(t, "session-"+email, password)
+		s.session = session()
 		s.variables["SESSION"] = s.session
 	}
 	return s
 }
 
-// owner has the things that a snippet works on.
-type owner struct{ account, key, person string }
+// owner has the things that a snippet works on. session opens the one session of another account, which may change itself.
+type owner struct {
+	account, key string
+	session      func() string
+}
 
 // value makes what a variable of a snippet names, and gives its id.
 func (i *instance) value(t *testing.T, o *operation, variable string, of owner) (id string, known bool) {
@@ -140,12 +145,10 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	case "AUDITID":
 		return i.do(t, "POST", "/api/admin/audit", nil, "Authorization", "Bearer "+adminToken, "Prefer", "respond-async").text(t, "id"), true
 	case "KEYID":
-		token := i.session(t, of.person, password)
-		made := i.do(t, "POST", "/api/users/user/keys", map[string]any{"name": "snippet"}, "Cookie", "quire_session="+token, "Sec-Fetch-Site", "same-origin")
+		made := i.do(t, "POST", "/api/users/user/keys", map[string]any{"name": "snippet"}, "Cookie", "quire_session="+of.session(), "Sec-Fetch-Site", "same-origin")
 		return made.text(t, "key", "id"), true
 	case "SESSIONID":
-		token := i.session(t, of.person, password)
-		return hex.EncodeToString(apikey.HashToken(token)[:12]), true
+		return hex.EncodeToString(apikey.HashToken(of.session())[:12]), true
 	case "PERIOD":
 		return time.Now().UTC().Format("2006-01"), true
 	case "NAME", "URL":
