@@ -232,6 +232,35 @@ func TestAFullDiskIsRecoveredFromOnceThereIsRoom(t *testing.T) {
 	}
 }
 
+func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
+	const late, full = "failed to be ready for connections after 1ms: startup did not complete", "no space left on device"
+	for name, test := range map[string]struct {
+		failures int
+		text     string
+		checks   int
+		healthy  bool
+	}{
+		"healthy":            {0, "", 1, true},
+		"late twice":         {2, late, 3, true},
+		"late nearly always": {healthTries - 1, late, healthTries, true},
+		"late always":        {healthTries, late, healthTries, false},
+		"not late":           {1, full, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks := 0
+			err := repeated(func() (recorder, error) {
+				if checks++; checks <= test.failures {
+					return recorder{status: 503, body: []byte(test.text)}, nil
+				}
+				return recorder{}, nil
+			})
+			if checks != test.checks || (err == nil) != test.healthy {
+				t.Errorf("%d checks, %v", checks, err)
+			}
+		})
+	}
+}
+
 func TestDisabledJetStreamIsEnabledAgain(t *testing.T) {
 	s := start(t, t.TempDir())
 	watch(t, s)
