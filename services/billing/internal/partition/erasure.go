@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 
 	"quire.dev/pkg/event"
@@ -31,12 +32,13 @@ func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.Acc
 	return p.fold.Summary(uint64(id)), nil
 }
 
-// appendCommand publishes a command of billing's own. Each has a source of its own, since nobody waits for its outcome.
+// appendCommand publishes a command of billing's own. Each has a source of its own, since nobody waits for its outcome. The
+// source is named as those of edges are, so that billing may publish the outcome.
 func (p *Partition) appendCommand(c *event.Command) error {
 	id := event.NewRequestID()
 	c.RequestId = id[:]
 	data, err := event.Encode(&event.CommandBatch{
-		Source: "billing-" + strings.ToLower(rand.Text()[:12]), Number: 1, StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds(),
+		Source: fmt.Sprintf("billing-%s.%d", strings.ToLower(rand.Text()[:12]), p.cfg.Partition), Number: 1, StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds(),
 		Commands: []*event.Command{c},
 	})
 	if err == nil {
