@@ -164,17 +164,21 @@ func TestNothingIsDecidedOnAReadModelFromBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, fold.Pastes())
-			w.bounds.CacheBytes = 1 // each document is loaded
-			stale := &staleViews{Store: w.views}
-			w.await(w.launch(stale))
-			e := w.newEdge("edge1")
-			test(t, w, e, stale)
-			stale.mu.Lock()
-			defer stale.mu.Unlock()
-			if stale.shown == 0 {
-				t.Error("the read model was always current")
+			const tries = 20 // the cache drops a document a moment later, and may answer in place of the read model
+			for range tries {
+				w := newWorld(t, fold.Pastes())
+				w.bounds.CacheBytes = 1 // each document is loaded
+				stale := &staleViews{Store: w.views}
+				w.await(w.launch(stale))
+				test(t, w, w.newEdge("edge1"), stale)
+				stale.mu.Lock()
+				shown := stale.shown
+				stale.mu.Unlock()
+				if shown > 0 || t.Failed() {
+					return
+				}
 			}
+			t.Error("the read model was always current")
 		})
 	}
 }
