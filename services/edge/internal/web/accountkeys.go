@@ -343,11 +343,10 @@ func capAmountField(name string, v httpin.Value) (*uint64, error) {
 func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, error) {
 	r := &event.KeyRules{}
 	any, lifetime, instant := false, false, false
-	unset := func(sent *bool) error { // a new key has no expiry that null could take away
+	unset := func(sent *bool) { // a new key has no expiry that null could take away
 		if !create {
 			*sent, r.ExpiresMs = true, new(int64)
 		}
-		return nil
 	}
 	fields := httpin.Fields{
 		"name": func(name string, v httpin.Value) (err error) {
@@ -362,7 +361,8 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 		"scopes": httpin.To(&r.Scopes, keyScopesField),
 		"expiresIn": func(name string, v httpin.Value) error {
 			if v.Kind == httpin.Null {
-				return unset(&lifetime)
+				unset(&lifetime)
+				return nil
 			}
 			lifetime = true
 			d, err := lifetimeField(name, v, maxLifetime)
@@ -375,7 +375,8 @@ func readKeyRules(body []byte, now time.Time, create bool) (*event.KeyRules, err
 		},
 		"expiresAt": func(name string, v httpin.Value) error {
 			if v.Kind == httpin.Null {
-				return unset(&instant)
+				unset(&instant)
+				return nil
 			}
 			instant = true
 			t, err := instantField(name, v, now, maxLifetime)
