@@ -137,26 +137,28 @@ func (s *Server) createKey(c *call) error {
 	}
 	key := s.newKey(c, c.who.account)
 	rotation := s.rotation(key)
-	o, err := s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
-		Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
-			Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
-		}},
-	})
+	return s.makeFurtherKey(c, fiber.StatusCreated, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
+		Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
+	}}})
+}
+
+// ownCommand is a command about the account of the session.
+func (s *Server) ownCommand(c *call, cmd *event.Command) (*event.CommandOutcome, error) {
+	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.who.account), c.idem, c.hash
+	return s.command(c, cmd)
+}
+
+// makeFurtherKey has billing carry out a command that makes a key, and answers with the key's text.
+func (s *Server) makeFurtherKey(c *call, status int, key apikey.Key, cmd *event.Command) error {
+	o, err := s.ownCommand(c, cmd)
 	if err != nil {
 		return err
 	}
-	return s.showMade(c, fiber.StatusCreated, key, o)
-}
-
-// showMade answers with the text of a key that a command has made.
-func (s *Server) showMade(c *call, status int, key apikey.Key, o *event.CommandOutcome) error {
 	if o.Key == nil {
 		return unavailable(errUnknownOutcome)
 	}
 	key.Number, o.KeyVersion = o.Key.Number, o.Key.Version
-	key, err := s.madeKey(c, key, o)
-	if err != nil {
+	if key, err = s.madeKey(c, key, o); err != nil {
 		return err
 	}
 	out := madeKeyView{success: succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
@@ -194,8 +196,7 @@ func (s *Server) revokeKey(c *call) error {
 }
 
 func (s *Server) changeKey(c *call, cmd *event.Command) error {
-	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = uint64(c.who.account), c.idem, c.hash
-	o, err := s.command(c, cmd)
+	o, err := s.ownCommand(c, cmd)
 	if err != nil {
 		return err
 	}
@@ -220,16 +221,9 @@ func (s *Server) rotateKey(c *call) error {
 	}
 	key := s.newKey(c, c.who.account)
 	rotation := s.rotation(key)
-	o, err := s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
-		Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
-			Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
-		}},
-	})
-	if err != nil {
-		return err
-	}
-	return s.showMade(c, fiber.StatusOK, key, o)
+	return s.makeFurtherKey(c, fiber.StatusOK, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
+		Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
+	}}})
 }
 
 // overlapField reads a whole number with one of s, m, h, d, from 0s to 7d.
@@ -272,10 +266,7 @@ func (s *Server) setSpendingCap(c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
-		Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}},
-	})
+	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}}})
 	if err != nil {
 		return err
 	}
@@ -303,13 +294,9 @@ func (in *capInput) fields(within string) httpin.Fields {
 			if err != nil {
 				return err
 			}
-			for _, p := range []event.CapPeriod{event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL} {
-				if text == capPeriodName(p) {
-					in.period = p
-					return nil
-				}
-			}
-			return httpin.NotAnOption(within+"period", text, "day", "month", "total")
+			periods := []event.CapPeriod{event.CapPeriod_CAP_DAY, event.CapPeriod_CAP_MONTH, event.CapPeriod_CAP_TOTAL}
+			in.period, err = option(within+"period", text, periods, capPeriodName)
+			return err
 		},
 	}
 }

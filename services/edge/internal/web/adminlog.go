@@ -77,12 +77,9 @@ func (s *Server) adminLog(c *call) error {
 	return s.json(c.Ctx, fiber.StatusOK, out)
 }
 
-func adminCursor(_ string, v httpin.Value) (string, error) {
-	id, err := base64.RawURLEncoding.DecodeString(string(v.Text))
-	if err != nil || len(id) == 0 || len(v.Text) > cursorChars {
-		return "", invalidCursor()
-	}
-	return string(id), nil
+func adminCursor(name string, v httpin.Value) (string, error) {
+	id, err := opaqueCursor(name, v)
+	return string(id), err
 }
 
 func viewAdminEntry(e *event.AdminEntry) adminEntryView {

@@ -52,7 +52,7 @@ func (s *Server) ledger(c *call) error {
 	var from, to moment
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"limit":     httpin.To(&limit, httpin.CountField(most)),
-		"cursor":    httpin.To(&q.Cursor, ledgerCursorField),
+		"cursor":    httpin.To(&q.Cursor, opaqueCursor),
 		"type":      httpin.To(&q.Type, ledgerTypeField),
 		"quotaKey":  httpin.To(&q.QuotaKey, quotaKeyField),
 		"from":      httpin.To(&from, momentField),
@@ -126,7 +126,8 @@ func (s *Server) nextTable(c *call, cursor []byte) string {
 	return c.Path() + "?" + args.String()
 }
 
-func ledgerCursorField(_ string, v httpin.Value) ([]byte, error) {
+// opaqueCursor reads a cursor whose bytes billing checks.
+func opaqueCursor(_ string, v httpin.Value) ([]byte, error) {
 	cursor, err := base64.RawURLEncoding.DecodeString(string(v.Text))
 	if err != nil || len(cursor) == 0 || len(v.Text) > cursorChars {
 		return nil, invalidCursor()
@@ -138,24 +139,25 @@ func ledgerTypeField(name string, v httpin.Value) (event.LedgerType, error) {
 	types := []event.LedgerType{
 		event.LedgerType_LEDGER_GRANT, event.LedgerType_LEDGER_ADJUSTMENT, event.LedgerType_LEDGER_CHARGE, event.LedgerType_LEDGER_EXPIRY,
 	}
-	var names []string
-	for _, t := range types {
-		if names = append(names, ledgerType(t)); ledgerType(t) == string(v.Text) {
-			return t, nil
-		}
-	}
-	return 0, httpin.NotAnOption(name, string(v.Text), names...)
+	return option(name, string(v.Text), types, ledgerType)
 }
 
 // quotaKeyField reads the name of a quota key.
 func quotaKeyField(name string, v httpin.Value) (uint32, error) {
+	key, err := option(name, string(v.Text), plan.QuotaKeys(), plan.QuotaKey.String)
+	return uint32(key), err
+}
+
+// option is the one of the options that has this name in the API.
+func option[T any](field, name string, options []T, nameOf func(T) string) (found T, err error) {
 	var names []string
-	for _, key := range plan.QuotaKeys() {
-		if names = append(names, key.String()); key.String() == string(v.Text) {
-			return uint32(key), nil
+	for _, o := range options {
+		if nameOf(o) == name {
+			return o, nil
 		}
+		names = append(names, nameOf(o))
 	}
-	return 0, httpin.NotAnOption(name, string(v.Text), names...)
+	return found, httpin.NotAnOption(field, name, names...)
 }
 
 func requestIDField(name string, v httpin.Value) ([]byte, error) {

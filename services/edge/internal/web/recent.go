@@ -94,14 +94,7 @@ func keyField(name string, v httpin.Value) (*uint32, error) {
 
 // decisionField reads the name of a decision, and returns a verdict that has it: see decisionName.
 func decisionField(name string, v httpin.Value) (*event.Verdict, error) {
-	var names []string
-	for _, verdict := range decisions() {
-		if decisionName(verdict) == string(v.Text) {
-			return verdict, nil
-		}
-		names = append(names, decisionName(verdict))
-	}
-	return nil, httpin.NotAnOption(name, string(v.Text), names...)
+	return option(name, string(v.Text), decisions(), decisionName)
 }
 
 // decisions has a verdict for each decision about an account that the API tells apart.
