@@ -35,13 +35,21 @@ func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Ve
 	f.recent.Add(item.Account, r)
 }
 
+// recorded is the record of a request, to be changed; nil where none is kept.
+func (f *Fold) recorded(ref recent.Ref, account uint64, request event.RequestID) *recent.Record {
+	if f.recent == nil {
+		return nil
+	}
+	return f.recent.Edit(ref, account, request)
+}
+
 // ended notes how a hold ended. A later settlement may change that.
 func (f *Fold) ended(h *hold, settlement string) {
 	f.traceSettled(h.request, settlement)
-	if f.recent == nil || h.principal.account == nil {
+	if h.principal.account == nil {
 		return
 	}
-	r := f.recent.Edit(h.recent, h.principal.id, h.request)
+	r := f.recorded(h.recent, h.principal.id, h.request)
 	if r == nil {
 		return
 	}
@@ -59,10 +67,7 @@ func (f *Fold) ended(h *hold, settlement string) {
 
 // recordCharged notes how a request is paid that is charged anew.
 func (f *Fold) recordCharged(h *hold) {
-	if f.recent == nil {
-		return
-	}
-	if r := f.recent.Edit(h.recent, h.principal.id, h.request); r != nil {
+	if r := f.recorded(h.recent, h.principal.id, h.request); r != nil {
 		r.Charge, r.CostMicros = uint8(h.charge), h.cost
 	}
 }
@@ -70,10 +75,7 @@ func (f *Fold) recordCharged(h *hold) {
 // returned notes that the void of another request gave the price back.
 func (f *Fold) returned(a *account, ref recent.Ref, request event.RequestID) {
 	f.traceReturned(request)
-	if f.recent == nil {
-		return
-	}
-	if r := f.recent.Edit(ref, a.id, request); r != nil {
+	if r := f.recorded(ref, a.id, request); r != nil {
 		r.Charge, r.CostMicros = uint8(event.ChargeSource_CHARGE_QUOTA), 0
 	}
 }
