@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// sampled is how many documents are read again that a check has found before. There may be tens of thousands.
-	sampled = 500
+	// sampled is how many documents of a shop are read again that a check has found before, of tens of thousands, and
+	// sampledAtRest how many once everything is settled: the first check is one of many.
+	sampled, sampledAtRest = 100, 1000
 	// sampledGone is how many deleted documents of a shop are read through each base. An account with more than 100 failures a
 	// minute is refused, and Verify may be called each few seconds.
 	sampledGone = 2
@@ -146,7 +147,11 @@ func (l *Load) checkShop(ctx context.Context, s *shop, random *rand.Rand, f *fin
 			}
 		})
 	}
-	for _, i := range s.shelf.toCheck(random, sampled) {
+	sample := sampled
+	if l.settled {
+		sample = sampledAtRest
+	}
+	for _, i := range s.shelf.toCheck(random, sample) {
 		for base := range l.baseCount() {
 			// Each unreadable document takes all of patience, so a few are enough.
 			if ctx.Err() == nil && unreadable.Load() < readers {
