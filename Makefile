@@ -7,7 +7,7 @@ BINARY  := bin/quire
 
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
 # Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy k8s/check" for some of them.
-WORKSPACE := pkg docs $(wildcard services/*) cluster bench
+WORKSPACE := pkg docs $(wildcard services/*) cluster bench clients/go
 ALONE     := deploy cluster/tools/ferretdb k8s/check k8s/check/promql
 MODULES   := $(WORKSPACE) $(ALONE)
 

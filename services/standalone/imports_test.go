@@ -94,6 +94,9 @@ func checkImport(t *testing.T, importer, imported string) {
 	if withinAny(importer, alone) && strings.HasPrefix(imported, "quire.dev/") && imported != importer {
 		t.Errorf("%s imports %s: it could serve any program, so it knows nothing of this one", importer, imported)
 	}
+	if host, _, _ := strings.Cut(imported, "/"); within(importer, "quire.dev/client") && strings.Contains(host, ".") && !within(imported, "quire.dev/client") {
+		t.Errorf("%s imports %s: the client is a module without dependencies", importer, imported)
+	}
 	owners := map[string][]string{
 		// pkg/journal uses streams, pkg/members key-value buckets; pkg/provision makes both.
 		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/provision", serviceModule + "standalone", "quire.dev/bench"},

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Credits is an amount of credits, in micro-credits: 1,000,000 are one credit.
+type Credits int64
+
+// micros are the micro-credits of one credit, which has so many decimal places.
+const (
+	micros = 1_000_000
+	places = 6
+)
+
+// ParseCredits reads a decimal such as "0.000500", with at most six places.
+func ParseCredits(s string) (Credits, error) {
+	digits, negative := strings.CutPrefix(s, "-")
+	whole, fraction, dotted := strings.Cut(digits, ".")
+	if whole == "" || dotted && fraction == "" || len(fraction) > places || strings.ContainsAny(digits, "+-") {
+		return 0, fmt.Errorf("%q is not an amount of credits", s)
+	}
+	n, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", places-len(fraction)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not an amount of credits", s)
+	}
+	if negative {
+		n = -n
+	}
+	return Credits(n), nil
+}
+
+// String is the amount as the service writes it, with six places.
+func (c Credits) String() string {
+	sign, n := "", uint64(c)
+	if c < 0 {
+		sign, n = "-", -n
+	}
+	return fmt.Sprintf("%s%d.%06d", sign, n/micros, n%micros)
+}
+
+// MarshalText is String.
+func (c Credits) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText is ParseCredits.
+func (c *Credits) UnmarshalText(text []byte) error {
+	n, err := ParseCredits(string(text))
+	if err == nil {
+		*c = n
+	}
+	return err
+}

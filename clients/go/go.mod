@@ -1,0 +1,3 @@
+module quire.dev/client
+
+go 1.24

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"strconv"
+)
+
+// Order is the order of a list by creation.
+type Order string
+
+// The newest first, which is the default, or the oldest.
+const (
+	NewestFirst Order = "desc"
+	OldestFirst Order = "asc"
+)
+
+// ListFilter says which documents are listed. The zero value lists all, the newest first.
+type ListFilter struct {
+	PageSize      int        // documents that one call fetches, 1 to 100; 0: 100
+	Order         Order      // empty: NewestFirst
+	TitleContains string     // also of a file's name
+	Tag           string     // of pastes and quick pastes
+	Visibility    Visibility // empty: any
+	Language      string     // of pastes and quick pastes
+	Cursor        string     // to go on where an earlier list ended
+}
+
+const largestPage = 100
+
+func (f ListFilter) set(q url.Values, cursor string) {
+	setPage(q, f.PageSize, cursor, f.Cursor)
+	setText(q, "order", string(f.Order))
+	setText(q, "q", f.TitleContains)
+	setText(q, "tag", f.Tag)
+	setText(q, "visibility", string(f.Visibility))
+	setText(q, "language", f.Language)
+}
+
+// setPage asks for a page of a list. cursor is that of the page before; first is the one to begin with.
+func setPage(q url.Values, size int, cursor, first string) {
+	if cursor == "" {
+		cursor = first
+	}
+	setText(q, "cursor", cursor)
+	if size == 0 {
+		size = largestPage
+	}
+	q.Set("limit", strconv.Itoa(size))
+}
+
+func setText(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// page is what each page of a list has.
+type page struct {
+	Meta
+	NextCursor string `json:"nextCursor"`
+}
+
+// pages goes through the items of all pages. fetch has an empty cursor for the first page, and gives one until the last.
+func pages[T any](fetch func(cursor string) (items []T, next string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for cursor := ""; ; {
+			items, next, err := fetch(cursor)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			cursor = next
+		}
+	}
+}
+
+// fetch sends r and returns the JSON of its answer.
+func fetch[T any, P interface {
+	*T
+	answer
+}](ctx context.Context, c *Client, r *request) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, r, P(out)); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

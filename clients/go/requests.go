@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// RequestFilter says which calls are listed: those that fit all fields that are set.
+type RequestFilter struct {
+	QuotaKey string    // such as "pastes.get"
+	Key      string    // id of the API key, such as "default"
+	Decision string    // admitted, or the code of a refusal
+	From     time.Time // the earliest time
+	To       time.Time // only earlier than this
+	PageSize int       // calls that one call fetches, 1 to 100; 0: 100
+	Cursor   string    // to go on where an earlier list ended
+}
+
+// RecentRequest is a metered call of the last 48 hours.
+type RecentRequest struct {
+	RequestID    string       `json:"requestId"` // Account.Explain takes it
+	Time         time.Time    `json:"time"`
+	QuotaKey     string       `json:"quotaKey"`
+	Key          string       `json:"key"`      // id of the API key
+	Decision     string       `json:"decision"` // admitted, or the code of the refusal; more may come
+	Status       string       `json:"status"`   // open, served, void, served_unsettled, waived; empty for a refusal
+	ChargeSource ChargeSource `json:"chargeSource"`
+	Cost         Credits      `json:"cost"`
+	Remaining    int64        `json:"remaining"` // free calls that were left; -1: unlimited
+}
+
+// Requests goes through the account's last metered calls, the newest first: at most 1,000, of the last 48 hours.
+func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ...CallOption) iter.Seq2[*RecentRequest, error] {
+	return pages(func(cursor string) ([]*RecentRequest, string, error) {
+		r := newRequest(http.MethodGet, "/api/users/user/requests", options)
+		setPage(r.query, filter.PageSize, cursor, filter.Cursor)
+		setText(r.query, "quotaKey", filter.QuotaKey)
+		setText(r.query, "key", filter.Key)
+		setText(r.query, "decision", filter.Decision)
+		setTime(r.query, "from", filter.From)
+		setTime(r.query, "to", filter.To)
+		found, err := fetch[struct {
+			page
+			Requests []*RecentRequest `json:"requests"`
+		}](ctx, a.c, r)
+		if err != nil {
+			return nil, "", err
+		}
+		return found.Requests, found.NextCursor, nil
+	})
+}
+
+// Explanation says how a call was decided.
+type Explanation struct {
+	Meta         `json:"-"`
+	ID           string           `json:"id"`
+	Text         string           `json:"explanation"` // in English, for people
+	Account      string           `json:"account"`     // empty for a call without an API key
+	Anonymous    bool             `json:"anonymous"`
+	Key          string           `json:"key"` // id of the API key
+	QuotaKey     string           `json:"quotaKey"`
+	Time         time.Time        `json:"time"`
+	Decision     string           `json:"decision"` // admitted, or the code of the refusal; more may come
+	ChargeSource ChargeSource     `json:"chargeSource"`
+	Settlement   string           `json:"settlement"` // open, served, void, served_unsettled or waived; empty for a refusal
+	Tier         string           `json:"tier"`
+	Limit        int64            `json:"limit"` // -1: unlimited
+	UsedBefore   int64            `json:"usedBefore"`
+	UsedAfter    int64            `json:"usedAfter"`
+	Price        Credits          `json:"price"`        // of a call beyond the quota
+	PricesSince  time.Time        `json:"pricesSince"`  // since when they were in force
+	Cost         Credits          `json:"cost"`         // in the end
+	BalanceAfter *Credits         `json:"balanceAfter"` // nil where credits did not pay
+	Grants       []GrantUse       `json:"grants"`       // that the cost was taken from
+	Journal      JournalPosition  `json:"journal"`      // of the decision
+	SettledAt    *JournalPosition `json:"settledAt"`    // nil while there is no settlement
+}
+
+// GrantUse is a part of a grant that a call cost.
+type GrantUse struct {
+	Grant  string  `json:"grant"`
+	Amount Credits `json:"amount"`
+	Reason string  `json:"reason"`
+}
+
+// JournalPosition is a place in a journal.
+type JournalPosition struct {
+	Stream   string `json:"stream"`
+	Sequence int64  `json:"sequence"`
+	Index    int64  `json:"index"` // in the message
+}
+
+// leastPoll is the shortest time between two questions for an explanation.
+const leastPoll = time.Second
+
+// Explain says how a metered call was decided: Meta.RequestID and APIError.RequestID name it. An explanation that takes
+// long is waited for until ctx ends.
+func (a *Account) Explain(ctx context.Context, requestID string, options ...CallOption) (*Explanation, error) {
+	for {
+		found, err := fetch[struct {
+			Meta
+			Request *Explanation `json:"request"` // absent while the service looks for it
+		}](ctx, a.c, newRequest(http.MethodGet, "/api/users/user/requests/"+url.PathEscape(requestID), options))
+		if err != nil {
+			return nil, err
+		}
+		if found.Request != nil {
+			found.Request.Meta = found.Meta
+			return found.Request, nil
+		}
+		if err := a.c.wait(ctx, max(leastPoll, found.retryAfter)); err != nil {
+			return nil, err
+		}
+	}
+}

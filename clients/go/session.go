@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Session is what a log-in opens. It is good for 30 days.
+type Session struct {
+	Client  *Client  // calls with the session
+	Profile *Profile // of the account
+	Cookie  string   // for WithSession. Whoever has it can do what the account can
+}
+
+// WithSession calls with a session where New has no API key. cookie is that of a Session.
+func WithSession(cookie string) Option {
+	return func(c *Client) error {
+		name, value, found := strings.Cut(cookie, "=")
+		if !found || name == "" || value == "" || strings.ContainsFunc(cookie, func(r rune) bool { return r <= ' ' || r > '~' || r == ';' }) {
+			return errors.New("quire: the session is none: it takes the Cookie of a Session")
+		}
+		c.session = cookie
+		return nil
+	}
+}
+
+// Register makes an account of the tier Free, and opens a session. A password has 8 to 128 characters.
+func Register(ctx context.Context, email, password string, options ...Option) (*Session, error) {
+	return open(ctx, "/api/users/register", email, password, options)
+}
+
+// LogIn opens a session. The error is an *Unauthorized where there is no account with that email and password.
+func LogIn(ctx context.Context, email, password string, options ...Option) (*Session, error) {
+	return open(ctx, "/api/users/login", email, password, options)
+}
+
+func open(ctx context.Context, path, email, password string, options []Option) (*Session, error) {
+	c, err := New("", options...)
+	if err != nil {
+		return nil, err
+	}
+	r := write(http.MethodPost, path, nil)
+	r.keyless = true
+	if err := r.json(map[string]string{"email": email, "password": password}); err != nil {
+		return nil, err
+	}
+	session := &Session{Client: c}
+	r.after = func(h http.Header) { session.Cookie = sessionCookie(h) }
+	if session.Profile, err = fetch[Profile](ctx, c, r); err != nil {
+		return nil, err
+	}
+	if session.Cookie == "" {
+		return nil, errors.New("quire: the answer to the log-in has no session")
+	}
+	c.session = session.Cookie
+	return session, nil
+}
+
+// sessionCookie is the cookie that an answer sets, as it is sent.
+func sessionCookie(h http.Header) string {
+	for _, line := range h.Values("Set-Cookie") {
+		cookie, err := http.ParseSetCookie(line)
+		if err == nil && strings.HasSuffix(cookie.Name, "quire_session") && cookie.Value != "" {
+			return cookie.Name + "=" + cookie.Value
+		}
+	}
+	return ""
+}
+
+// Done is a success without more to tell.
+type Done struct{ Meta }
+
+// LogOut ends the session that the client calls with.
+func (a *Account) LogOut(ctx context.Context, options ...CallOption) (*Done, error) {
+	return fetch[Done](ctx, a.c, write(http.MethodPost, "/api/users/logout", options))
+}
+
+// SessionInfo is a browser or program that is logged in.
+type SessionInfo struct {
+	ID         string    `json:"id"`
+	CreatedAt  time.Time `json:"createdAt"`
+	LastSeenAt time.Time `json:"lastSeenAt"` // exact to an hour
+	ExpiresAt  time.Time `json:"expiresAt"`
+	Current    bool      `json:"current"` // the session of this call
+	Program    string    `json:"client"`  // browser and system without versions; empty: not known
+	Network    string    `json:"network"` // the IPv4 /24 or IPv6 /48 that it was opened from; empty: not known
+}
+
+// SessionList are the sessions of an account.
+type SessionList struct {
+	Meta
+	Sessions []*SessionInfo `json:"sessions"` // the 100 that were used last, the latest first
+}
+
+// Sessions lists the account's sessions. It wants a session.
+func (a *Account) Sessions(ctx context.Context, options ...CallOption) (*SessionList, error) {
+	return fetch[SessionList](ctx, a.c, newRequest(http.MethodGet, "/api/users/user/sessions", options))
+}
+
+// EndSession ends one of the account's sessions. It wants a session.
+func (a *Account) EndSession(ctx context.Context, id string, options ...CallOption) (*Done, error) {
+	return fetch[Done](ctx, a.c, write(http.MethodDelete, "/api/users/user/sessions/"+url.PathEscape(id), options))
+}
+
+// EndAllSessions ends all of the account's sessions, that of the client too. It wants a session.
+func (a *Account) EndAllSessions(ctx context.Context, options ...CallOption) (*Done, error) {
+	return fetch[Done](ctx, a.c, write(http.MethodDelete, "/api/users/user/sessions", options))
+}
+
+// ChangePassword changes the password, and ends the account's other sessions. It wants a session.
+func (a *Account) ChangePassword(ctx context.Context, current, password string, options ...CallOption) (*Done, error) {
+	return a.change(ctx, "/api/users/user/password", map[string]string{"currentPassword": current, "password": password}, options)
+}
+
+// ChangeEmail changes the email. Sessions and keys stay as they are. It wants a session.
+func (a *Account) ChangeEmail(ctx context.Context, currentPassword, email string, options ...CallOption) (*Done, error) {
+	return a.change(ctx, "/api/users/user/email", map[string]string{"currentPassword": currentPassword, "email": email}, options)
+}
+
+func (a *Account) change(ctx context.Context, path string, body map[string]string, options []CallOption) (*Done, error) {
+	r := write(http.MethodPut, path, options)
+	if err := r.json(body); err != nil {
+		return nil, err
+	}
+	return fetch[Done](ctx, a.c, r)
+}
+
+// Deletion is an account that is going to be deleted.
+type Deletion struct {
+	Meta
+	Account AccountInfo `json:"account"` // DeletesAt says when
+}
+
+// Delete deletes the account: its sessions and keys end at once, its documents and personal data go after 14 days. Until
+// then a LogIn takes it back. It wants a session.
+func (a *Account) Delete(ctx context.Context, currentPassword string, options ...CallOption) (*Deletion, error) {
+	r := write(http.MethodDelete, "/api/users/user", options)
+	if err := r.json(map[string]string{"currentPassword": currentPassword}); err != nil {
+		return nil, err
+	}
+	return fetch[Deletion](ctx, a.c, r)
+}

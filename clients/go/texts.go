@@ -1,0 +1,241 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Visibility says who may read a document.
+type Visibility string
+
+// Public and unlisted documents can be read with any API key and by anybody who has their address. Search engines are kept
+// from unlisted ones. Private documents can be read by their owner.
+const (
+	Public   Visibility = "public"
+	Unlisted Visibility = "unlisted"
+	Private  Visibility = "private"
+)
+
+// Lifetime is the time after which a document ends: "10m", "1h", "7d", "2w", "1y" or "never".
+type Lifetime string
+
+// LifetimeOf is d in whole seconds, at least one minute and at most ten years.
+func LifetimeOf(d time.Duration) Lifetime {
+	return Lifetime(strconv.FormatInt(int64(d/time.Second), 10))
+}
+
+// MarshalJSON writes a number of seconds as a number.
+func (l Lifetime) MarshalJSON() ([]byte, error) {
+	if n, err := strconv.ParseInt(string(l), 10, 64); err == nil {
+		return strconv.AppendInt(nil, n, 10), nil
+	}
+	return json.Marshal(string(l))
+}
+
+// NewPaste is a paste or quick paste to create. Only Content is needed.
+type NewPaste struct {
+	Content       string     `json:"content"`                 // UTF-8: 1 byte to 4 MiB, of a quick paste to 256 KiB
+	Title         string     `json:"title,omitempty"`         // one line of at most 200 characters
+	Language      string     `json:"language,omitempty"`      // for highlighting; empty: plaintext
+	Visibility    Visibility `json:"visibility,omitempty"`    // empty: Unlisted
+	ExpiresIn     Lifetime   `json:"expiresIn,omitempty"`     // empty: never; without an API key 30 days
+	ExpiresAt     time.Time  `json:"expiresAt,omitzero"`      // in place of ExpiresIn
+	BurnAfterRead bool       `json:"burnAfterRead,omitempty"` // the first read by somebody else is the last
+	Password      string     `json:"password,omitempty"`      // that each reader has to send, the owner too
+	Tags          []string   `json:"tags,omitempty"`          // at most 10 of at most 32 characters
+}
+
+// PasteChange is a change of a paste or quick paste. The zero value of a field leaves it as it is: use Set and Reset.
+type PasteChange struct {
+	Content       Change[string]     `json:"content,omitzero"`
+	Title         Change[string]     `json:"title,omitzero"`
+	Language      Change[string]     `json:"language,omitzero"`
+	Visibility    Change[Visibility] `json:"visibility,omitzero"`
+	ExpiresIn     Change[Lifetime]   `json:"expiresIn,omitzero"`
+	ExpiresAt     Change[time.Time]  `json:"expiresAt,omitzero"`
+	BurnAfterRead Change[bool]       `json:"burnAfterRead,omitzero"`
+	Password      Change[string]     `json:"password,omitzero"`
+	Tags          Change[[]string]   `json:"tags,omitzero"`
+}
+
+// Change is a new value of a field, or none.
+type Change[T any] struct {
+	value T
+	kind  uint8
+}
+
+const (
+	changeSet = 1 + iota
+	changeReset
+)
+
+// Set gives a field a value.
+func Set[T any](value T) Change[T] { return Change[T]{value: value, kind: changeSet} }
+
+// Reset gives a field its default.
+func Reset[T any]() Change[T] { return Change[T]{kind: changeReset} }
+
+// IsZero tells whether the field stays as it is.
+func (c Change[T]) IsZero() bool { return c.kind == 0 }
+
+// MarshalJSON writes the value, or null for a reset.
+func (c Change[T]) MarshalJSON() ([]byte, error) {
+	if c.kind == changeSet {
+		return json.Marshal(c.value)
+	}
+	return []byte("null"), nil
+}
+
+// PasteHead is a paste or quick paste without its content.
+type PasteHead struct {
+	ID                string     `json:"id"`
+	Title             string     `json:"title"`
+	Language          string     `json:"language"`
+	Visibility        Visibility `json:"visibility"`
+	Size              int64      `json:"size"`    // of the content, in bytes of UTF-8
+	Version           int64      `json:"version"` // from 1
+	Tags              []string   `json:"tags"`
+	BurnAfterRead     bool       `json:"burnAfterRead"`
+	PasswordProtected bool       `json:"passwordProtected"`
+	CreatedAt         time.Time  `json:"createdAt"`
+	UpdatedAt         time.Time  `json:"updatedAt"`
+	ExpiresAt         time.Time  `json:"expiresAt"` // zero: never
+	URL               string     `json:"url"`       // of the page for people
+	RawURL            string     `json:"rawUrl"`    // of the content as text
+}
+
+// Paste is a paste or quick paste that was read.
+type Paste struct {
+	Meta `json:"-"`
+	PasteHead
+	Content string `json:"content"`
+}
+
+// CreatedPaste is a paste or quick paste that was made.
+type CreatedPaste struct {
+	Meta
+	ID          string    `json:"id"`
+	URL         string    `json:"url"`
+	RawURL      string    `json:"rawUrl"`
+	Version     int64     `json:"version"`
+	CreatedAt   time.Time `json:"createdAt"`
+	ExpiresAt   time.Time `json:"expiresAt"`   // zero: never
+	ManageToken string    `json:"manageToken"` // of a quick paste without an owner: WithManageToken. It is shown only here
+}
+
+// UpdatedPaste is the version that a change made.
+type UpdatedPaste struct {
+	Meta
+	ID        string    `json:"id"`
+	Version   int64     `json:"version"`
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// Deleted is a document that is gone.
+type Deleted struct {
+	Meta
+	ID string `json:"id"`
+}
+
+// PasteVersion is a version of a paste or quick paste, without its content.
+type PasteVersion struct {
+	Version   int64     `json:"version"`
+	Title     string    `json:"title"`
+	Language  string    `json:"language"`
+	Size      int64     `json:"size"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Texts are the operations of pastes, or of quick pastes.
+type Texts struct {
+	c    *Client
+	path string
+}
+
+func (t *Texts) item(operation, id string) string {
+	return t.path + "/" + operation + "/" + url.PathEscape(id)
+}
+
+// Create makes a paste.
+func (t *Texts) Create(ctx context.Context, p NewPaste, options ...CallOption) (*CreatedPaste, error) {
+	r := write(http.MethodPost, t.path+"/create", options)
+	if err := r.json(p); err != nil {
+		return nil, err
+	}
+	return fetch[CreatedPaste](ctx, t.c, r)
+}
+
+// Get reads a paste. With IfNotVersion the error may be ErrNotModified.
+func (t *Texts) Get(ctx context.Context, id string, options ...CallOption) (*Paste, error) {
+	return t.get(ctx, newRequest(http.MethodGet, t.item("get", id), options))
+}
+
+// GetVersion reads an earlier version, from 1. Only the owner may.
+func (t *Texts) GetVersion(ctx context.Context, id string, version int64, options ...CallOption) (*Paste, error) {
+	r := newRequest(http.MethodGet, t.item("get", id), options)
+	r.query.Set("version", strconv.FormatInt(version, 10))
+	return t.get(ctx, r)
+}
+
+func (t *Texts) get(ctx context.Context, r *request) (*Paste, error) {
+	found, err := fetch[struct {
+		Meta
+		Paste Paste `json:"paste"`
+	}](ctx, t.c, r)
+	if err != nil {
+		return nil, err
+	}
+	found.Paste.Meta = found.Meta
+	return &found.Paste, nil
+}
+
+// Update changes a paste. At least one field of the change is set or reset.
+func (t *Texts) Update(ctx context.Context, id string, change PasteChange, options ...CallOption) (*UpdatedPaste, error) {
+	r := write(http.MethodPut, t.item("update", id), options)
+	if err := r.json(change); err != nil {
+		return nil, err
+	}
+	return fetch[UpdatedPaste](ctx, t.c, r)
+}
+
+// Delete deletes a paste with all its versions.
+func (t *Texts) Delete(ctx context.Context, id string, options ...CallOption) (*Deleted, error) {
+	return fetch[Deleted](ctx, t.c, write(http.MethodDelete, t.item("delete", id), options))
+}
+
+// List goes through the account's pastes, page by page. It ends after the last one, or after the first error.
+func (t *Texts) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*PasteHead, error] {
+	return pages(func(cursor string) ([]*PasteHead, string, error) {
+		r := newRequest(http.MethodGet, t.path+"/list", options)
+		filter.set(r.query, cursor)
+		page, err := fetch[struct {
+			page
+			Pastes []*PasteHead `json:"pastes"`
+		}](ctx, t.c, r)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Pastes, page.NextCursor, nil
+	})
+}
+
+// Versions goes through a paste's versions, the newest first.
+func (t *Texts) Versions(ctx context.Context, id string, options ...CallOption) iter.Seq2[*PasteVersion, error] {
+	return pages(func(cursor string) ([]*PasteVersion, string, error) {
+		r := newRequest(http.MethodGet, t.item("versions", id), options)
+		ListFilter{}.set(r.query, cursor)
+		page, err := fetch[struct {
+			page
+			Versions []*PasteVersion `json:"versions"`
+		}](ctx, t.c, r)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Versions, page.NextCursor, nil
+	})
+}
