@@ -100,9 +100,11 @@ type Appender[T any] struct {
 	number  uint64
 	timer   *time.Timer
 
-	inbox   string        // acknowledgements come to <inbox>.<number>.<attempt>
-	current atomic.Uint64 // number of the batch in flight
-	answers chan answer
+	inbox string // acknowledgements come to <inbox>.<number>.<attempt>
+
+	answerMu sync.Mutex    // short: never held over a call
+	current  atomic.Uint64 // number of the batch in flight, 0 between two; changes with answerMu held
+	answers  chan answer   // to the batch in flight alone
 
 	keepMu sync.Mutex
 	kept   []keptBatch // oldest first
@@ -333,9 +335,9 @@ func (a *Appender[T]) write(ctx context.Context, status <-chan nats.Status) {
 		return
 	}
 	a.keep(data)
-	a.current.Store(a.number)
+	a.begin(a.number)
 	sequence, err := a.publish(ctx, data, status)
-	a.current.Store(0)
+	a.end()
 	if err != nil {
 		a.forget(a.number)
 		a.fail(n, a.number, err)

@@ -57,9 +57,36 @@ func (a *Appender[T]) receive(m *nats.Msg) {
 	a.deliver(ans)
 }
 
-// deliver never blocks. An answer that finds no room is one of many to the same
-// batch, and a lost one only costs another attempt.
+// begin has the answers to a batch taken from now on, until end.
+func (a *Appender[T]) begin(number uint64) {
+	a.answerMu.Lock()
+	defer a.answerMu.Unlock()
+	a.current.Store(number)
+}
+
+// end drops the answers that are left. A batch has as many confirmations as items, and in the room of those the
+// acknowledgement of the next batch could be lost, which would cost it AckWait.
+func (a *Appender[T]) end() {
+	a.answerMu.Lock()
+	defer a.answerMu.Unlock()
+	a.current.Store(0)
+	for {
+		select {
+		case <-a.answers:
+		default:
+			return
+		}
+	}
+}
+
+// deliver never blocks. An answer to another batch than the one in flight is of no use. One that finds no room is one of many to
+// the same batch, and a lost one only costs another attempt.
 func (a *Appender[T]) deliver(ans answer) {
+	a.answerMu.Lock()
+	defer a.answerMu.Unlock()
+	if a.current.Load() != ans.number {
+		return
+	}
 	select {
 	case a.answers <- ans:
 	default:
@@ -110,9 +137,6 @@ func (a *Appender[T]) publish(ctx context.Context, data []byte, status <-chan na
 			a.timer.Reset(max(left, 0))
 			select {
 			case ans := <-a.answers:
-				if ans.number != a.number {
-					continue
-				}
 				if ans.kind == stored {
 					return ans.sequence, nil
 				}
