@@ -250,7 +250,7 @@ func (p *Process) RunAfter(ctx context.Context, wire func(context.Context) error
 	return errors.Join(<-served, err, p.Close())
 }
 
-// OpsOnAPI serves operators on the API's listener. It is nil where they have a listener of their own.
+// OpsOnAPI serves operators on the API's listener, without profiles. It is nil where they have a listener of their own.
 func (p *Process) OpsOnAPI() http.Handler {
 	if p.OpsListen != "" {
 		return nil
@@ -263,7 +263,7 @@ const (
 	opsGrace   = time.Second      // for those under way at a stop
 )
 
-// serveOperators serves liveness, readiness and metrics.
+// serveOperators serves liveness, readiness, metrics and profiles.
 func (p *Process) serveOperators(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.OpsListen)
 	if err != nil {
@@ -271,7 +271,7 @@ func (p *Process) serveOperators(ctx context.Context) error {
 	}
 	p.Log.Info("listening for operators", "address", listener.Addr().String())
 	server := &http.Server{
-		Handler: telemetry.Handler(p.Metrics, p.Health), ReadTimeout: opsTimeout, WriteTimeout: opsTimeout,
+		Handler: telemetry.HandlerWithProfiles(p.Metrics, p.Health), ReadTimeout: opsTimeout, WriteTimeout: opsTimeout,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
 	}
 	failed := make(chan error, 1)

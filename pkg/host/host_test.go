@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -157,7 +158,7 @@ func TestOperatorsAreAnsweredFromTheFirstPartToTheLast(t *testing.T) {
 	stop, ended := start(t, p)
 	ops := "http://" + <-listening
 	<-begun
-	for path, want := range map[string]string{"/livez": `"success":true`, "/metrics": "go_goroutines"} {
+	for path, want := range map[string]string{"/livez": `"success":true`, "/metrics": "go_goroutines", "/debug/pprof/": "goroutine"} {
 		if status, body := get(t, ops+path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s while the service starts: %d %s", path, status, body)
 		}
@@ -302,8 +303,16 @@ func TestAProcessOfWhichNoPartHasBegunIsNotReady(t *testing.T) {
 	if failing := p.Health.Failing(); len(failing) != 1 {
 		t.Errorf("failing are %v", failing)
 	}
-	if p.OpsOnAPI() == nil {
-		t.Error("operators are served nowhere")
+	public := p.OpsOnAPI()
+	if public == nil {
+		t.Fatal("operators are served nowhere")
+	}
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/debug/pprof/": http.StatusNotFound, "/debug/pprof/heap": http.StatusNotFound} {
+		answer := httptest.NewRecorder()
+		public.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		if answer.Code != want {
+			t.Errorf("%s on the API's listener: %d, want %d", path, answer.Code, want)
+		}
 	}
 }
 

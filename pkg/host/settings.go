@@ -123,7 +123,7 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_OPS_LISTEN", value: config.Address(&s.OpsListen), readers: everything, fallback: ":9090",
 			except:  map[Program]string{Edge: "", Quire: ""},
-			meaning: "Address of `/livez`, `/readyz` and `/metrics`. Without it they are served on `QUIRE_LISTEN`.",
+			meaning: "Address of `/livez`, `/readyz`, `/metrics` and the profiles under `/debug/pprof`. Without it the first three are served on `QUIRE_LISTEN`, and the profiles nowhere.",
 		},
 		{
 			name: "QUIRE_DATA", value: config.Text(&s.Data), readers: Quire, fallback: "./data",

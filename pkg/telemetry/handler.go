@@ -3,7 +3,9 @@ package telemetry
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/pprof"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,6 +38,27 @@ func Handler(metrics *Metrics, health *Health) http.Handler {
 		write(w, http.StatusNotFound, answer{Reason: "There is nothing at this path", Code: "not_found"})
 	})
 	return onlyReads(mux)
+}
+
+// HandlerWithProfiles is Handler with the profiles of net/http/pprof under /debug/pprof/. They show how the process works,
+// and making one takes CPU time of it, so they belong on a listener that only operators reach. A profile may take longer than
+// the server's time-outs: those then begin anew for it.
+func HandlerWithProfiles(metrics *Metrics, health *Health) http.Handler {
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("/debug/pprof/", pprof.Index)
+	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux := http.NewServeMux()
+	mux.Handle("/", Handler(metrics, health))
+	mux.Handle("/debug/pprof/", onlyReads(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The request is read. A read time-out that passes now would end its context, and with it the profile. pprof itself
+		// moves the deadline of the answer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		profiles.ServeHTTP(w, r)
+	})))
+	return mux
 }
 
 func onlyReads(next http.Handler) http.Handler {

@@ -1,9 +1,11 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/telemetry"
@@ -203,6 +206,48 @@ func TestOtherPathsAndMethodsAreErrorsInJSON(t *testing.T) {
 		if test.status == 405 && response.Header.Get("Allow") == "" {
 			t.Errorf("%s %s does not say what is allowed", test.method, test.path)
 		}
+	}
+}
+
+func TestProfilesAreReadByOperatorsAlone(t *testing.T) {
+	public := telemetry.Handler(telemetry.NewMetrics(), telemetry.NewHealth())
+	operators := telemetry.HandlerWithProfiles(telemetry.NewMetrics(), telemetry.NewHealth())
+	for path, want := range map[string]string{
+		"/debug/pprof/": "goroutine", "/debug/pprof/heap?debug=1": "heap profile", "/debug/pprof/goroutine?debug=2": "TestProfilesAreReadByOperatorsAlone",
+		"/metrics": "go_goroutines", "/livez": `"success":true`,
+	} {
+		if response, body := get(t, operators, http.MethodGet, path); response.StatusCode != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s for operators is %d %.200s", path, response.StatusCode, body)
+		}
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1", "/debug/pprof/cmdline"} {
+		if response, body := get(t, public, http.MethodGet, path); response.StatusCode != 404 || !strings.Contains(body, `"not_found"`) {
+			t.Errorf("%s for all is %d %.200s", path, response.StatusCode, body)
+		}
+		if response, body := get(t, operators, http.MethodPost, path); response.StatusCode != 405 {
+			t.Errorf("POST %s is %d %.200s", path, response.StatusCode, body)
+		}
+	}
+}
+
+// TestAProfileMayTakeLongerThanOtherAnswers: the time-out for reading a request would end it halfway.
+func TestAProfileMayTakeLongerThanOtherAnswers(t *testing.T) {
+	server := httptest.NewUnstartedServer(telemetry.HandlerWithProfiles(telemetry.NewMetrics(), telemetry.NewHealth()))
+	server.Config.ReadTimeout = 300 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	started := time.Now()
+	response, err := server.Client().Get(server.URL + "/debug/pprof/trace?seconds=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != 200 || !bytes.HasPrefix(body, []byte("go 1.")) {
+		t.Fatalf("%d, %d bytes, %v", response.StatusCode, len(body), err)
+	}
+	if took := time.Since(started); took < time.Second {
+		t.Errorf("a trace of a second was over after %s", took)
 	}
 }
 

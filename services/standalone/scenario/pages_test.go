@@ -296,6 +296,9 @@ func TestPathsForOperatorsAndReaders(t *testing.T) {
 			}
 		}
 	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile"} { // for operators with a listener of their own
+		i.do(t, "GET", path, request{}).fails(t, http.StatusNotFound, "not_found", "")
+	}
 	source, err := os.ReadFile(specificationFile)
 	if err != nil {
 		t.Fatal(err)
