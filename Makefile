@@ -108,6 +108,16 @@ test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, genera
 	$(call need,jq,jq)
 	$(GO) test -count=1 -timeout 5m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
 
+clients/ts/node_modules: clients/ts/package-lock.json
+	$(call need,npm,nodejs npm)
+	@echo "installing the npm packages of the TypeScript client's tests"
+	@cd clients/ts && npm ci --loglevel=error >/dev/null && touch node_modules
+
+.PHONY: test-clients
+test-clients: e2e/node_modules clients/ts/node_modules $(BINARY)-build ## try the TypeScript client and its package
+	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
+	@cd clients/ts && npm run --silent build && npm test --silent
+
 .PHONY: test-cluster
 test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
 	$(GO) test -count=1 -timeout 20m ./cluster -args -processes

@@ -1,0 +1,242 @@
+/** Everything that this client throws by itself. An abort by your own signal is thrown as its `reason`. */
+export class QuireError extends Error {
+  override name = 'QuireError'
+}
+
+/** The service could not be reached, or the connection broke before the whole answer was there. `cause` says more. */
+export class ConnectionError extends QuireError {
+  override name = 'ConnectionError'
+}
+
+/** The call was not answered within its `timeoutMs`. A write may have been carried out. `cause` is the last failure, if there was one. */
+export class TimeoutError extends QuireError {
+  override name = 'TimeoutError'
+}
+
+/** The bytes that were sent or received do not have the SHA-256 of the bytes that the service has. */
+export class ChecksumError extends QuireError {
+  override name = 'ChecksumError'
+}
+
+/** The document still has the version that `ifNotVersion` names. The call cost nothing. */
+export class NotModifiedError extends QuireError {
+  override name = 'NotModifiedError'
+}
+
+/** The codes that the service answers. More may come: treat one that you do not know by its `status`. */
+export type ErrorCode =
+  | 'malformed' | 'unknown_field' | 'invalid_field' | 'invalid_cursor'
+  | 'api_key_required' | 'invalid_api_key' | 'manage_token_required' | 'admin_token_required' | 'session_required'
+  | 'invalid_credentials'
+  | 'invalid_manage_token' | 'not_owner' | 'wrong_password' | 'key_scope' | 'account_suspended' | 'cross_origin'
+  | 'confirmation_required'
+  | 'not_found' | 'method_not_allowed' | 'request_timeout'
+  | 'idempotency_in_flight' | 'too_many_keys' | 'email_taken' | 'insufficient_credits'
+  | 'version_mismatch' | 'too_large' | 'unsupported_media_type' | 'range_not_satisfiable' | 'idempotency_mismatch'
+  | 'quota_exhausted' | 'quota_held' | 'key_quota_exhausted' | 'spending_cap_reached' | 'plan_upgrade_required'
+  | 'anonymous_limit' | 'registration_limit' | 'too_many_failures' | 'rate_limited'
+  | 'headers_too_large' | 'internal' | 'unavailable' | 'outcome_unknown'
+  | (string & {})
+
+/** What a failure tells. */
+export interface Failure {
+  /** Status of HTTP, such as 404. */
+  readonly status: number
+  /** Why, for programs. Empty where something between you and the service answered in its place. */
+  readonly code: ErrorCode
+  /** Why, for people. */
+  readonly reason: string
+  /** The field, query parameter or header that is at fault, if it is one. */
+  readonly field?: string | undefined
+  /** What was probably meant. */
+  readonly suggestion?: string | undefined
+  /** Of a refused call. */
+  readonly quotaKey?: string | undefined
+  /** The number that was reached or passed; of sizes in bytes. */
+  readonly limit?: number | undefined
+  /** From then on the same call may succeed. Absent where waiting does not help. */
+  readonly resetAt?: Date | undefined
+  /** Where an account gets a tier with more. */
+  readonly upgradeUrl?: string | undefined
+  /** Address of the code's section in the documentation. */
+  readonly docs?: string | undefined
+  /** By which the call is explained, and by which the operator finds it. */
+  readonly requestId?: string | undefined
+  /** Milliseconds after which the same call may succeed. Absent where the service names none. */
+  readonly retryAfterMs?: number | undefined
+}
+
+/**
+ * A failure that the service answered. It costs nothing. Branch on `code`, or with `instanceof` on one of its classes, such as
+ * {@link QuotaExhaustedError}.
+ */
+export class ApiError extends QuireError implements Failure {
+  override name = 'ApiError'
+  readonly status: number
+  readonly code: ErrorCode
+  readonly reason: string
+  readonly field: string | undefined
+  readonly suggestion: string | undefined
+  readonly quotaKey: string | undefined
+  readonly limit: number | undefined
+  readonly resetAt: Date | undefined
+  readonly upgradeUrl: string | undefined
+  readonly docs: string | undefined
+  readonly requestId: string | undefined
+  readonly retryAfterMs: number | undefined
+
+  constructor(failure: Failure) {
+    const { status, code, reason, requestId, suggestion } = failure
+    const about = [status, code, requestId && `request ${requestId}`].filter(Boolean).join(', ')
+    super(`${reason} (${about})${suggestion ? `: ${suggestion}` : ''}`)
+    this.status = status
+    this.code = code
+    this.reason = reason
+    this.field = failure.field
+    this.suggestion = suggestion
+    this.quotaKey = failure.quotaKey
+    this.limit = failure.limit
+    this.resetAt = failure.resetAt
+    this.upgradeUrl = failure.upgradeUrl
+    this.docs = failure.docs
+    this.requestId = requestId
+    this.retryAfterMs = failure.retryAfterMs
+  }
+}
+
+/** The month's limit of the quota key is reached, or the limit of keyless calls. It ends at `resetAt`. */
+export class QuotaExhaustedError extends ApiError {
+  override name = 'QuotaExhaustedError'
+}
+
+/** The month's limit of the API key itself is reached. It ends at `resetAt`. */
+export class KeyQuotaExhaustedError extends ApiError {
+  override name = 'KeyQuotaExhaustedError'
+}
+
+/** The account or its key may spend no more until `resetAt`, which is absent for a cap in total. */
+export class SpendingCapReachedError extends ApiError {
+  override name = 'SpendingCapReachedError'
+}
+
+/** The account's tier does not have the endpoint. Waiting does not help. */
+export class PlanUpgradeRequiredError extends ApiError {
+  override name = 'PlanUpgradeRequiredError'
+}
+
+/** Too many calls in a short time, or too many that failed. `retryAfterMs` says when to go on. */
+export class RateLimitedError extends ApiError {
+  override name = 'RateLimitedError'
+}
+
+/** The API key, session or token is missing, wrong, or no longer current. */
+export class UnauthorizedError extends ApiError {
+  override name = 'UnauthorizedError'
+}
+
+/** The caller is known and may not do that. */
+export class ForbiddenError extends ApiError {
+  override name = 'ForbiddenError'
+}
+
+/** There is no such document, or the caller may not know of it. */
+export class NotFoundError extends ApiError {
+  override name = 'NotFoundError'
+}
+
+/** What the call is about is in a state in which it can't be done: a call in flight, an email that is taken. */
+export class ConflictError extends ApiError {
+  override name = 'ConflictError'
+}
+
+/** The document has another version than the one that `ifVersion` names. */
+export class VersionMismatchError extends ApiError {
+  override name = 'VersionMismatchError'
+}
+
+/** The request is wrong, in `field` where one field is at fault. */
+export class InvalidError extends ApiError {
+  override name = 'InvalidError'
+}
+
+/** The service could not answer, and nothing was done. */
+export class UnavailableError extends ApiError {
+  override name = 'UnavailableError'
+}
+
+/** The service could not confirm the call in time. It may have been carried out: the same `idempotencyKey` finds it out. */
+export class OutcomeUnknownError extends ApiError {
+  override name = 'OutcomeUnknownError'
+}
+
+type Class = new (failure: Failure) => ApiError
+
+function classOf({ code, status }: Failure): Class {
+  switch (code) {
+    case 'quota_exhausted':
+    case 'anonymous_limit': return QuotaExhaustedError
+    case 'key_quota_exhausted': return KeyQuotaExhaustedError
+    case 'spending_cap_reached': return SpendingCapReachedError
+    case 'plan_upgrade_required': return PlanUpgradeRequiredError
+  }
+  switch (status) {
+    case 400: case 413: case 415: case 416: case 422: case 431: return InvalidError
+    case 401: return UnauthorizedError
+    case 403: return ForbiddenError
+    case 404: return NotFoundError
+    case 409: return ConflictError
+    case 412: return VersionMismatchError
+    case 429: return RateLimitedError
+    case 502: case 503: return UnavailableError
+    case 504: return OutcomeUnknownError
+  }
+  return ApiError
+}
+
+/** The error of an answer that is no success. */
+export function failureOf(status: number, headers: Headers, body: string): QuireError {
+  if (status === 304) return new NotModifiedError('the document was not modified')
+  const told = parse(body)
+  const failure: Failure = {
+    status,
+    code: text(told.code) ?? '',
+    reason: text(told.reason) ?? `the answer has the status ${status}`,
+    field: text(told.field),
+    suggestion: text(told.suggestion),
+    quotaKey: text(told.quotaKey),
+    limit: typeof told.limit === 'number' ? told.limit : undefined,
+    resetAt: time(told.resetAt),
+    upgradeUrl: text(told.upgradeUrl),
+    docs: text(told.docs),
+    requestId: text(told.requestId) ?? headers.get('x-request-id') ?? undefined,
+    retryAfterMs: retryAfterMs(headers.get('retry-after')),
+  }
+  return new (classOf(failure))(failure)
+}
+
+function parse(body: string): Record<string, unknown> {
+  try {
+    const told: unknown = JSON.parse(body)
+    if (told && typeof told === 'object') return told as Record<string, unknown>
+  } catch {
+    // A proxy answered in its own words. The status says enough.
+  }
+  return {}
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+function time(value: unknown): Date | undefined {
+  const at = new Date(text(value) ?? NaN)
+  return Number.isNaN(at.getTime()) ? undefined : at
+}
+
+/** Reads Retry-After in either of its forms. */
+function retryAfterMs(value: string | null): number | undefined {
+  if (value === null) return undefined
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
+  const at = Date.parse(value)
+  return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
+}

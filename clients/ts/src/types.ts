@@ -1,0 +1,67 @@
+import type { components, operations } from './openapi.js'
+
+type Schemas = components['schemas']
+type Query<Operation extends keyof operations> = operations[Operation]['parameters'] extends { query?: infer Q } ? NonNullable<Q> : never
+
+type Success<Responses> = { [Status in keyof Responses]: Status extends 200 | 201 ? Responses[Status] : never }[keyof Responses]
+type Json<T> = T extends { content: { 'application/json': infer Content } } ? Content : never
+/** The JSON of an operation's success. What every answer has is in `Meta`. */
+type Answer<Operation extends keyof operations> = Omit<Json<Success<operations[Operation]['responses']>>, 'success' | 'remaining'>
+
+/** A time for the API: a `Date`, or RFC 3339 such as `"2026-11-21T12:00:00Z"`. */
+export type TimeInput = Date | string
+
+type WithTimes<T> = Omit<T, 'expiresAt'> & { expiresAt?: TimeInput | null }
+
+/** A paste or quick paste to create. Only `content` is needed. */
+export type NewPaste = WithTimes<Schemas['NewPaste']>
+/** A change of a paste or quick paste. An absent field stays as it is, `null` resets it to its default. */
+export type PasteChange = WithTimes<Schemas['PasteChange']>
+export type Paste = Schemas['Paste']
+export type PasteHead = Schemas['PasteHead']
+export type CreatedPaste = Answer<'createQuickPaste'>
+export type UpdatedPaste = Answer<'updatePaste'>
+export type Deleted = Answer<'deletePaste'>
+export type PasteVersion = Schemas['VersionHead']
+export type Visibility = Schemas['Visibility']
+export type QuotaKey = Schemas['QuotaKey']
+export type Tier = Schemas['Tier']
+
+export type FileHead = Schemas['FileHead']
+export type FileInfo = Schemas['File']
+export type UploadedFile = Answer<'uploadFile'>
+
+export type Profile = Answer<'getProfile'>
+export type Usage = Answer<'getUsage'>
+export type UsageDays = Answer<'listUsageByDay'>
+export type LedgerEntry = Schemas['LedgerEntry']
+export type Statement = Answer<'getStatement'>
+export type RecentRequest = Schemas['RecentRequest']
+export type Explanation = Schemas['ExplainedRequest']
+export type SpendingCap = Schemas['SpendingCap']
+export type SpendingCapChange = Schemas['SpendingCapChange']
+export type SessionHead = Schemas['SessionOfAccount']
+export type DeletedAccount = Answer<'deleteAccount'>
+export type SetSpendingCap = Answer<'setSpendingCap'>
+
+/** The rules of a new API key. Only `name` is needed. */
+export type NewKey = WithTimes<Schemas['NewKeyRules']>
+/** A change of an API key. An absent field stays as it is, `null` takes the rule away. */
+export type KeyChange = WithTimes<Schemas['KeyRules']>
+export type Key = Schemas['KeyOfAccount']
+export type MadeKey = Answer<'createApiKey'>
+export type RotatedKey = Answer<'regenerateKeyWithOverlap'>
+export type RegeneratedKey = Answer<'regenerateApiKey'>
+
+/** Which pastes are listed. Without a field all are, the newest first, 50 to a page. */
+export type PasteFilter = Query<'listPastes'>
+/** Which files are listed. */
+export type FileFilter = Query<'listFiles'>
+/** Which pages of a list of versions are read. */
+export type VersionFilter = Query<'listPasteVersions'>
+/** Which days are asked for, and how they are split. */
+export type DaysQuery = Query<'listUsageByDay'>
+/** Which entries of the ledger are listed. */
+export type LedgerFilter = Query<'listLedgerEntries'>
+/** Which recent requests are listed. */
+export type RequestFilter = Query<'listRecentRequests'>
