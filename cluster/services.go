@@ -46,13 +46,15 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 	}
 	if service == "edge" {
 		settings["QUIRE_LISTEN"] = listen
-		settings["QUIRE_SECRET"] = c.state.Secrets["secret"]
 		settings["QUIRE_ADMIN_TOKEN"] = c.AdminToken()
 	} else {
 		settings["QUIRE_REGISTER_LIMIT"] = "10000" // the clients of all runs are on this machine
 		settings["QUIRE_MONGO_URL"] = c.MongoURL()
 		// Several clusters may share a server, so each has databases of its own.
 		settings["QUIRE_MONGO_DATABASE"] = "quire_" + service + "_" + c.state.Secrets["databases"][:8]
+	}
+	if service == "edge" || service == "billing" {
+		settings["QUIRE_SECRET"] = c.state.Secrets["secret"]
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -67,6 +67,9 @@ func generate() (map[string][]byte, error) {
 		if service == "edge" {
 			fmt.Fprintf(&env, "QUIRE_SECRET=%s\nQUIRE_ADMIN_TOKEN=%s\n", shared, adminToken)
 		} else {
+			if service == "billing" {
+				fmt.Fprintf(&env, "QUIRE_SECRET=%s\n", shared)
+			}
 			pass := password()
 			mongo += fmt.Sprintf("MONGO_%s_PASSWORD=%s\n", strings.ToUpper(service), pass)
 			fmt.Fprintf(&env, "QUIRE_MONGO_URL=mongodb://%s:%s@%s/?replicaSet=quire&authSource=admin\n",

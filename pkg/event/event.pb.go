@@ -3540,6 +3540,7 @@ type Delivery struct {
 	NextMs        int64                  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // of the next attempt, while it is pending
 	Tries         uint32                 `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`                 // since it was made, or sent again by its owner
 	Sequence      uint64                 `protobuf:"varint,7,opt,name=sequence,proto3" json:"sequence,omitempty"`           // of the alert's message in the journal
+	Change        []byte                 `protobuf:"bytes,8,opt,name=change,proto3" json:"change,omitempty"`                // idempotency id of the last time that its owner sent it again; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3621,6 +3622,13 @@ func (x *Delivery) GetSequence() uint64 {
 		return x.Sequence
 	}
 	return 0
+}
+
+func (x *Delivery) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
 }
 
 type DeliveryAttempt struct {
@@ -4086,6 +4094,7 @@ func (x *CreateAddress) GetChange() []byte {
 type SetAddress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Check         bool                   `protobuf:"varint,2,opt,name=check,proto3" json:"check,omitempty"` // nothing is changed: it is only said whether it could be
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4125,6 +4134,13 @@ func (x *SetAddress) GetUrl() string {
 		return x.Url
 	}
 	return ""
+}
+
+func (x *SetAddress) GetCheck() bool {
+	if x != nil {
+		return x.Check
+	}
+	return false
 }
 
 type DeleteAddress struct {
@@ -4298,6 +4314,7 @@ func (x *ListDeliveries) GetBefore() string {
 type ReplayDelivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alert         string                 `protobuf:"bytes,1,opt,name=alert,proto3" json:"alert,omitempty"`
+	Change        []byte                 `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"` // idempotency id; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4337,6 +4354,13 @@ func (x *ReplayDelivery) GetAlert() string {
 		return x.Alert
 	}
 	return ""
+}
+
+func (x *ReplayDelivery) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
 }
 
 type WebhookAnswer struct {
@@ -14000,7 +14024,7 @@ const file_event_proto_rawDesc = "" +
 	"thresholds\x120\n" +
 	"\x14balance_below_micros\x18\x04 \x01(\x04R\x12balanceBelowMicros\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\"\x91\x02\n" +
+	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\"\xa9\x02\n" +
 	"\bDelivery\x12+\n" +
 	"\x05alert\x18\x01 \x01(\v2\x15.quire.event.v1.AlertR\x05alert\x12\x18\n" +
 	"\awebhook\x18\x02 \x01(\x06R\awebhook\x126\n" +
@@ -14008,7 +14032,8 @@ const file_event_proto_rawDesc = "" +
 	"\battempts\x18\x04 \x03(\v2\x1f.quire.event.v1.DeliveryAttemptR\battempts\x12\x17\n" +
 	"\anext_ms\x18\x05 \x01(\x03R\x06nextMs\x12\x14\n" +
 	"\x05tries\x18\x06 \x01(\rR\x05tries\x12\x1a\n" +
-	"\bsequence\x18\a \x01(\x04R\bsequence\"\x91\x01\n" +
+	"\bsequence\x18\a \x01(\x04R\bsequence\x12\x16\n" +
+	"\x06change\x18\b \x01(\fR\x06change\"\x91\x01\n" +
 	"\x0fDeliveryAttempt\x12\x17\n" +
 	"\atime_ms\x18\x01 \x01(\x03R\x06timeMs\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x1f\n" +
@@ -14046,19 +14071,21 @@ const file_event_proto_rawDesc = "" +
 	"\x06action\"9\n" +
 	"\rCreateAddress\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
-	"\x06change\x18\x02 \x01(\fR\x06change\"\x1e\n" +
+	"\x06change\x18\x02 \x01(\fR\x06change\"4\n" +
 	"\n" +
 	"SetAddress\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\"\x0f\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05check\x18\x02 \x01(\bR\x05check\"\x0f\n" +
 	"\rDeleteAddress\"&\n" +
 	"\fRotateSecret\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\fR\x06change\"\x0f\n" +
 	"\rFindAddresses\">\n" +
 	"\x0eListDeliveries\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
-	"\x06before\x18\x02 \x01(\tR\x06before\"&\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\">\n" +
 	"\x0eReplayDelivery\x12\x14\n" +
-	"\x05alert\x18\x01 \x01(\tR\x05alert\"\xca\x02\n" +
+	"\x05alert\x18\x01 \x01(\tR\x05alert\x12\x16\n" +
+	"\x06change\x18\x02 \x01(\fR\x06change\"\xca\x02\n" +
 	"\rWebhookAnswer\x125\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1d.quire.event.v1.WebhookStatusR\x06status\x12<\n" +
 	"\taddresses\x18\x02 \x03(\v2\x1e.quire.event.v1.WebhookAddressR\taddresses\x12\x16\n" +

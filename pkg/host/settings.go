@@ -60,14 +60,17 @@ type Settings struct {
 	Replicas          int
 	AnonymousLimit    int
 	RegisterLimit     int
-	RecentBytes       int64
-	SnapshotMessages  int
-	SnapshotInterval  time.Duration
-	ContentRetention  time.Duration
-	TrashRetention    time.Duration
-	KeepOrphans       bool
-	CacheBytes        int64
-	OverlayBytes      int64
+
+	WebhookAllowPrivate bool
+
+	RecentBytes      int64
+	SnapshotMessages int
+	SnapshotInterval time.Duration
+	ContentRetention time.Duration
+	TrashRetention   time.Duration
+	KeepOrphans      bool
+	CacheBytes       int64
+	OverlayBytes     int64
 
 	NATSURL       string // empty means embedded, as for MongoURL and S3URL
 	MongoURL      string
@@ -130,13 +133,13 @@ func (s *Settings) table() []setting {
 			meaning: "The data folder. Only one process can use it at a time.",
 		},
 		{
-			name: "QUIRE_SECRET", value: config.SecretText(&s.Secret, apikey.MinSecretBytes), readers: Edge | Quire,
+			name: "QUIRE_SECRET", value: config.SecretText(&s.Secret, apikey.MinSecretBytes), readers: Edge | Billing | Quire,
 			needed: Edge, why: shared, secret: true,
-			meaning: "Secret that signs API keys, sessions, links and management tokens. quire makes one at its first start and keeps it in the data folder.",
+			meaning: "Secret that signs API keys, sessions, links and management tokens, and encrypts the secrets of webhooks, for which billing has the same as the edges: without it nobody can make a webhook. quire makes one at its first start and keeps it in the data folder.",
 		},
 		{
-			name: "QUIRE_SECRET_PREVIOUS", value: config.SecretTexts(&s.SecretPrevious, apikey.MinSecretBytes), readers: Edge | Quire, secret: true,
-			meaning: "Other secrets, separated by commas. What they have signed is accepted too. It is for replacing `QUIRE_SECRET`: see [operations.md](operations.md).",
+			name: "QUIRE_SECRET_PREVIOUS", value: config.SecretTexts(&s.SecretPrevious, apikey.MinSecretBytes), readers: Edge | Billing | Quire, secret: true,
+			meaning: "Other secrets, separated by commas. What they have signed or encrypted is accepted too. It is for replacing `QUIRE_SECRET`: see [operations.md](operations.md).",
 		},
 		{
 			name: "QUIRE_ADMIN_TOKEN", value: config.CheckedSecret(&s.AdminToken, adminTokens, func(text string) error {
@@ -184,6 +187,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_REGISTER_LIMIT", value: config.Int(&s.RegisterLimit, 1, 1_000_000), readers: Billing | Quire, fallback: "20",
 			meaning: "Number of accounts that one source, an IPv4 /24 or an IPv6 /48, may register in a day of UTC.",
+		},
+		{
+			name: "QUIRE_WEBHOOK_ALLOW_PRIVATE", value: config.Bool(&s.WebhookAllowPrivate), readers: Billing | Quire, fallback: "false",
+			meaning: "Lets webhooks be in private networks and on this machine, and without TLS. It is for development, and for installations whose users all belong to that network: any user could reach its servers.",
 		},
 		{
 			name: "QUIRE_BILLING_PARTITIONS", value: config.Ints(&s.BillingPartitions, maxPartitions-1), readers: Billing,

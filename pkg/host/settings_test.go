@@ -40,7 +40,7 @@ func TestTheTerminalShowsEverySettingWithItsDefault(t *testing.T) {
 	for _, want := range []string{
 		"\nQUIRE_LISTEN (edge, quire)\n  Address of the API. Port 0 stands for any free port.\n" +
 			"  an address such as \"127.0.0.1:8080\" or \":8080\"\n  default: 127.0.0.1:8080\n",
-		"\nQUIRE_SECRET (edge, quire; secret)\n", "default: edge: must be set; quire: none\n", "default: all but quire: 16; quire: 1\n",
+		"\nQUIRE_SECRET (edge, billing, quire; secret)\n", "default: edge: must be set; billing, quire: none\n", "default: all but quire: 16; quire: 1\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, &out)

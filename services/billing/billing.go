@@ -32,6 +32,7 @@ import (
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
 	"quire.dev/services/billing/internal/users"
+	"quire.dev/services/billing/internal/webhooks"
 )
 
 // Config describes one instance. Zero fields take the default given beside them.
@@ -55,6 +56,11 @@ type Config struct {
 	// Rules is the newest version of the rules that it folds and, once all live instances do, brings into force; the newest
 	// that this code knows. An older one makes it the instance of an older program, for tests.
 	Rules uint32
+
+	// Secrets are the master secrets that the secrets of webhooks are encrypted with: the first one encrypts, all decrypt.
+	// Without one no webhook can be made.
+	Secrets             [][]byte
+	WebhookAllowPrivate bool // webhooks may be in private networks, and without TLS
 
 	RegisterLimit   int // accounts that one source may register in a day; 20
 	ProjectionBound int // documents that may wait for the read model; 100,000
@@ -170,7 +176,7 @@ type Deps struct {
 // Collections returns the collections of the read model that this service owns.
 func Collections() []views.Collection {
 	return slices.Concat(
-		projection.Collections(), users.Collections(), snapshots.Collections(), []views.Collection{installation.Collection()},
+		projection.Collections(), users.Collections(), webhooks.Collections(), snapshots.Collections(), []views.Collection{installation.Collection()},
 	)
 }
 
@@ -189,6 +195,8 @@ type Service struct {
 	turns    *partition.Turns
 	users    *users.Users
 	started  time.Time
+	webhooks *webhooks.Store
+	sender   *webhooks.Sender
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -207,8 +215,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{cfg: cfg.withDefaults(), deps: deps, metrics: partition.NewMetrics(deps.Metrics), turns: partition.NewTurns(), started: deps.Clock()}
-	clock := func() time.Time { return deps.Clock().Add(deps.Offset) }
-	s.users = users.New(deps.Views, clock, s.cfg.RegisterLimit, deps.Logger)
+	s.users = users.New(deps.Views, s.now, s.cfg.RegisterLimit, deps.Logger)
+	if s.webhooks, err = webhooks.NewStore(deps.Views, s.now, webhooks.Config{
+		Partitions: s.cfg.PartitionCount, Secrets: cfg.Secrets, AllowPrivate: cfg.WebhookAllowPrivate,
+	}); err != nil {
+		return nil, fmt.Errorf("configure billing: %w", err)
+	}
+	s.sender = webhooks.NewSender(s.webhooks, s.cfg.Instance, deps.Logger, deps.Metrics)
+	s.users.AnswerWebhooks(s.webhooks.Answer)
 	s.replicas = replica.NewSet(replica.Config{
 		Count: s.cfg.PartitionCount, Partitions: s.cfg.Partitions, Assigned: s.cfg.Assigned, Served: s.cfg.Served,
 		Start: s.fold, NC: deps.NC, Logger: deps.Logger,
@@ -255,8 +269,12 @@ func (s *Service) Run(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.replicas.Run(work) })
 	group.Go(func() error { return runUsers(work) })
+	group.Go(func() error { return s.sender.Run(work) })
 	return group.Wait()
 }
+
+// now is the clock with the development offset.
+func (s *Service) now() time.Time { return s.deps.Clock().Add(s.deps.Offset) }
 
 // fold works on one partition until ctx ends.
 func (s *Service) fold(ctx context.Context, number int) error {

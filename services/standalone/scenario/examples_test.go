@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"quire.dev/pkg/eventually"
 )
 
 // documented is one operation of docs/openapi.yaml.
@@ -126,6 +128,8 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 	case strings.Contains(d.path, "/users/user/keys/"):
 		_, made := s.person.signIn(t, s.person.password).further(t, object{})
 		values["id"] = made["id"].(string)
+	case strings.Contains(d.path, "/webhooks/"):
+		values["id"], values["delivery"] = s.webhook()
 	case strings.Contains(d.path, "/sessions/"):
 		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
 	case strings.Contains(d.path, "{id}"):
@@ -170,10 +174,30 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		fresh := s.i.personWith(t, "correct horse battery staple")
 		r.cookies = fresh.cookies
 	}
+	if d.path == "/api/users/user/events" && by == "Session" {
+		s.webhook()
+		path += "?after=00000000000000000"
+	}
 	if strings.HasPrefix(d.path, "/api/users/user/requests") && by == "Session" {
 		path = "" // the person has made no metered request
 	}
 	return path, r
+}
+
+// webhook makes a webhook of the person with an event that was sent to it, as the examples have one. The address does not exist.
+func (s *stage) webhook() (id, delivery string) {
+	t := s.t
+	list := at(t, s.person.do(t, "GET", webhooksPath, nil).ok(t, http.StatusOK), "webhooks").([]any)
+	if len(list) > 5 {
+		s.person.do(t, "DELETE", webhooksPath+"/"+list[0].(object)["id"].(string), nil).ok(t, http.StatusOK)
+	}
+	id, _ = s.person.hook(t, object{"url": "https://hooks.invalid/quire", "events": []string{"quota.threshold", "balance.low"}, "thresholds": []int{80, 100}, "balanceBelow": "5"})
+	delivery = text(t, s.person.do(t, "POST", webhooksPath+"/"+id+"/test", nil).ok(t, http.StatusAccepted), "delivery")
+	eventually.True(t, "an attempt has failed", func() bool {
+		list := at(t, s.person.do(t, "GET", webhooksPath+"/"+id+"/deliveries", nil).ok(t, http.StatusOK), "deliveries").([]any)
+		return len(list) == 1 && len(list[0].(object)["attempts"].([]any)) > 0
+	})
+	return id, delivery
 }
 
 // setBody gives the request an example as its body. Emails are made this run's own.
@@ -530,6 +554,14 @@ func provocations(t *testing.T, i *instance) map[string]func() answer {
 		"headers_too_large":      withKey(pro, "GET", "/api/dev/pastes/get/"+id, header("X-Long", strings.Repeat("x", 9<<10))),
 		"insufficient_credits": func() answer {
 			return i.admin(t, "POST", "/api/admin/accounts/"+pro.id+"/credits", object{"amount": "-1", "reason": "x"})
+		},
+		"too_many_webhooks": func() answer {
+			p := i.person(t)
+			var last answer
+			for range 11 {
+				last = p.do(t, "POST", webhooksPath, object{"url": "https://hooks.invalid/quire", "events": []string{"quota.threshold"}})
+			}
+			return last
 		},
 		"quota_exhausted": until(withKey(free, "POST", quick, request{body: object{"content": "x"}})),
 		"anonymous_limit": until(plain("POST", quick, request{body: object{"content": "x"}, source: creating})),

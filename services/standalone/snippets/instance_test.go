@@ -43,6 +43,8 @@ type instance struct {
 
 	mu    sync.Mutex
 	calls []call
+
+	webhooks map[string][2]string // id and delivery, by the email of their owner
 }
 
 // call is what the proxy saw.
@@ -57,7 +59,7 @@ func start(t *testing.T) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{public: "http://" + ln.Addr().String()}
+	i := &instance{public: "http://" + ln.Addr().String(), webhooks: map[string][2]string{}}
 	cfg, err := host.ReadSettings(host.Quire, []string{
 		"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + t.TempDir(), "QUIRE_ADMIN_TOKEN=" + adminToken, "QUIRE_PUBLIC_URL=" + i.public,
 		"QUIRE_ANON_LIMIT=1000",

@@ -147,6 +147,12 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	case "KEYID":
 		made := i.do(t, "POST", "/api/users/user/keys", map[string]any{"name": "snippet"}, "Cookie", "quire_session="+of.session(), "Sec-Fetch-Site", "same-origin")
 		return made.text(t, "key", "id"), true
+	case "WEBHOOKID":
+		id, _ := i.webhook(t, of)
+		return id, true
+	case "DELIVERY", "DELIVERYID":
+		_, delivery := i.webhook(t, of)
+		return delivery, true
 	case "SESSIONID":
 		return hex.EncodeToString(apikey.HashToken(of.session())[:12]), true
 	case "PERIOD":
@@ -156,6 +162,24 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	}
 	t.Errorf("%s sets %s, for which this test has no value", o.id, variable)
 	return "", false
+}
+
+// webhook gives the webhook of an owner's session with an event, and makes them the first time.
+func (i *instance) webhook(t *testing.T, of owner) (id, delivery string) {
+	t.Helper()
+	i.mu.Lock()
+	made, found := i.webhooks[of.person]
+	i.mu.Unlock()
+	if found {
+		return made[0], made[1]
+	}
+	cookie := []string{"Cookie", "quire_session=" + i.session(t, of.person, password), "Sec-Fetch-Site", "same-origin"}
+	id = i.do(t, "POST", "/api/users/user/webhooks", map[string]any{"url": "https://hooks.invalid/quire", "events": []string{"quota.threshold"}}, cookie...).text(t, "webhook", "id")
+	delivery = i.do(t, "POST", "/api/users/user/webhooks/"+id+"/test", nil, cookie...).text(t, "delivery")
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.webhooks[of.person] = [2]string{id, delivery}
+	return id, delivery
 }
 
 // expect holds the calls that the proxy saw to the operation whose snippet ran.

@@ -62,5 +62,13 @@ func configure(s host.Settings) billing.Config {
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit,
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
 		RecentBytes: int(s.RecentBytes),
+		Secrets: secrets(s), WebhookAllowPrivate: s.WebhookAllowPrivate,
 	}
+}
+
+func secrets(s host.Settings) [][]byte {
+	if s.Secret == "" {
+		return nil
+	}
+	return append([][]byte{[]byte(s.Secret.Reveal())}, s.SecretPrevious.Bytes()...)
 }

@@ -305,6 +305,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { p.compareMarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
+	group.Go(func() error { p.sweepWebhooks(work); return nil })
 	return group.Wait()
 }
 

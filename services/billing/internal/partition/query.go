@@ -51,7 +51,7 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 // network are asked for by everybody, and decide nothing. No stranger may fill the journal by asking.
 func (p *Partition) lastSequence(ctx context.Context, q *event.Query) (uint64, error) {
 	switch q.Query.(type) {
-	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold:
+	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold, *event.Query_Alerts:
 		return p.journal.LastSequence(ctx)
 	}
 	return p.end.LastSequence(ctx)
@@ -88,6 +88,10 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.usageDays(ctx, id, query.UsageDays, last)
 	case *event.Query_Recent:
 		return p.recentRequests(id, query.Recent, now), nil
+	case *event.Query_Webhooks:
+		return p.webhooks(ctx, id, last)
+	case *event.Query_Alerts:
+		return p.alerts(ctx, id, query.Alerts, last)
 	}
 	return nil, &rpc.Error{Code: codeMalformed, Message: "query of an unknown kind"}
 }

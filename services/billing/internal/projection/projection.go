@@ -1,5 +1,5 @@
 // Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
-// months, usage by day, and the admin log. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
+// months, usage by day, the admin log, and what webhooks are told of. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
 // queue is full.
 package projection
 
@@ -16,6 +16,7 @@ import (
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/webhooks"
 )
 
 // The collections. Partitions share them, since the ids begin with the account.
@@ -120,7 +121,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 }
 
 func documents(stream string, sequence uint64, effects account.Effects) ([]views.Put, error) {
-	n := len(effects.Ledger) + len(effects.Closed) + len(effects.Admin)
+	n := len(effects.Ledger) + len(effects.Closed) + len(effects.Admin) + len(effects.Alerts)
 	if n == 0 {
 		return nil, nil
 	}
@@ -156,7 +157,8 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 			Keys: map[string]views.Value{"stream": views.String(stream), "position": views.String(e.Id)},
 		}})
 	}
-	return puts, nil
+	told, err := webhooks.Puts(sequence, effects.Alerts)
+	return append(puts, told...), err
 }
 
 // adminEntryID orders the entries of all streams by time, and those of one stream in the order of its journal.

@@ -59,11 +59,18 @@ type Users struct {
 	log   *slog.Logger
 
 	registerLimit int // users that one source may make in a day
+
+	webhooks func(context.Context, *event.WebhookRequest) (*event.WebhookAnswer, error)
 }
 
 // New makes Users over a store that was opened with Collections.
 func New(store views.Store, clock func() time.Time, registerLimit int, log *slog.Logger) *Users {
 	return &Users{store: store, clock: clock, log: log, registerLimit: registerLimit}
+}
+
+// AnswerWebhooks has requests about webhooks answered, for use before Handle. Without it they are refused.
+func (u *Users) AnswerWebhooks(answer func(context.Context, *event.WebhookRequest) (*event.WebhookAnswer, error)) {
+	u.webhooks = answer
 }
 
 // Handle answers one encoded request. Its errors are *rpc.Error or the store's.
@@ -110,6 +117,12 @@ func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.endSession(ctx, action.EndSession)
 	case *event.UserRequest_List:
 		return u.list(ctx, action.List)
+	case *event.UserRequest_Webhook:
+		if u.webhooks == nil {
+			break
+		}
+		answer, err := u.webhooks(ctx, action.Webhook)
+		return &event.UserAnswer{Status: event.UserStatus_USER_OK, Webhook: answer}, err
 	}
 	return nil, &rpc.Error{Code: "malformed", Message: "request without an action"}
 }

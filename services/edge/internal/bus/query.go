@@ -59,6 +59,9 @@ func (b *Bus) User(ctx context.Context, r *event.UserRequest) (*event.UserAnswer
 	case *event.UserRequest_Find, *event.UserRequest_CheckSession, *event.UserRequest_List:
 		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
 	}
+	if webhook := r.GetWebhook(); webhook.GetFind() != nil || webhook.GetDeliveries() != nil {
+		return answer, b.ask(ctx, event.UserSubject, r, answer, firstPatience)
+	}
 	// All other requests change something. A request whose answer is lost may have been carried out, so it is
 	// not repeated.
 	payload, err := event.Encode(r)

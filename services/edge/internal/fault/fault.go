@@ -36,6 +36,7 @@ const (
 	TooManyKeys          Kind = "too_many_keys"
 	EmailTaken           Kind = "email_taken"
 	InsufficientCredits  Kind = "insufficient_credits"
+	TooManyWebhooks      Kind = "too_many_webhooks"
 	VersionMismatch      Kind = "version_mismatch"
 	TooLarge             Kind = "too_large"
 	UnsupportedMediaType Kind = "unsupported_media_type"
@@ -71,7 +72,7 @@ func (k Kind) Status() int {
 		return 405
 	case RequestTimeout:
 		return 408
-	case IdempotencyInFlight, TooManyKeys, EmailTaken, InsufficientCredits:
+	case IdempotencyInFlight, TooManyKeys, EmailTaken, InsufficientCredits, TooManyWebhooks:
 		return 409
 	case VersionMismatch:
 		return 412

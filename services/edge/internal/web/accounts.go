@@ -299,6 +299,12 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 		return nil, fault.New(fault.NotFound, "Not found: the account has no such API key, or it has ended or was replaced.")
 	case event.CommandStatus_COMMAND_TOO_MANY_KEYS:
 		return nil, tooManyKeys()
+	case event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND:
+		return nil, notFound()
+	case event.CommandStatus_COMMAND_TOO_MANY_WEBHOOKS:
+		return nil, tooManyWebhooks()
+	case event.CommandStatus_COMMAND_WEBHOOK_INVALID:
+		return nil, balanceRequired() // all else was checked before
 	case event.CommandStatus_COMMAND_INVALID:
 		switch cmd.Action.(type) {
 		case *event.Command_Note:
@@ -306,7 +312,8 @@ func (s *Server) command(c *call, cmd *event.Command) (*event.CommandOutcome, er
 		case *event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
 			*event.Command_SetSpendingCap:
 			return nil, unavailable(errOldRules) // what they name was checked before
-		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount:
+		case *event.Command_Suspend, *event.Command_Resume, *event.Command_DeleteAccount, *event.Command_KeepAccount,
+			*event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook:
 			return nil, unavailable(errOldRules)
 		}
 		return nil, fault.New(fault.InvalidField, "The account can't take this: its credits or grants would exceed what an account may have, or the expiry has passed.")

@@ -66,6 +66,17 @@ func (s *Server) routes() []route {
 		{"GET", "/api/users/user/requests", keyOrSession, unmetered, noBody, ownQuery, s.recentRequests},
 		{"GET", "/api/users/user/requests/:requestId", keyOrSession, unmetered, noBody, 0, s.explain},
 
+		{"GET", "/api/users/user/webhooks", session, unmetered, noBody, 0, s.listWebhooks},
+		{"POST", "/api/users/user/webhooks", session, unmetered, fields, idempotent, s.createWebhook},
+		{"GET", "/api/users/user/webhooks/:id", session, unmetered, noBody, 0, s.showWebhook},
+		{"PUT", "/api/users/user/webhooks/:id", session, unmetered, fields, idempotent, s.changeWebhook},
+		{"DELETE", "/api/users/user/webhooks/:id", session, unmetered, noBody, idempotent, s.deleteWebhook},
+		{"POST", "/api/users/user/webhooks/:id/rotate-secret", session, unmetered, empty, idempotent, s.rotateWebhookSecret},
+		{"POST", "/api/users/user/webhooks/:id/test", session, unmetered, empty, idempotent, s.testWebhook},
+		{"GET", "/api/users/user/webhooks/:id/deliveries", session, unmetered, noBody, ownQuery, s.listDeliveries},
+		{"POST", "/api/users/user/webhooks/:id/deliveries/:delivery/replay", session, unmetered, empty, idempotent, s.replayDelivery},
+		{"GET", "/api/users/user/events", keyOrSession, unmetered, noBody, ownQuery, s.listEvents},
+
 		{"POST", "/api/admin/accounts", admin, unmetered, fields, idempotent, s.createAccount},
 		{"GET", "/api/admin/accounts", admin, unmetered, noBody, ownQuery, s.listAccounts},
 		{"GET", "/api/admin/accounts/:id", admin, unmetered, noBody, 0, s.showAccount},

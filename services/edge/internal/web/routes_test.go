@@ -135,7 +135,7 @@ func derivable(kind fault.Kind) bool {
 	switch kind {
 	case fault.NotFound, fault.NotOwner, fault.InvalidManageToken, fault.WrongPassword, fault.ConfirmationRequired, fault.TooManyKeys, fault.EmailTaken,
 		fault.InsufficientCredits, fault.InvalidCredentials, fault.OutcomeUnknown, fault.IdempotencyMismatch, fault.IdempotencyInFlight,
-		fault.TooManyFailures, fault.RegistrationLimit:
+		fault.TooManyFailures, fault.RegistrationLimit, fault.TooManyWebhooks:
 		return false
 	}
 	return true
@@ -172,8 +172,9 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(r.rules.has(idempotent) && metered, fault.IdempotencyInFlight)
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
 	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
-	explains := strings.HasSuffix(r.path, "/requests/:requestId") // billing limits these
-	add(r.rules.has(limited) || explains, fault.RateLimited)
+	explains := strings.HasSuffix(r.path, "/requests/:requestId")                       // billing limits these
+	sends := strings.HasSuffix(r.path, "/test") || strings.HasSuffix(r.path, "/replay") // to a webhook
+	add(r.rules.has(limited) || explains || sends, fault.RateLimited)
 	return kinds
 }
 

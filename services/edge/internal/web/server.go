@@ -77,6 +77,8 @@ type Server struct {
 	signIns   *guessLimit // by address
 	guesses   *guessLimit // of passwords of documents, by id
 
+	webhookTries *failureLog[event.AccountID]
+
 	signInHashes, registrationHashes, documentHashes *hasher
 
 	metrics   *metrics
@@ -103,6 +105,8 @@ func New(cfg Config, deps Deps) *Server {
 		failures:  newFailureLog[netip.Addr](failureLimit, failureWindow),
 		signIns:   newGuessLimit(signInLimit, signInWindow, signInSourceLimit, signInSourceWindow),
 		guesses:   newGuessLimit(failureLimit, failureWindow, 0, 0),
+
+		webhookTries: newFailureLog[event.AccountID](webhookTries-1, webhookWindow),
 
 		signInHashes: newHasher(cfg.PasswordHashes), registrationHashes: newHasher(cfg.PasswordHashes), documentHashes: newHasher(cfg.PasswordHashes),
 

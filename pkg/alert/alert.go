@@ -1,0 +1,128 @@
+// Package alert has the form that alerts have outside: the names of their types and of webhooks, and the payload that is posted.
+package alert
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// Types are the types that a webhook may be told of, in the order of their numbers. Those of caps and keys are not among them: the
+// fold does not decide them.
+func Types() []event.AlertType {
+	return []event.AlertType{event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_BALANCE}
+}
+
+// TypeName is the name of a type in the API; "" for one that this program does not know.
+func TypeName(t event.AlertType) string {
+	switch t {
+	case event.AlertType_ALERT_QUOTA:
+		return "quota.threshold"
+	case event.AlertType_ALERT_CAP:
+		return "cap.threshold"
+	case event.AlertType_ALERT_BALANCE:
+		return "balance.low"
+	case event.AlertType_ALERT_KEY:
+		return "key.expiring"
+	case event.AlertType_ALERT_TEST:
+		return "webhook.test"
+	}
+	return ""
+}
+
+// Bit is the bit of a type in event.SetWebhook.
+func Bit(t event.AlertType) uint32 { return 1 << (t - 1) }
+
+const (
+	webhookPrefix = "wh_"
+	webhookDigits = 11 // in base62
+)
+
+// WebhookName is the id of a webhook in the API.
+func WebhookName(id uint64) string {
+	return string(event.AppendBase62([]byte(webhookPrefix), id, webhookDigits))
+}
+
+// ParseWebhookName is the inverse of WebhookName, for ids other than zero.
+func ParseWebhookName(name string) (id uint64, ok bool) {
+	if len(name) <= len(webhookPrefix) || name[:len(webhookPrefix)] != webhookPrefix {
+		return 0, false
+	}
+	id, ok = event.ParseBase62(name[len(webhookPrefix):], webhookDigits)
+	return id, ok && id != 0
+}
+
+// KeyName is the id of an API key in the API, by its number.
+func KeyName(number uint32) string {
+	if number == 0 {
+		return "default"
+	}
+	return "k" + strconv.FormatUint(uint64(number), 10)
+}
+
+// Payload is an alert as it is posted.
+type Payload struct {
+	Type      string `json:"type"`
+	Timestamp string `json:"timestamp"` // when it was decided, RFC 3339 in UTC
+	Data      Data   `json:"data"`
+}
+
+// Data says what has happened. Only the members of the type are there.
+type Data struct {
+	AccountID    string  `json:"accountId"`
+	WebhookID    string  `json:"webhookId,omitempty"`
+	QuotaKey     string  `json:"quotaKey,omitempty"`
+	Key          string  `json:"key,omitempty"`
+	Threshold    uint32  `json:"threshold,omitempty"` // percent
+	Used         any     `json:"used,omitempty"`      // requests, or credits of a cap
+	Limit        any     `json:"limit,omitempty"`     // likewise
+	Period       *Period `json:"period,omitempty"`
+	Balance      string  `json:"balance,omitempty"`
+	BalanceBelow string  `json:"balanceBelow,omitempty"`
+	ExpiresAt    string  `json:"expiresAt,omitempty"`
+}
+
+// Period is what a limit is for. A limit in total has none.
+type Period struct {
+	Start string `json:"start"`
+	End   string `json:"end"`
+}
+
+// Of is the payload of an alert.
+func Of(a *event.Alert) Payload {
+	d := Data{AccountID: event.AccountID(a.Account).String()}
+	if a.UntilMs != 0 {
+		d.Period = &Period{Start: timeText(a.FromMs), End: timeText(a.UntilMs)}
+	}
+	switch a.Type {
+	case event.AlertType_ALERT_QUOTA:
+		d.QuotaKey, d.Threshold, d.Used, d.Limit = plan.QuotaKey(a.QuotaKey).String(), a.Threshold, a.Used, a.Limit
+	case event.AlertType_ALERT_CAP:
+		d.Threshold, d.Used, d.Limit = a.Threshold, credits(a.Used), credits(a.Limit)
+		if a.KeyCap {
+			d.Key = KeyName(a.Key)
+		}
+	case event.AlertType_ALERT_BALANCE:
+		d.Balance, d.BalanceBelow = credits(a.BalanceMicros), credits(a.BelowMicros)
+	case event.AlertType_ALERT_KEY:
+		d.Key, d.ExpiresAt = KeyName(a.Key), timeText(a.ExpiresMs)
+	case event.AlertType_ALERT_TEST:
+		if len(a.Webhooks) == 1 {
+			d.WebhookID = WebhookName(a.Webhooks[0])
+		}
+	}
+	return Payload{Type: TypeName(a.Type), Timestamp: timeText(a.TimeMs), Data: d}
+}
+
+// Encode is the payload in JSON. Of one alert it is always the same bytes, since they are signed.
+func Encode(a *event.Alert) ([]byte, error) { return json.Marshal(Of(a)) }
+
+func credits(micros uint64) string { return credit.Micros(micros).String() }
+
+func timeText(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+}

@@ -1,0 +1,87 @@
+package partition
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/webhooks"
+)
+
+// webhooks answers what the account's webhooks are told of, once their deliveries so far are in the read model, for which it is
+// asked next.
+func (p *Partition) webhooks(ctx context.Context, id event.AccountID, last uint64) (*event.QueryAnswer, error) {
+	if err := p.projection.Wait(ctx, last); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.fold.Exists(id) {
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Webhooks{Webhooks: &event.WebhooksAnswer{Webhooks: p.fold.Webhooks(id)}}
+	return answer, nil
+}
+
+// alerts reads from the read model, as ledger does.
+func (p *Partition) alerts(ctx context.Context, id event.AccountID, q *event.AlertsQuery, last uint64) (*event.QueryAnswer, error) {
+	if q.GetAfter() != "" && !account.ValidLedgerID(q.GetAfter()) {
+		return status(event.QueryStatus_QUERY_INVALID_CURSOR), nil
+	}
+	if err := p.projection.Wait(ctx, last); err != nil {
+		return nil, err
+	}
+	page, err := webhooks.Alerts(ctx, p.deps.Views, id, q.GetAfter(), max(1, min(int(q.GetLimit()), mostPage)))
+	if err != nil {
+		return nil, err
+	}
+	answer := status(event.QueryStatus_QUERY_OK)
+	answer.Answer = &event.QueryAnswer_Alerts{Alerts: page}
+	return answer, nil
+}
+
+// webhookSweep is how often addresses without a webhook are looked for.
+const webhookSweep = time.Hour
+
+// sweepWebhooks deletes the addresses that the journal knows no webhook of. An address that is looked at is older than a creation
+// takes, and the fold is as far as a majority of the journal's servers says: a replica that was cut off would delete too much.
+func (p *Partition) sweepWebhooks(ctx context.Context) {
+	tick := time.NewTicker(webhookSweep)
+	defer tick.Stop()
+	for {
+		confirmed := false
+		err := webhooks.Sweep(ctx, p.deps.Views, p.cfg.Partition, p.now(), func(id event.AccountID, webhook uint64) bool {
+			if p.hasWebhook(id, webhook) {
+				return true
+			}
+			if !confirmed {
+				last, err := p.end.LastSequence(ctx)
+				if err == nil {
+					err = p.position.Until(ctx, last)
+				}
+				if err != nil {
+					return true
+				}
+				confirmed = true
+			}
+			return p.hasWebhook(id, webhook)
+		})
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("addresses without a webhook stay for now", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *Partition) hasWebhook(id event.AccountID, webhook uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.fold.Webhooks(id), func(w *event.WebhookRules) bool { return w.Webhook == webhook })
+}

@@ -1,0 +1,64 @@
+package webhooks
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"code.dny.dev/ssrf"
+)
+
+const maxURLBytes = 2048
+
+// checkURL returns what is wrong with the address of a webhook, as the end of "url must …"; "" where nothing is. Names are
+// looked up and checked when they are dialled, since they may lead elsewhere by then.
+func checkURL(text string, allowPrivate bool) string {
+	if len(text) > maxURLBytes {
+		return "have at most " + strconv.Itoa(maxURLBytes) + " bytes"
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return "be an address like https://example.com/webhooks"
+	case u.Scheme != "https" && (u.Scheme != "http" || !allowPrivate):
+		return "begin with https://"
+	case u.User != nil:
+		return "have no user and password"
+	case u.Fragment != "" || strings.Contains(text, "#"):
+		return "have no fragment"
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "have a port from 1 to 65535"
+		}
+	} else if strings.HasSuffix(u.Host, ":") {
+		return "have a port behind the colon"
+	}
+	if allowPrivate {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if !public(ip) {
+			return "be an address that the public internet can reach"
+		}
+	} else if !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
+		return "have a public host name"
+	}
+	return ""
+}
+
+// public tells whether an address is one of the public internet.
+func public(ip netip.Addr) bool {
+	network := "tcp6"
+	if ip = ip.Unmap(); ip.Is4() {
+		network = "tcp4"
+	}
+	return guardian().Safe(network, netip.AddrPortFrom(ip, 443).String(), nil) == nil
+}
+
+// guardian refuses to dial what is not of the public internet by IANA's registries of special addresses: private, loopback,
+// link-local (of which the metadata services of clouds are), shared, documentation, multicast and reserved ones, and the IPv6
+// forms that lead to IPv4 addresses (mapped, NAT64, 6to4, Teredo).
+func guardian() *ssrf.Guardian { return ssrf.New(ssrf.WithAnyPort()) }

@@ -1,0 +1,458 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/wait"
+)
+
+// Bounds of a sender.
+const (
+	pollEvery  = 500 * time.Millisecond
+	leaseTime  = 15 * time.Second
+	leaseEarly = 10 * time.Second // that it is renewed before its end
+	stopWait   = 2 * time.Second  // for attempts that run at a stop
+	sweepEvery = time.Hour
+	sweepPage  = 500
+
+	mostRunning    = 64 // attempts at a time
+	mostPerHost    = 4
+	mostPerAccount = 8
+	scanPage       = 250
+	scanPages      = 4
+	putOff         = 5 * time.Second // of deliveries that others of their host or account hold up
+	commitPuts     = 32              // a store that stands in for MongoDB takes no more
+	commitTime     = 30 * time.Second
+
+	leaseStream = "billing_sender"
+	leaseID     = "sender"
+
+	keptAttempts = 20
+)
+
+// pauses are those between two attempts: three days in all.
+func pauses() []time.Duration {
+	return []time.Duration{
+		5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour, 12 * time.Hour,
+		20 * time.Hour, 24 * time.Hour,
+	}
+}
+
+// maxAge of an alert that was never tried. An older one comes from a read model that was made anew.
+const maxAge = 3 * 24 * time.Hour
+
+// Sender posts what is due. Of several instances on one read model one sends at a time: the one that has the lease. What an
+// instance has sent without noting it is sent again by the next one, with the same id.
+type Sender struct {
+	store    *Store
+	instance string
+	log      *slog.Logger
+	post     *poster
+	sent     *prometheus.CounterVec
+
+	// Owned by Run.
+	until    time.Time // end of the lease
+	running  map[string]string
+	hosts    map[string]int
+	accounts map[uint64]int
+	results  chan result
+	unsaved  []result
+	swept    time.Time
+	failing  bool
+	poll     time.Duration
+}
+
+// result is a delivery after an attempt.
+type result struct {
+	id, host string
+	account  uint64
+	delivery *event.Delivery // nil: it was cut off, and is tried again
+}
+
+// NewSender makes a Sender. The metrics may be nil.
+func NewSender(store *Store, instance string, log *slog.Logger, m *telemetry.Metrics) *Sender {
+	s := &Sender{
+		store: store, instance: instance, log: log, post: newPoster(store), poll: pollEvery,
+		sent: m.CounterVec(telemetry.Desc{
+			Service: "billing", Name: "webhook_attempts_total", Help: "Attempts to deliver to webhooks, by result.",
+		}, "result"),
+		running: map[string]string{}, hosts: map[string]int{}, accounts: map[uint64]int{}, results: make(chan result, mostRunning),
+	}
+	for _, r := range []string{sentDelivered, sentFailed, sentGivenUp} {
+		s.sent.WithLabelValues(r) // shown from the start
+	}
+	return s
+}
+
+// Results of attempts, in metrics.
+const (
+	sentDelivered = "delivered"
+	sentFailed    = "failed" // it is tried again
+	sentGivenUp   = "given_up"
+)
+
+// Run sends until ctx ends. Then it waits a little for the attempts that run. It returns nil.
+func (s *Sender) Run(ctx context.Context) error {
+	if len(s.store.sealer.keys) == 0 {
+		s.log.Warn("nobody can make a webhook, and none is sent anything: QUIRE_SECRET is not set")
+	}
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	tick := time.NewTicker(s.poll)
+	defer tick.Stop()
+	retry := wait.Backoff{First: s.poll, Most: 30 * time.Second}
+	var pause time.Time
+	for ctx.Err() == nil {
+		select {
+		case r := <-s.results:
+			s.unsaved = append(s.unsaved, r)
+		case <-tick.C:
+		case <-ctx.Done():
+			continue
+		}
+		if now := s.store.clock(); now.Before(pause) {
+			continue
+		}
+		err := s.work(ctx, sending)
+		if s.noted(ctx, err); err != nil {
+			pause = s.store.clock().Add(retry.Next())
+			continue
+		}
+		retry.Reset()
+	}
+	s.stop(stop)
+	return nil
+}
+
+// stop notes the attempts that end within stopWait, and cuts the others off.
+func (s *Sender) stop(cut context.CancelFunc) {
+	timer := time.AfterFunc(stopWait, cut)
+	defer timer.Stop()
+	for len(s.running) > len(s.unsaved) {
+		s.unsaved = append(s.unsaved, <-s.results)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commitTime)
+	defer cancel()
+	err := s.save(ctx)
+	if err == nil && s.store.clock().Before(s.until) {
+		_, err = s.take(ctx, 0)
+	}
+	if err != nil {
+		s.log.Warn("deliveries to webhooks were not noted, and are repeated", "error", err)
+	}
+}
+
+func (s *Sender) noted(ctx context.Context, err error) {
+	switch {
+	case err != nil && !s.failing && ctx.Err() == nil:
+		s.log.Warn("webhooks wait for the read model", "error", err)
+	case err == nil && s.failing:
+		s.log.Info("webhooks go on")
+	}
+	s.failing = err != nil
+}
+
+// work notes results, and starts what is due.
+func (s *Sender) work(ctx, sending context.Context) error {
+	for len(s.results) > 0 {
+		s.unsaved = append(s.unsaved, <-s.results)
+	}
+	if err := s.save(ctx); err != nil {
+		return err
+	}
+	if len(s.running) >= mostRunning {
+		return nil
+	}
+	now := s.store.clock()
+	if now.Sub(s.swept) >= sweepEvery {
+		s.swept = now
+		if err := s.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	first, err := s.due(ctx, views.Query{Index: byDue, Limit: 1})
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	if leads, err := s.lead(ctx); err != nil || !leads {
+		return err
+	}
+	return s.startDue(ctx, sending)
+}
+
+// due gives the deliveries of a page that are due.
+func (s *Sender) due(ctx context.Context, query views.Query) ([]views.Doc, error) {
+	docs, err := s.store.store.List(ctx, deliveries, query)
+	if err != nil {
+		return nil, fmt.Errorf("list deliveries: %w", err)
+	}
+	now := s.store.now()
+	for i, doc := range docs {
+		if doc.Keys["due"].Int64() > now {
+			return docs[:i], nil
+		}
+	}
+	return docs, nil
+}
+
+// lease says which instance sends.
+type lease struct {
+	Instance string `json:"instance"`
+	UntilMs  int64  `json:"untilMs"`
+}
+
+// lead tells whether this instance has the lease, and takes it where nobody has.
+func (s *Sender) lead(ctx context.Context) (bool, error) {
+	if s.store.clock().Add(leaseEarly).Before(s.until) {
+		return true, nil
+	}
+	return s.take(ctx, leaseTime)
+}
+
+// take takes, renews or with 0 gives up the lease.
+func (s *Sender) take(ctx context.Context, length time.Duration) (bool, error) {
+	store, now := s.store.store, s.store.clock()
+	at, err := store.Checkpoint(ctx, leaseStream)
+	if err != nil {
+		return false, err
+	}
+	docs, err := store.Load(ctx, leases, []string{leaseID}, views.Heads)
+	if err != nil {
+		return false, err
+	}
+	var held lease
+	if len(docs) > 0 {
+		if err := json.Unmarshal(docs[0].Head, &held); err != nil {
+			return false, fmt.Errorf("read the lease of the sender: %w", err)
+		}
+	}
+	if held.Instance != s.instance && held.UntilMs > now.UnixMilli() && held.UntilMs <= now.Add(leaseTime).UnixMilli() {
+		return false, nil
+	}
+	until := now.Add(length)
+	head, err := json.Marshal(lease{s.instance, until.UnixMilli()})
+	if err != nil {
+		return false, err
+	}
+	err = store.Commit(ctx, views.Batch{
+		Stream: leaseStream, From: at, To: at + 1, Puts: []views.Put{{Collection: leases, Doc: views.Doc{ID: leaseID, Head: head}}},
+	})
+	if errors.Is(err, views.ErrConflict) {
+		return false, nil
+	}
+	if err == nil {
+		s.until = until
+	}
+	return err == nil, err
+}
+
+// startDue starts the attempts of what is due, a few at a time for each host and account, so that one slow receiver holds up
+// nobody else. Where much is due, what has to wait is put off, so that what stands behind it is seen.
+func (s *Sender) startDue(ctx, sending context.Context) error {
+	index := views.Index{Name: byDue, Keys: []string{"due"}}
+	query := views.Query{Index: byDue, Limit: scanPage}
+	var waiting []*event.Delivery
+	for range scanPages {
+		docs, err := s.due(ctx, query)
+		if err != nil || len(docs) == 0 {
+			return err
+		}
+		blocked, err := s.startPage(ctx, sending, docs)
+		if err != nil || len(docs) < scanPage || len(s.running) >= mostRunning {
+			return err
+		}
+		waiting = append(waiting, blocked...)
+		query = query.NextAfter(index, docs[len(docs)-1])
+	}
+	var puts []views.Put
+	for _, d := range waiting {
+		d.NextMs = s.store.clock().Add(putOff).UnixMilli()
+		put, err := changed(d)
+		if err != nil {
+			return err
+		}
+		puts = append(puts, put)
+	}
+	return s.commit(ctx, puts)
+}
+
+// startPage starts those of a page that may run, and returns those that have to wait.
+func (s *Sender) startPage(ctx, sending context.Context, docs []views.Doc) (blocked []*event.Delivery, err error) {
+	var list []*event.Delivery
+	var places []string
+	for _, doc := range docs {
+		if _, runs := s.running[doc.ID]; runs {
+			continue
+		}
+		d, err := decodeDelivery(doc)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+		places = append(places, place(event.AccountID(d.Alert.Account), d.Webhook))
+	}
+	found, err := s.store.store.Load(ctx, addresses, places, views.Heads)
+	if err != nil {
+		return nil, fmt.Errorf("load addresses of webhooks: %w", err)
+	}
+	known := map[string]*event.WebhookAddress{}
+	for _, doc := range found {
+		if known[doc.ID], err = decodeAddress(doc); err != nil {
+			return nil, err
+		}
+	}
+	for i, d := range list {
+		address := known[places[i]]
+		host := hostOf(address)
+		switch {
+		case len(s.running) >= mostRunning:
+			return nil, nil
+		case s.hosts[host] >= mostPerHost, s.accounts[d.Alert.Account] >= mostPerAccount:
+			blocked = append(blocked, d)
+		default:
+			s.start(sending, d, address, host)
+		}
+	}
+	return blocked, nil
+}
+
+// hostOf is what a webhook's attempts are counted under.
+func hostOf(a *event.WebhookAddress) string {
+	u, err := url.Parse(a.GetUrl())
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+func (s *Sender) start(ctx context.Context, d *event.Delivery, address *event.WebhookAddress, host string) {
+	r := result{id: deliveryID(event.AccountID(d.Alert.Account), d.Webhook, d.Alert.Id), host: host, account: d.Alert.Account}
+	s.running[r.id] = host
+	s.hosts[host]++
+	s.accounts[r.account]++
+	// The channel has room for all that run, so that nobody waits for Run.
+	go func() {
+		attempt := s.attempt(ctx, d, address)
+		if ctx.Err() == nil {
+			s.conclude(d, attempt)
+			r.delivery = d
+		}
+		s.results <- r
+	}()
+}
+
+func (s *Sender) attempt(ctx context.Context, d *event.Delivery, address *event.WebhookAddress) *event.DeliveryAttempt {
+	now := s.store.now()
+	switch {
+	case address == nil:
+		return &event.DeliveryAttempt{TimeMs: now, Error: "the webhook has no address"}
+	case len(d.Attempts) == 0 && d.NextMs == d.Alert.TimeMs && now-d.Alert.TimeMs > maxAge.Milliseconds():
+		return &event.DeliveryAttempt{TimeMs: now, Error: errTooOld}
+	}
+	return s.post.attempt(ctx, d.Alert, address)
+}
+
+const errTooOld = "the event is too old to be sent"
+
+// conclude notes an attempt in its delivery, and when the next one is.
+func (s *Sender) conclude(d *event.Delivery, a *event.DeliveryAttempt) {
+	d.Attempts = append(d.Attempts, a)
+	d.Attempts = d.Attempts[max(0, len(d.Attempts)-keptAttempts):]
+	between := pauses()
+	switch {
+	case a.Error == "":
+		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_DELIVERED, 0
+		s.sent.WithLabelValues(sentDelivered).Inc()
+	case int(d.Tries) >= len(between) || a.Status == statusGone || a.Error == errTooOld:
+		d.Status, d.NextMs = event.DeliveryStatus_DELIVERY_FAILED, 0
+		s.sent.WithLabelValues(sentGivenUp).Inc()
+	default:
+		pause := between[d.Tries]
+		d.NextMs = s.store.now() + (pause + rand.N(pause/5+1)).Milliseconds()
+		s.sent.WithLabelValues(sentFailed).Inc()
+	}
+	d.Tries++
+}
+
+// save notes the results. Until it has, the deliveries count as running, so that they are not sent again.
+func (s *Sender) save(ctx context.Context) error {
+	var puts []views.Put
+	for _, r := range s.unsaved {
+		if r.delivery == nil {
+			continue
+		}
+		put, err := changed(r.delivery)
+		if err != nil {
+			return err
+		}
+		puts = append(puts, put)
+	}
+	if err := s.commit(ctx, puts); err != nil {
+		return err
+	}
+	for _, r := range s.unsaved {
+		delete(s.running, r.id)
+		if s.hosts[r.host]--; s.hosts[r.host] == 0 {
+			delete(s.hosts, r.host)
+		}
+		if s.accounts[r.account]--; s.accounts[r.account] == 0 {
+			delete(s.accounts, r.account)
+		}
+	}
+	s.unsaved = s.unsaved[:0]
+	return nil
+}
+
+func (s *Sender) commit(ctx context.Context, puts []views.Put) error {
+	for len(puts) > 0 {
+		n := min(len(puts), commitPuts)
+		bounded, cancel := context.WithTimeout(ctx, commitTime)
+		err := s.store.store.Commit(bounded, views.Batch{Puts: puts[:n]})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("note deliveries: %w", err)
+		}
+		puts = puts[n:]
+	}
+	return nil
+}
+
+// sweep deletes alerts and deliveries that are older than retention, and encrypts secrets with the present key. Any instance
+// may do it.
+func (s *Sender) sweep(ctx context.Context) error {
+	for _, collection := range []string{alerts, deliveries} {
+		for {
+			docs, err := s.store.store.List(ctx, collection, views.Query{Index: byExpiry, Limit: sweepPage})
+			if err != nil {
+				return fmt.Errorf("list %s: %w", collection, err)
+			}
+			var b views.Batch
+			for _, doc := range docs {
+				if doc.Keys["expires"].Int64() <= s.store.now() {
+					b.Deletes = append(b.Deletes, views.Delete{Collection: collection, ID: doc.ID, Seq: doc.Seq})
+				}
+			}
+			if len(b.Deletes) > 0 {
+				if err := s.store.store.Commit(ctx, b); err != nil {
+					return fmt.Errorf("delete from %s: %w", collection, err)
+				}
+			}
+			if len(b.Deletes) < sweepPage {
+				break
+			}
+		}
+	}
+	return s.store.sealAgain(ctx)
+}

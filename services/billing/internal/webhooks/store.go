@@ -1,0 +1,489 @@
+package webhooks
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/views"
+)
+
+const (
+	// changes is the stream whose checkpoint each change of an address moves, so that of two changes at a time none is lost.
+	changes   = "billing_webhooks"
+	mostTries = 20
+
+	// overlap is for how long the secret of before signs too, after a new one was made.
+	overlap = 24 * time.Hour
+	// mostSecrets is how many secrets of a webhook sign at a time. The oldest is forgotten for a newer one.
+	mostSecrets = 5
+	// replayed is for how long a creation or rotation is answered again under its idempotency id, as commands are.
+	replayed = 24 * time.Hour
+
+	mostPage     = 100
+	maxAlertID   = 64 // bytes of an id that somebody asks for
+	secretPrefix = "whsec_"
+)
+
+// Store answers event.WebhookRequest. Safe for concurrent use, and for any number of instances on one read model.
+type Store struct {
+	store        views.Store
+	clock        func() time.Time
+	partitions   int
+	allowPrivate bool
+	sealer       *sealer
+}
+
+// Config says how webhooks are kept and delivered.
+type Config struct {
+	Partitions   int
+	Secrets      [][]byte // master secrets: the first encrypts, all decrypt; none: no webhook can be made
+	AllowPrivate bool     // takes addresses of private networks and http
+}
+
+// NewStore makes a Store over a read model that was opened with Collections. clock has the development offset.
+func NewStore(store views.Store, clock func() time.Time, cfg Config) (*Store, error) {
+	s, err := newSealer(cfg.Secrets)
+	return &Store{store: store, clock: clock, partitions: cfg.Partitions, allowPrivate: cfg.AllowPrivate, sealer: s}, err
+}
+
+// Answer answers one request. Its errors are *rpc.Error or the read model's.
+func (s *Store) Answer(ctx context.Context, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
+	account := event.AccountID(r.Account)
+	if account == 0 {
+		return nil, &rpc.Error{Code: "malformed", Message: "a webhook needs an account"}
+	}
+	switch action := r.Action.(type) {
+	case *event.WebhookRequest_Create:
+		return s.create(ctx, account, action.Create)
+	case *event.WebhookRequest_Set:
+		return s.set(ctx, account, r.Webhook, action.Set)
+	case *event.WebhookRequest_Delete:
+		return s.remove(ctx, account, r.Webhook)
+	case *event.WebhookRequest_Rotate:
+		return s.rotate(ctx, account, r.Webhook, action.Rotate.GetChange())
+	case *event.WebhookRequest_Find:
+		return s.find(ctx, account, r.Webhook)
+	case *event.WebhookRequest_Deliveries:
+		return s.deliveries(ctx, account, r.Webhook, action.Deliveries)
+	case *event.WebhookRequest_Replay:
+		return s.replay(ctx, account, r.Webhook, action.Replay)
+	}
+	return nil, &rpc.Error{Code: "malformed", Message: "request about webhooks without an action"}
+}
+
+func refusal(status event.WebhookStatus) *event.WebhookAnswer {
+	return &event.WebhookAnswer{Status: status}
+}
+
+// create stores an address with a new secret. The command that makes the webhook in the journal follows; an address without
+// one is swept. The same creation again is answered with the same secret.
+func (s *Store) create(ctx context.Context, account event.AccountID, r *event.CreateAddress) (*event.WebhookAnswer, error) {
+	if reason := checkURL(r.GetUrl(), s.allowPrivate); reason != "" {
+		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_BAD_URL, Reason: reason}, nil
+	}
+	for try := range uint32(mostTries) {
+		a := &event.WebhookAddress{
+			Account: uint64(account), Webhook: newID(account, r.GetChange(), try), Url: r.GetUrl(), Change: r.GetChange(), CreatedMs: s.now(),
+		}
+		text, err := s.addSecret(a, nil)
+		if err != nil {
+			return nil, err
+		}
+		doc, err := s.addressDoc(a)
+		if err != nil {
+			return nil, err
+		}
+		err = s.store.Insert(ctx, addresses, doc)
+		if err == nil {
+			return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Addresses: shown(a), Secret: text}, nil
+		}
+		if !errors.Is(err, views.ErrExists) {
+			return nil, err
+		}
+		before, err := s.load(ctx, account, a.Webhook)
+		if err != nil {
+			return nil, err
+		}
+		if before == nil || len(r.GetChange()) == 0 || !bytes.Equal(before.Change, r.GetChange()) || before.CreatedMs+replayed.Milliseconds() <= s.now() {
+			continue
+		}
+		first := before.Secrets[len(before.Secrets)-1]
+		secret, err := s.sealer.open(first.Sealed, place(account, before.Webhook))
+		if err != nil {
+			return nil, err
+		}
+		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Addresses: shown(before), Secret: secretText(secret), Replayed: true}, nil
+	}
+	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "no free id for a webhook"}
+}
+
+// newID draws the id of a webhook. Under an idempotency id it is always the same.
+func newID(account event.AccountID, change []byte, try uint32) uint64 {
+	var b [8]byte
+	if len(change) == 0 {
+		rand.Read(b[:])
+	} else {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint32(append(account.Bytes(), change...), try))
+		copy(b[:], sum[:])
+	}
+	return max(binary.BigEndian.Uint64(b[:]), 1)
+}
+
+// addSecret makes a new secret the present one. That of before signs until overlap has passed.
+func (s *Store) addSecret(a *event.WebhookAddress, change []byte) (text string, err error) {
+	secret := make([]byte, secretBytes)
+	rand.Read(secret)
+	sealed, err := s.sealer.seal(secret, place(event.AccountID(a.Account), a.Webhook))
+	if err != nil {
+		return "", err
+	}
+	now := s.now()
+	list := []*event.WebhookSecret{{Sealed: sealed, Change: change, CreatedMs: now}}
+	for _, old := range a.Secrets {
+		if old.UntilMs == 0 {
+			old.UntilMs = now + overlap.Milliseconds()
+		}
+		if old.UntilMs > now && len(list) < mostSecrets {
+			list = append(list, old)
+		}
+	}
+	a.Secrets = list
+	return secretText(secret), nil
+}
+
+func secretText(secret []byte) string {
+	return secretPrefix + base64.StdEncoding.EncodeToString(secret)
+}
+
+// shown is an address as others see it.
+func shown(a *event.WebhookAddress) []*event.WebhookAddress {
+	return []*event.WebhookAddress{{Account: a.Account, Webhook: a.Webhook, Url: a.Url, CreatedMs: a.CreatedMs}}
+}
+
+func (s *Store) now() int64 { return s.clock().UnixMilli() }
+
+func (s *Store) addressDoc(a *event.WebhookAddress) (views.Doc, error) {
+	head, err := event.Encode(a)
+	account := event.AccountID(a.Account)
+	return views.Doc{ID: place(account, a.Webhook), Head: head, Keys: map[string]views.Value{
+		"account": views.String(account.String()), "partition": views.Int(int64(event.AccountPartition(account, s.partitions))),
+	}}, err
+}
+
+func (s *Store) load(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAddress, error) {
+	docs, err := s.store.Load(ctx, addresses, []string{place(account, webhook)}, views.Heads)
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	return decodeAddress(docs[0])
+}
+
+func decodeAddress(doc views.Doc) (*event.WebhookAddress, error) {
+	a := &event.WebhookAddress{}
+	return a, event.Decode(doc.Head, a)
+}
+
+// change changes an address, which edit is given. It tries again where others change addresses meanwhile. It is nil where there
+// is no such webhook.
+func (s *Store) change(ctx context.Context, account event.AccountID, webhook uint64, edit func(*event.WebhookAddress) error) (*event.WebhookAddress, error) {
+	for range mostTries {
+		at, err := s.store.Checkpoint(ctx, changes)
+		if err != nil {
+			return nil, err
+		}
+		a, err := s.load(ctx, account, webhook)
+		if err != nil || a == nil {
+			return nil, err
+		}
+		if err := edit(a); err != nil {
+			return nil, err
+		}
+		doc, err := s.addressDoc(a)
+		if err != nil {
+			return nil, err
+		}
+		err = s.store.Commit(ctx, views.Batch{Stream: changes, From: at, To: at + 1, Puts: []views.Put{{Collection: addresses, Doc: doc}}})
+		if !errors.Is(err, views.ErrConflict) {
+			return a, err
+		}
+	}
+	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "other webhooks change at the same time"}
+}
+
+func (s *Store) set(ctx context.Context, account event.AccountID, webhook uint64, r *event.SetAddress) (*event.WebhookAnswer, error) {
+	if reason := checkURL(r.GetUrl(), s.allowPrivate); reason != "" {
+		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_BAD_URL, Reason: reason}, nil
+	}
+	if r.GetCheck() {
+		return s.find(ctx, account, webhook)
+	}
+	a, err := s.change(ctx, account, webhook, func(a *event.WebhookAddress) error {
+		a.Url = r.GetUrl()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		return refusal(event.WebhookStatus_WEBHOOK_NOT_FOUND), nil
+	}
+	return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Addresses: shown(a)}, nil
+}
+
+// errReplayed ends a change that was made before.
+var errReplayed = errors.New("this change was made before")
+
+func (s *Store) rotate(ctx context.Context, account event.AccountID, webhook uint64, change []byte) (*event.WebhookAnswer, error) {
+	var text string
+	var before *event.WebhookSecret
+	a, err := s.change(ctx, account, webhook, func(a *event.WebhookAddress) (err error) {
+		for i, made := range a.Secrets {
+			if len(change) == 0 || !bytes.Equal(made.Change, change) || made.CreatedMs+replayed.Milliseconds() <= s.now() {
+				continue
+			}
+			secret, err := s.sealer.open(made.Sealed, place(account, webhook))
+			if err != nil {
+				return err
+			}
+			text = secretText(secret)
+			if i+1 < len(a.Secrets) {
+				before = a.Secrets[i+1]
+			}
+			return errReplayed
+		}
+		if text, err = s.addSecret(a, change); err == nil && len(a.Secrets) > 1 {
+			before = a.Secrets[1]
+		}
+		return err
+	})
+	again := errors.Is(err, errReplayed)
+	if err != nil && !again {
+		return nil, err
+	}
+	if a == nil && !again {
+		return refusal(event.WebhookStatus_WEBHOOK_NOT_FOUND), nil
+	}
+	return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Secret: text, PreviousUntilMs: before.GetUntilMs(), Replayed: again}, nil
+}
+
+// find gives one address, or all of an account.
+func (s *Store) find(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAnswer, error) {
+	answer := refusal(event.WebhookStatus_WEBHOOK_OK)
+	if webhook != 0 {
+		a, err := s.load(ctx, account, webhook)
+		if err != nil {
+			return nil, err
+		}
+		if a == nil {
+			return refusal(event.WebhookStatus_WEBHOOK_NOT_FOUND), nil
+		}
+		answer.Addresses = shown(a)
+		return answer, nil
+	}
+	docs, err := s.store.List(ctx, addresses, views.Query{Index: byAccount, Equal: []views.Value{views.String(account.String())}, Limit: views.MaxList})
+	if err != nil {
+		return nil, err
+	}
+	for _, doc := range docs {
+		a, err := decodeAddress(doc)
+		if err != nil {
+			return nil, err
+		}
+		answer.Addresses = append(answer.Addresses, shown(a)...)
+	}
+	return answer, nil
+}
+
+// remove deletes an address, and all that was or would be sent to it. Its webhook is gone from the journal before.
+func (s *Store) remove(ctx context.Context, account event.AccountID, webhook uint64) (*event.WebhookAnswer, error) {
+	return refusal(event.WebhookStatus_WEBHOOK_OK), s.deleteAll(ctx, place(account, webhook))
+}
+
+func (s *Store) deleteAll(ctx context.Context, at string) error {
+	b := views.Batch{Deletes: []views.Delete{{Collection: addresses, ID: at}}}
+	for {
+		docs, err := s.store.List(ctx, deliveries, views.Query{Index: byWebhook, Equal: []views.Value{views.String(at)}, Limit: sweepPage})
+		if err != nil {
+			return fmt.Errorf("list deliveries: %w", err)
+		}
+		for _, doc := range docs {
+			b.Deletes = append(b.Deletes, views.Delete{Collection: deliveries, ID: doc.ID, Seq: doc.Seq + 1})
+		}
+		if err := s.store.Commit(ctx, b); err != nil {
+			return fmt.Errorf("delete a webhook: %w", err)
+		}
+		if len(docs) < sweepPage {
+			return nil
+		}
+		b.Deletes = nil
+	}
+}
+
+// deliveries gives a page of what was and will be sent to a webhook, the newest first.
+func (s *Store) deliveries(ctx context.Context, account event.AccountID, webhook uint64, r *event.ListDeliveries) (*event.WebhookAnswer, error) {
+	limit := max(1, min(int(r.GetLimit()), mostPage))
+	query := views.Query{Index: byWebhook, Equal: []views.Value{views.String(place(account, webhook))}, Desc: true, Limit: limit + 1}
+	if r.GetBefore() != "" {
+		query.After = []views.Value{views.String(r.GetBefore())}
+	}
+	docs, err := s.store.List(ctx, deliveries, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := refusal(event.WebhookStatus_WEBHOOK_OK)
+	if answer.More = len(docs) > limit; answer.More {
+		docs = docs[:limit]
+	}
+	for _, doc := range docs {
+		d, err := decodeDelivery(doc)
+		if err != nil {
+			return nil, err
+		}
+		answer.Deliveries = append(answer.Deliveries, d)
+	}
+	return answer, nil
+}
+
+// replay has a delivery sent again, at once, with the same id.
+func (s *Store) replay(ctx context.Context, account event.AccountID, webhook uint64, r *event.ReplayDelivery) (*event.WebhookAnswer, error) {
+	if r.GetAlert() == "" || len(r.GetAlert()) > maxAlertID {
+		return refusal(event.WebhookStatus_WEBHOOK_NOT_FOUND), nil
+	}
+	docs, err := s.store.Load(ctx, deliveries, []string{deliveryID(account, webhook, r.GetAlert())}, views.Heads)
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) == 0 {
+		return refusal(event.WebhookStatus_WEBHOOK_NOT_FOUND), nil
+	}
+	d, err := decodeDelivery(docs[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(r.GetChange()) > 0 && bytes.Equal(d.Change, r.GetChange()) {
+		return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Deliveries: []*event.Delivery{d}, Replayed: true}, nil
+	}
+	d.Status, d.NextMs, d.Tries, d.Change = event.DeliveryStatus_DELIVERY_PENDING, s.now(), 0, r.GetChange()
+	put, err := changed(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.store.Commit(ctx, views.Batch{Puts: []views.Put{put}}); err != nil {
+		return nil, err
+	}
+	return &event.WebhookAnswer{Status: event.WebhookStatus_WEBHOOK_OK, Deliveries: []*event.Delivery{d}}, nil
+}
+
+// Alerts gives a page of an account's alerts after a position, the oldest first, and the position of the last one. Without a position it gives
+// that of the newest.
+func Alerts(ctx context.Context, store views.Store, account event.AccountID, after string, limit int) (*event.AlertsAnswer, error) {
+	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(account.String())}, Limit: limit}
+	if after != "" {
+		query.After = []views.Value{views.String(after)}
+		query.AfterID = account.String() + "." + after
+	} else {
+		query.Desc, query.Limit = true, 1
+	}
+	docs, err := store.List(ctx, alerts, query)
+	if err != nil {
+		return nil, fmt.Errorf("list alerts: %w", err)
+	}
+	answer := &event.AlertsAnswer{Last: after}
+	for _, doc := range docs {
+		a := &event.Alert{}
+		if err := event.Decode(doc.Head, a); err != nil {
+			return nil, err
+		}
+		answer.Last = a.Position
+		if after != "" {
+			answer.Alerts = append(answer.Alerts, a)
+		}
+	}
+	return answer, nil
+}
+
+// sealAgain encrypts secrets with the present key that were encrypted with another one, which may be taken away then.
+func (s *Store) sealAgain(ctx context.Context) error {
+	query := views.Query{Index: byAccount, Limit: sweepPage}
+	index := views.Index{Name: byAccount, Keys: []string{"account"}}
+	for {
+		docs, err := s.store.List(ctx, addresses, query)
+		if err != nil {
+			return fmt.Errorf("list webhooks: %w", err)
+		}
+		for _, doc := range docs {
+			a, err := decodeAddress(doc)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(a.Secrets, func(w *event.WebhookSecret) bool { return !s.sealer.present(w.Sealed) }) {
+				continue
+			}
+			if _, err := s.change(ctx, event.AccountID(a.Account), a.Webhook, s.reseal); err != nil {
+				return fmt.Errorf("encrypt the secrets of a webhook: %w", err)
+			}
+		}
+		if len(docs) < sweepPage {
+			return nil
+		}
+		query = query.NextAfter(index, docs[len(docs)-1])
+	}
+}
+
+// reseal leaves a secret that no key opens as it is.
+func (s *Store) reseal(a *event.WebhookAddress) error {
+	at := place(event.AccountID(a.Account), a.Webhook)
+	for _, w := range a.Secrets {
+		secret, err := s.sealer.open(w.Sealed, at)
+		if err != nil {
+			continue
+		}
+		if w.Sealed, err = s.sealer.seal(secret, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandoned is the age of an address whose webhook is not in the journal, after which it is deleted: its creation has failed, or
+// its deletion was cut off.
+const abandoned = time.Hour
+
+// Sweep deletes the addresses of a partition whose webhooks are not in its journal. known tells whether one is, as of now.
+func Sweep(ctx context.Context, store views.Store, partition int, now time.Time, known func(account event.AccountID, webhook uint64) bool) error {
+	s := &Store{store: store}
+	query := views.Query{Index: byPartition, Equal: []views.Value{views.Int(int64(partition))}, Limit: sweepPage}
+	index := views.Index{Name: byPartition, Keys: []string{"partition"}}
+	for {
+		docs, err := store.List(ctx, addresses, query)
+		if err != nil {
+			return fmt.Errorf("list webhooks: %w", err)
+		}
+		for _, doc := range docs {
+			a, err := decodeAddress(doc)
+			if err != nil {
+				return err
+			}
+			if now.UnixMilli()-a.CreatedMs < abandoned.Milliseconds() || known(event.AccountID(a.Account), a.Webhook) {
+				continue
+			}
+			if err := s.deleteAll(ctx, doc.ID); err != nil {
+				return err
+			}
+		}
+		if len(docs) < sweepPage {
+			return nil
+		}
+		query = query.NextAfter(index, docs[len(docs)-1])
+	}
+}

@@ -1,0 +1,158 @@
+package webhooks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/views"
+)
+
+func TestAddressesOfWebhooks(t *testing.T) {
+	long := "https://example.com/" + strings.Repeat("x", maxURLBytes-len("https://example.com/"))
+	for _, url := range []string{
+		"https://example.com", "https://example.com/hooks?a=b", "https://example.com:8443/", "https://8.8.8.8/", "https://[2606:4700::1111]/", long,
+	} {
+		if reason := checkURL(url, false); reason != "" {
+			t.Errorf("%.60s must %s", url, reason)
+		}
+	}
+	for _, url := range []string{
+		"", "example.com", "http://example.com", "ftp://example.com", "https://", "https://user:pass@example.com", "https://example.com/#x",
+		"https://example.com:0", "https://example.com:65536", "https://example.com:", "https://exam ple.com", "https://example.com/\n", "https://localhost",
+		"https://intranet/", "https://printer.local", "https://db.internal", "https://x.localhost.", long + "x",
+		// By IANA's registries: private, loopback, link-local and metadata, shared, this network, documentation, benchmarks, multicast, reserved.
+		"https://10.1.2.3", "https://172.16.0.1", "https://192.168.1.1", "https://127.0.0.1", "https://169.254.169.254", "https://100.64.0.1", "https://0.0.0.0",
+		"https://192.0.2.1", "https://198.18.0.1", "https://224.0.0.1", "https://240.0.0.1", "https://255.255.255.255",
+		// And by IPv6: loopback, unspecified, unique local, link-local, mapped, NAT64, 6to4, Teredo, documentation, multicast.
+		"https://[::1]", "https://[::]", "https://[fd00:ec2::254]", "https://[fe80::1]", "https://[::ffff:10.0.0.1]", "https://[::ffff:127.0.0.1]",
+		"https://[64:ff9b::a00:1]", "https://[2002:a00:1::]", "https://[2001:0:a00::1]", "https://[2001:db8::1]", "https://[ff02::1]",
+	} {
+		if checkURL(url, false) == "" {
+			t.Errorf("%q is taken", url)
+		}
+	}
+	for _, url := range []string{"http://127.0.0.1:8080/hooks", "http://localhost", "https://10.0.0.1"} {
+		if reason := checkURL(url, true); reason != "" {
+			t.Errorf("where private addresses are allowed, %s must %s", url, reason)
+		}
+	}
+}
+
+// TestTheDialerRefusesTheSameAddresses: what a name leads to is not known before it is dialled.
+func TestTheDialerRefusesTheSameAddresses(t *testing.T) {
+	for address, network := range map[string]string{
+		"10.0.0.1:443": "tcp4", "127.0.0.1:443": "tcp4", "169.254.169.254:80": "tcp4", "100.64.0.1:443": "tcp4",
+		"[::1]:443": "tcp6", "[::ffff:10.0.0.1]:443": "tcp6", "[64:ff9b::a00:1]:443": "tcp6", "[2002:a00:1::]:443": "tcp6", "[fd00::1]:443": "tcp6",
+	} {
+		if guardian().Safe(network, address, nil) == nil {
+			t.Errorf("%s is dialled", address)
+		}
+	}
+	if err := guardian().Safe("tcp4", "8.8.8.8:8443", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACreationIsAnsweredAgainForADay(t *testing.T) {
+	b := newBench(t)
+	create := func(change string) *event.WebhookAnswer {
+		return b.ask(0, &event.WebhookRequest{Action: &event.WebhookRequest_Create{Create: &event.CreateAddress{Url: "https://example.com", Change: []byte(change)}}})
+	}
+	first, again, other := create("one"), create("one"), create("two")
+	if again.Secret != first.Secret || again.Addresses[0].Webhook != first.Addresses[0].Webhook || !again.Replayed || first.Replayed {
+		t.Errorf("%v, then %v", first, again)
+	}
+	if other.Secret == first.Secret || other.Addresses[0].Webhook == first.Addresses[0].Webhook || len(first.Addresses[0].Secrets) != 0 {
+		t.Errorf("%v, then %v", first, other)
+	}
+	b.pass(replayed)
+	if later := create("one"); later.Replayed || later.Addresses[0].Webhook == first.Addresses[0].Webhook {
+		t.Errorf("a day later: %v", later)
+	}
+	refused, err := b.Answer(t.Context(), &event.WebhookRequest{Account: uint64(alice), Action: &event.WebhookRequest_Create{Create: &event.CreateAddress{Url: "ftp://x"}}})
+	if err != nil || refused.Status != event.WebhookStatus_WEBHOOK_BAD_URL || refused.Reason == "" {
+		t.Errorf("%v, %v", refused, err)
+	}
+}
+
+// TestSecretsAreEncryptedAgainWithANewMaster: the master secret is replaced, and the one of before is taken away later.
+func TestSecretsAreEncryptedAgainWithANewMaster(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, nil)
+	hook, secret := b.hook(r.URL)
+	docs, err := b.views.Load(t.Context(), addresses, []string{place(alice, hook)}, views.Full)
+	if err != nil || len(docs) != 1 || strings.Contains(string(docs[0].Head), secret) || strings.Contains(string(docs[0].Head), secret[len(secretPrefix):]) {
+		t.Fatalf("the secret is in the read model: %v, %v", docs, err)
+	}
+	first, second := []byte("the first master secret"), []byte("the second master secret")
+	b.Store = b.storeWith(Config{Partitions: 4, Secrets: [][]byte{second, first}, AllowPrivate: true})
+	stop := b.send("one")
+	b.Store = b.storeWith(Config{Partitions: 4, Secrets: [][]byte{second}, AllowPrivate: true})
+	eventually.True(t, "the secret is encrypted again", func() bool {
+		a, err := b.load(t.Context(), alice, hook)
+		return err == nil && b.sealer.present(a.Secrets[0].Sealed)
+	})
+	stop()
+	b.send("two")
+	b.tell(hook)
+	b.until(hook, "it is delivered", delivered)
+	if err := verify(secret, r.got()[0]); err != nil {
+		t.Error(err)
+	}
+	// A secret that no master opens can only be replaced.
+	b.Store = b.storeWith(Config{Partitions: 4, Secrets: [][]byte{[]byte("an unrelated master")}, AllowPrivate: true})
+	if _, err := b.sealer.open(docs[0].Head, place(alice, hook)); err == nil {
+		t.Error("opened")
+	}
+	b.ask(hook, &event.WebhookRequest{Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{}}})
+}
+
+func TestNothingIsMadeWithoutAMaster(t *testing.T) {
+	b := newBench(t)
+	b.Store = b.storeWith(Config{Partitions: 4})
+	if a, err := b.Answer(t.Context(), &event.WebhookRequest{
+		Account: uint64(alice), Action: &event.WebhookRequest_Create{Create: &event.CreateAddress{Url: "https://example.com"}},
+	}); err == nil {
+		t.Errorf("%v", a)
+	}
+}
+
+// TestAnAddressWithoutAWebhookIsSwept: a creation was cut off before its command, or a deletion after it.
+func TestAnAddressWithoutAWebhookIsSwept(t *testing.T) {
+	b := newBench(t)
+	kept, _ := b.hook("https://example.com")
+	lost, _ := b.hook("https://example.com")
+	b.tell(kept, lost)
+	partition := event.AccountPartition(alice, 4)
+	sweep := func(partition int) {
+		t.Helper()
+		err := Sweep(t.Context(), b.views, partition, b.clock(), func(account event.AccountID, webhook uint64) bool {
+			return account == alice && webhook == kept
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func() int {
+		return len(b.ask(0, &event.WebhookRequest{Action: &event.WebhookRequest_Find{Find: &event.FindAddresses{}}}).Addresses)
+	}
+	if sweep(partition); count() != 2 {
+		t.Error("an address was swept that is being created")
+	}
+	b.pass(abandoned + time.Second)
+	if sweep((partition + 1) % 4); count() != 2 {
+		t.Error("an address of another partition was swept")
+	}
+	if sweep(partition); count() != 1 {
+		t.Errorf("%d addresses are left", count())
+	}
+	for id, want := range map[uint64]int{kept: 1, lost: 0} {
+		list := b.ask(id, &event.WebhookRequest{Action: &event.WebhookRequest_Deliveries{Deliveries: &event.ListDeliveries{}}}).Deliveries
+		if len(list) != want {
+			t.Errorf("%d deliveries, want %d", len(list), want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// Package webhooks keeps the addresses of webhooks and delivers alerts to them. What a webhook is told of is decided by the
+// fold (package account) and is in the journal. Its address and its secrets are in the read model alone, since an address may be
+// personal data and a journal is kept for ever.
+package webhooks
+
+import (
+	"time"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+)
+
+const (
+	addresses  = "billing_webhooks"
+	alerts     = "billing_alerts"
+	deliveries = "billing_deliveries"
+	leases     = "billing_leases"
+
+	byAccount   = "by_account"
+	byPartition = "by_partition"
+	byWebhook   = "by_webhook"
+	byDue       = "by_due"
+	byExpiry    = "by_expiry"
+
+	// retention of alerts and deliveries, from the time of the alert.
+	retention = 30 * 24 * time.Hour
+)
+
+// Collections are those that addresses, alerts and deliveries are kept in.
+func Collections() []views.Collection {
+	return []views.Collection{
+		{Name: addresses, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}, {Name: byPartition, Keys: []string{"partition"}}}},
+		{Name: alerts, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}, {Name: byExpiry, Keys: []string{"expires"}}}},
+		{Name: deliveries, Indexes: []views.Index{
+			{Name: byDue, Keys: []string{"due"}}, {Name: byWebhook, Keys: []string{"webhook", "position"}}, {Name: byExpiry, Keys: []string{"expires"}},
+		}},
+		{Name: leases},
+	}
+}
+
+// Puts are the documents of the alerts that the message at a sequence has led to: each alert, and its delivery to each webhook
+// that is told of it. A delivery that the sender has changed since is newer than its Put.
+func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
+	for _, a := range list {
+		head, err := event.Encode(a)
+		if err != nil {
+			return nil, err
+		}
+		owner := event.AccountID(a.Account).String()
+		puts = append(puts, views.Put{Collection: alerts, Doc: views.Doc{
+			ID: owner + "." + a.Position, Seq: sequence, Head: head,
+			Keys: map[string]views.Value{"account": views.String(owner), "position": views.String(a.Position), "expires": views.Int(expiry(a))},
+		}})
+		for _, webhook := range a.Webhooks {
+			doc, err := deliveryDoc(&event.Delivery{Alert: a, Webhook: webhook, NextMs: a.TimeMs, Sequence: sequence}, sequence)
+			if err != nil {
+				return nil, err
+			}
+			puts = append(puts, views.Put{Collection: deliveries, Doc: doc})
+		}
+	}
+	return puts, nil
+}
+
+func expiry(a *event.Alert) int64 { return a.TimeMs + retention.Milliseconds() }
+
+// place is the id of a webhook's address, and the value of the key "webhook" of its deliveries.
+func place(account event.AccountID, webhook uint64) string {
+	return account.String() + "." + alert.WebhookName(webhook)
+}
+
+func deliveryID(account event.AccountID, webhook uint64, alert string) string {
+	return place(account, webhook) + "." + alert
+}
+
+func deliveryDoc(d *event.Delivery, seq uint64) (views.Doc, error) {
+	head, err := event.Encode(d)
+	if err != nil {
+		return views.Doc{}, err
+	}
+	account := event.AccountID(d.Alert.Account)
+	keys := map[string]views.Value{
+		"webhook": views.String(place(account, d.Webhook)), "position": views.String(d.Alert.Position), "expires": views.Int(expiry(d.Alert)),
+	}
+	if d.Status == event.DeliveryStatus_DELIVERY_PENDING {
+		keys["due"] = views.Int(d.NextMs)
+	}
+	return views.Doc{ID: deliveryID(account, d.Webhook, d.Alert.Id), Seq: seq, Head: head, Keys: keys}, nil
+}
+
+// changed is the document of a delivery that the sender or its owner has changed. It is newer than what the projection writes,
+// also where that writes it again after a crash.
+func changed(d *event.Delivery) (views.Put, error) {
+	doc, err := deliveryDoc(d, d.Sequence+1)
+	return views.Put{Collection: deliveries, Doc: doc}, err
+}
+
+func decodeDelivery(doc views.Doc) (*event.Delivery, error) {
+	d := &event.Delivery{}
+	if err := event.Decode(doc.Head, d); err != nil {
+		return nil, err
+	}
+	if d.Alert == nil {
+		d.Alert = &event.Alert{}
+	}
+	return d, nil
+}
