@@ -358,7 +358,7 @@ func (s *Sender) attempt(ctx context.Context, d *event.Delivery, address *event.
 	switch {
 	case address == nil:
 		return &event.DeliveryAttempt{TimeMs: now, Error: "the webhook has no address"}
-	case len(d.Attempts) == 0 && d.NextMs == d.Alert.TimeMs && now-d.Alert.TimeMs > maxAge.Milliseconds():
+	case len(d.Attempts) == 0 && now-d.Alert.TimeMs > maxAge.Milliseconds():
 		return &event.DeliveryAttempt{TimeMs: now, Error: errTooOld}
 	}
 	return s.post.attempt(ctx, d.Alert, address)
