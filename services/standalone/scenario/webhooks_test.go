@@ -69,14 +69,6 @@ func verifies(secret string, p hookPost) bool {
 	return err == nil && w.VerifyIgnoringTimestamp(p.body, p.header) == nil
 }
 
-// key makes a key for the person's account, which can be called with beside the session.
-func (p *person) account(t testing.TB) account {
-	t.Helper()
-	made := p.do(t, "POST", "/api/users/user/dev-key/regenerate", nil).ok(t, http.StatusOK)
-	profile := p.do(t, "GET", "/api/users/user", nil).ok(t, http.StatusOK)
-	return account{i: p.i, id: text(t, profile, "account", "id"), email: p.email, key: text(t, made, "apiKey")}
-}
-
 // hook makes a webhook.
 func (p *person) hook(t testing.TB, fields object) (id, secret string) {
 	t.Helper()
@@ -95,7 +87,7 @@ func TestACrossingIsPostedOnceAcrossRestartsAndKills(t *testing.T) {
 	i := withWebhooks(t)
 	r := newHookReceiver(t)
 	p := i.person(t)
-	a := p.account(t)
+	a := p.key(t)
 	hook, secret := p.hook(t, object{"url": r.URL + "/hooks", "events": []string{"quota.threshold"}})
 	r.answer(http.StatusInternalServerError) // nothing is delivered yet
 	for range 100 {
@@ -140,7 +132,7 @@ func TestWebhooksAreMadeChangedAndDeleted(t *testing.T) {
 	i := withWebhooks(t)
 	r := newHookReceiver(t)
 	p, other := i.person(t), i.person(t)
-	a := p.account(t)
+	a := p.key(t)
 	keyed := request{cookies: p.cookies, header: map[string]string{"Idempotency-Key": "one"}, body: object{"url": r.URL, "events": []string{"balance.low", "quota.threshold"}, "balanceBelow": "2.5"}}
 	first, again := i.do(t, "POST", webhooksPath, keyed), i.do(t, "POST", webhooksPath, keyed)
 	made := first.ok(t, http.StatusCreated)
@@ -197,7 +189,7 @@ func TestATestEventIsSentRepeatedAndListened(t *testing.T) {
 	i := withWebhooks(t)
 	r := newHookReceiver(t)
 	p := i.person(t)
-	a := p.account(t)
+	a := p.key(t)
 	start := text(t, a.do(t, "GET", "/api/users/user/events", nil).ok(t, http.StatusOK), "last")
 	id, secret := p.hook(t, object{"url": r.URL, "events": []string{"quota.threshold"}})
 	hook := webhooksPath + "/" + id
@@ -233,7 +225,7 @@ func TestATestEventIsSentRepeatedAndListened(t *testing.T) {
 	if len(at(t, page, "events").([]any)) != 0 {
 		t.Errorf("%v", page)
 	}
-	i.person(t).account(t).do(t, "GET", "/api/users/user/events?after="+start, nil).ok(t, http.StatusOK)
+	i.person(t).key(t).do(t, "GET", "/api/users/user/events?after="+start, nil).ok(t, http.StatusOK)
 	for _, query := range []string{"?wait=0", "?wait=31", "?after=x"} {
 		a.do(t, "GET", "/api/users/user/events"+query, nil).fails(t, http.StatusBadRequest, "invalid_field", "")
 	}

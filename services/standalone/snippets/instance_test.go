@@ -44,7 +44,7 @@ type instance struct {
 	mu    sync.Mutex
 	calls []call
 
-	webhooks map[string][2]string // id and delivery, by the email of their owner
+	webhooks map[string][2]string // id and delivery, by the session that made them
 }
 
 // call is what the proxy saw.

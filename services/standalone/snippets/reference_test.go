@@ -164,21 +164,21 @@ func (i *instance) value(t *testing.T, o *operation, variable string, of owner) 
 	return "", false
 }
 
-// webhook gives the webhook of an owner's session with an event, and makes them the first time.
+// webhook gives a webhook that an owner's session has made, with an event, and makes them the first time.
 func (i *instance) webhook(t *testing.T, of owner) (id, delivery string) {
 	t.Helper()
 	i.mu.Lock()
-	made, found := i.webhooks[of.person]
+	made, found := i.webhooks[of.session()]
 	i.mu.Unlock()
 	if found {
 		return made[0], made[1]
 	}
-	cookie := []string{"Cookie", "quire_session=" + i.session(t, of.person, password), "Sec-Fetch-Site", "same-origin"}
+	cookie := []string{"Cookie", "quire_session=" + of.session(), "Sec-Fetch-Site", "same-origin"}
 	id = i.do(t, "POST", "/api/users/user/webhooks", map[string]any{"url": "https://hooks.invalid/quire", "events": []string{"quota.threshold"}}, cookie...).text(t, "webhook", "id")
 	delivery = i.do(t, "POST", "/api/users/user/webhooks/"+id+"/test", nil, cookie...).text(t, "delivery")
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.webhooks[of.person] = [2]string{id, delivery}
+	i.webhooks[of.session()] = [2]string{id, delivery}
 	return id, delivery
 }
 
