@@ -107,7 +107,7 @@ func (p *process) addBilling(ctx context.Context, blobs blob.Store) error {
 	service, err := billing.New(billing.Config{
 		PartitionCount: p.cfg.Partitions, Book: plan.Published(p.cfg.AnonymousLimit), RegisterLimit: p.cfg.RegisterLimit, RecentBytes: int(p.cfg.RecentBytes),
 		Progress: p.concurrentProgress(),
-		Secrets: append([][]byte{p.folder.Secret}, p.cfg.SecretPrevious.Bytes()...), WebhookAllowPrivate: p.cfg.WebhookAllowPrivate,
+		Secrets:  append([][]byte{p.folder.Secret}, p.cfg.SecretPrevious.Bytes()...), WebhookAllowPrivate: p.cfg.WebhookAllowPrivate,
 	}, billing.Deps{
 		NC: nc, Views: store, Blobs: blobs, Offset: p.cfg.ClockOffset,
 		Logger: p.deps.Logger, Metrics: p.host.Metrics,

@@ -62,7 +62,7 @@ func configure(s host.Settings) billing.Config {
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit,
 		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
 		RecentBytes: int(s.RecentBytes),
-		Secrets: secrets(s), WebhookAllowPrivate: s.WebhookAllowPrivate,
+		Secrets:     secrets(s), WebhookAllowPrivate: s.WebhookAllowPrivate,
 	}
 }
 
