@@ -2,8 +2,8 @@ import type { List } from './list.js'
 import { listOf, segment } from './texts.js'
 import { sleep, type CallOptions, type IdempotentOptions, type Result, type Transport } from './transport.js'
 import type {
-  DaysQuery, DeletedAccount, Explanation, LedgerEntry, LedgerFilter, Profile, RecentRequest, RequestFilter, SessionHead, SetSpendingCap,
-  SpendingCapChange, Statement, Usage, UsageDays,
+  AccountEvents, DaysQuery, DeletedAccount, EventsQuery, Explanation, LedgerEntry, LedgerFilter, Profile, RecentRequest, RequestFilter,
+  SessionHead, SetSpendingCap, SpendingCapChange, Statement, Usage, UsageDays,
 } from './types.js'
 
 const path = '/api/users/user'
@@ -46,6 +46,14 @@ export class Account {
   /** The last metered requests, the newest first: 1,000 of 48 hours at most. */
   requests(filter: RequestFilter = {}, options?: CallOptions): List<RecentRequest> {
     return listOf(this.#transport, `${path}/requests`, 'requests', filter, options)
+  }
+
+  /**
+   * What webhooks are told of, also without one: the events after one, the oldest first. `last` is `after` of the next call. With
+   * `wait` the call waits for one.
+   */
+  events(query: EventsQuery = {}, options?: CallOptions): Promise<Result<AccountEvents>> {
+    return this.#get('/events', options, query)
   }
 
   /** How a request was decided and charged. An old request takes a while: the call waits until the service has found it. */

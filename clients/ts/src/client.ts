@@ -4,6 +4,7 @@ import { Keys } from './keys.js'
 import { Texts } from './texts.js'
 import { Transport, type CallOptions, type Result } from './transport.js'
 import type { Profile } from './types.js'
+import { Webhooks } from './webhooks.js'
 
 /** How a client works. */
 export interface ClientOptions {
@@ -67,6 +68,8 @@ export class Quire {
   readonly account: Account
   /** API keys of the account. They want a session. */
   readonly keys: Keys
+  /** Webhooks of the account. They want a session. */
+  readonly webhooks: Webhooks
 
   /** Nothing is sent. @throws TypeError for an option that is wrong */
   constructor(options: ClientOptions = {}) {
@@ -84,6 +87,7 @@ export class Quire {
     this.files = new Files(transport)
     this.account = new Account(transport)
     this.keys = new Keys(transport)
+    this.webhooks = new Webhooks(transport)
   }
 
   /** Makes an account of the tier Free, and opens a session. It has no API key yet: `keys.regenerateDefault` makes it. */

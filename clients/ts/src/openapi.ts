@@ -769,6 +769,160 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/user/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the webhooks
+         * @description In the order in which they were made, without their secrets.
+         */
+        get: operations["listWebhooks"];
+        put?: never;
+        /**
+         * Make a webhook
+         * @description Events are decided from here on: what was reached before is not told of. The `secret` is shown this once, and again under the same
+         *     `Idempotency-Key`. An account has at most 10 webhooks. See [webhooks](/docs/guides/webhooks).
+         */
+        post: operations["createWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a webhook
+         * @description Without its secret.
+         */
+        get: operations["getWebhook"];
+        /**
+         * Change a webhook
+         * @description A merge: what is absent stays. `null` resets `thresholds` and `balanceBelow`. An empty object is 400.
+         */
+        put: operations["updateWebhook"];
+        post?: never;
+        /**
+         * Delete a webhook
+         * @description Nothing is sent to it any more, not even what waits. Its deliveries are deleted.
+         */
+        delete: operations["deleteWebhook"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/webhooks/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a new secret for a webhook
+         * @description For 24 hours the secret of before signs too. At most 5 secrets do at a time: a sixth ends the oldest.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event
+         * @description An event of the type `webhook.test` is sent to this webhook, as all others are. Tests and repeated deliveries of an account: 30 a minute.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/webhooks/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what was sent to a webhook
+         * @description And what waits to be sent, the newest event first, with the last 20 attempts of each. Deliveries are kept for 30 days.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/webhooks/{id}/deliveries/{delivery}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an event again
+         * @description At once and with the same `webhook-id`, whether it was delivered or not. If it fails, it is tried for three days again.
+         */
+        post: operations["replayDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/user/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events of the account
+         * @description The events that its webhooks are told of, after one of them, the oldest first. `last` is what to ask for next. Without `after` there are
+         *     no events, and `last` is the newest there is. With `wait` the call waits until there is one. Events are kept for 30 days.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/user/sessions/{id}": {
         parameters: {
             query?: never;
@@ -1065,7 +1219,29 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * An event of your account
+         * @description Posted to each webhook that is told of it, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Any 2xx answer
+         *     within 10 seconds takes it. The same event may come more than once, with the same `webhook-id`. See [webhooks](/docs/guides/webhooks).
+         */
+        post: operations["receiveEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
         /** @description Every failure that is answered in JSON. Answers may grow: ignore fields and codes that you do not know. */
@@ -1654,6 +1830,188 @@ export interface components {
             requestId: string | null;
             /** @description The operator's reason for a grant or an adjustment; null for others. */
             reason: string | null;
+        };
+        /** @description What the webhook is told of. More may come. */
+        WebhookEvents: string[];
+        /** @description Percents of a quota: 1 to 10 of them. */
+        WebhookThresholds: number[];
+        /** @description A webhook to be made. */
+        WebhookDraft: {
+            /** @description Where events are posted: https, and an address of the public internet. */
+            url: string;
+            events: components["schemas"]["WebhookEvents"];
+            /** @description 50, 80 and 100 where it is absent. */
+            thresholds?: components["schemas"]["WebhookThresholds"] | null;
+            /** @description Credits. `balance.low` needs it: that event says that the balance went below it. */
+            balanceBelow?: string | number | null;
+        };
+        /** @description What is to change about a webhook. */
+        WebhookChange: {
+            /** @description As in a creation. */
+            url?: string;
+            events?: components["schemas"]["WebhookEvents"];
+            /** @description `null`: 50, 80 and 100. */
+            thresholds?: components["schemas"]["WebhookThresholds"] | null;
+            /** @description As in a creation. `null`: none. */
+            balanceBelow?: string | number | null;
+        };
+        /** @description A webhook. */
+        Webhook: {
+            /** @description Its id. */
+            id: string;
+            /** @description Where events are posted. */
+            url: string;
+            events: components["schemas"]["WebhookEvents"];
+            thresholds: components["schemas"]["WebhookThresholds"];
+            /** @description Credits; null: none. */
+            balanceBelow: string | null;
+            /** @description When it was made. */
+            createdAt: components["schemas"]["Time"];
+        };
+        /** @description The webhooks of the account. */
+        Webhooks: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description In the order in which they were made. */
+            webhooks: components["schemas"]["Webhook"][];
+        };
+        /** @description A webhook that was made. */
+        WebhookCreated: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            webhook: components["schemas"]["Webhook"];
+            /** @description Signs what is posted. Shown this once. */
+            secret: string;
+        };
+        /** @description A webhook. */
+        WebhookShown: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            webhook: components["schemas"]["Webhook"];
+        };
+        /** @description A webhook that was deleted. */
+        WebhookDeleted: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Its id. */
+            id: string;
+        };
+        /** @description A new secret. */
+        WebhookSecret: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Signs what is posted. Shown this once. */
+            secret: string;
+            /**
+             * Format: date-time
+             * @description Until when the secret of before signs too.
+             */
+            previousSecretExpiresAt: string | null;
+        };
+        /** @description A test event. */
+        WebhookTested: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description Id of the event and of its delivery. */
+            delivery: string;
+        };
+        /** @description What is posted to webhooks. Ignore types and members that you do not know. */
+        Event: {
+            /** @description What has happened. */
+            type: string;
+            /** @description When it was decided. */
+            timestamp: components["schemas"]["Time"];
+            data: components["schemas"]["EventData"];
+        };
+        /** @description Its members depend on the type. */
+        EventData: {
+            /** @description The account. */
+            accountId: string;
+            /** @description Of `webhook.test`: the webhook. */
+            webhookId?: string;
+            /** @description Of `quota.threshold`: the quota key. */
+            quotaKey?: string;
+            /** @description Likewise: the percent that was reached. */
+            threshold?: number;
+            /** @description Likewise: requests. */
+            used?: number;
+            /** @description Likewise. */
+            limit?: number;
+            period?: components["schemas"]["EventPeriod"];
+            /** @description Of `balance.low`: what is left. */
+            balance?: components["schemas"]["Credits"];
+            /** @description Of `balance.low`: the value that it went below. */
+            balanceBelow?: components["schemas"]["Credits"];
+        };
+        /** @description What the limit is for. A limit in total has none. */
+        EventPeriod: {
+            /** @description When it began. */
+            start: components["schemas"]["Time"];
+            /** @description When the next one begins. */
+            end: components["schemas"]["Time"];
+        };
+        /** @description An event on its way to one webhook. */
+        Delivery: {
+            /** @description Id of the event, which is sent as `webhook-id`. */
+            id: string;
+            /** @description `failed`: it was given up. */
+            status: string;
+            event: components["schemas"]["Event"];
+            /** @description The last 20, the oldest first. */
+            attempts: components["schemas"]["DeliveryAttempt"][];
+            /**
+             * Format: date-time
+             * @description Of a pending one.
+             */
+            nextAttemptAt: string | null;
+        };
+        /** @description An attempt. */
+        DeliveryAttempt: {
+            /** @description When it began. */
+            time: components["schemas"]["Time"];
+            /** @description Status of the answer; null: there was none. */
+            status: number | null;
+            /** @description Milliseconds. */
+            durationMs: number;
+            /** @description Why it failed, for people; null: it succeeded. */
+            error: string | null;
+            /** @description The first 1,024 bytes of the answer. */
+            answer: string | null;
+        };
+        /** @description A page of deliveries. */
+        Deliveries: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description The newest event first. */
+            deliveries: components["schemas"]["Delivery"][];
+            nextCursor: components["schemas"]["Cursor"];
+            /** @description There is another page. */
+            hasMore: boolean;
+        };
+        /** @description A delivery that is sent again. */
+        DeliveryReplayed: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            delivery: components["schemas"]["Delivery"];
+        };
+        /** @description Events of the account. */
+        Events: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description The oldest first. */
+            events: components["schemas"]["AccountEvent"][];
+            /** @description `after` of the next call. */
+            last: string;
+        };
+        /** @description An event, with the id that it is posted with. */
+        AccountEvent: {
+            /** @description Its id. */
+            id: string;
+            /** @description What has happened. */
+            type: string;
+            /** @description When it was decided. */
+            timestamp: components["schemas"]["Time"];
+            data: components["schemas"]["EventData"];
         };
         /** @description A page of the ledger. */
         Ledger: {
@@ -2800,6 +3158,135 @@ export interface components {
                 "application/json": components["schemas"]["SessionList"];
             };
         };
+        /** @description The webhooks. */
+        WebhooksAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Webhooks"];
+            };
+        };
+        /** @description The webhook is there. */
+        WebhookCreatedAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["WebhookCreated"];
+            };
+        };
+        /** @description The webhook. */
+        WebhookAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["WebhookShown"];
+            };
+        };
+        /** @description It is deleted. */
+        WebhookDeletedAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["WebhookDeleted"];
+            };
+        };
+        /** @description The new secret. */
+        WebhookSecretAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["WebhookSecret"];
+            };
+        };
+        /** @description It is on its way. */
+        WebhookTestedAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["WebhookTested"];
+            };
+        };
+        /** @description A page of deliveries. */
+        DeliveriesAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Deliveries"];
+            };
+        };
+        /** @description It is on its way again. */
+        DeliveryReplayedAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["DeliveryReplayed"];
+            };
+        };
+        /** @description Events. */
+        EventsAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Events"];
+            };
+        };
+        /** @description The account has as many webhooks as it may. */
+        TooManyWebhooksAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The account has had too much sent in the last minute. */
+        WebhookLimitAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The session has ended. */
         SessionEndedAnswer: {
             headers: {
@@ -3671,6 +4158,26 @@ export interface components {
          */
         KeyIdParam: string;
         /**
+         * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+         * @example wh_3kTMd9zQ2Lx
+         */
+        WebhookIdParam: string;
+        /**
+         * @description Id of the delivery, which is that of its event. Anything else is 404.
+         * @example evt_5NwK2pQ7rT1sXv8ZbCd3Ef
+         */
+        DeliveryIdParam: string;
+        /**
+         * @description `last` of the call before: 17 letters and digits.
+         * @example 0000000000a000000
+         */
+        EventsAfterParam: string;
+        /**
+         * @description Seconds to wait for an event: 1 to 30. Without it the answer comes at once.
+         * @example 5
+         */
+        EventsWaitParam: number;
+        /**
          * @description Id of the session, from the list: 24 characters of a-f 0-9. Anything else is 404.
          * @example 3f9a1c07be55d2e81a40c6f2
          */
@@ -4027,6 +4534,18 @@ export interface components {
         SpendingCapInput: {
             content: {
                 "application/json": components["schemas"]["SpendingCapChange"];
+            };
+        };
+        /** @description Where the webhook is and what it is told of. At most 16 KiB. */
+        WebhookInput: {
+            content: {
+                "application/json": components["schemas"]["WebhookDraft"];
+            };
+        };
+        /** @description What is to change. At most 16 KiB. */
+        WebhookChangeInput: {
+            content: {
+                "application/json": components["schemas"]["WebhookChange"];
             };
         };
         /** @description The new address and the current password. At most 16 KiB. */
@@ -5972,6 +6491,353 @@ export interface operations {
             504: components["responses"]["OutcomeUnknownAnswer"];
         };
     };
+    listWebhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["WebhooksAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    createWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["WebhookInput"];
+        responses: {
+            201: components["responses"]["WebhookCreatedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["TooManyWebhooksAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    getWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["WebhookAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["WebhookChangeInput"];
+        responses: {
+            200: components["responses"]["WebhookAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["WebhookDeletedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["WebhookSecretAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: components["responses"]["WebhookTestedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["WebhookLimitAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items of a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["LimitParam"];
+                /**
+                 * @description `nextCursor` of the page before, as it was given. Without it the list begins.
+                 * @example AAABodqXrxNCS1ljN2RFNE5HZ08.z75BD6kf6IoAxuowgHpnjw
+                 */
+                cursor?: components["parameters"]["CursorParam"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["DeliveriesAnswer"];
+            400: components["responses"]["BadListRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    replayDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /**
+                 * @description Id of the webhook, from the list: `wh_` and 11 letters and digits. Anything else is 404.
+                 * @example wh_3kTMd9zQ2Lx
+                 */
+                id: components["parameters"]["WebhookIdParam"];
+                /**
+                 * @description Id of the delivery, which is that of its event. Anything else is 404.
+                 * @example evt_5NwK2pQ7rT1sXv8ZbCd3Ef
+                 */
+                delivery: components["parameters"]["DeliveryIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: components["responses"]["DeliveryReplayedAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["WebhookLimitAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items of a page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["LimitParam"];
+                /**
+                 * @description `last` of the call before: 17 letters and digits.
+                 * @example 0000000000a000000
+                 */
+                after?: components["parameters"]["EventsAfterParam"];
+                /**
+                 * @description Seconds to wait for an event: 1 to 30. Without it the answer comes at once.
+                 * @example 5
+                 */
+                wait?: components["parameters"]["EventsWaitParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["EventsAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["KeyOrSessionRequiredAnswer"];
+            403: components["responses"]["AccountSuspendedAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
     deleteSession: {
         parameters: {
             query?: never;
@@ -6489,6 +7355,45 @@ export interface operations {
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
             504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    receiveEvent: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description Id of the event.
+                 * @example evt_5NwK2pQ7rT1sXv8ZbCd3Ef
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When it is sent, in seconds since 1970.
+                 * @example 1795295964
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description `v1,` and the signature in base64. During a rotation there are several, with spaces between.
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Event"];
+            };
+        };
+        responses: {
+            /** @description It is delivered. Any other answer has it sent again. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

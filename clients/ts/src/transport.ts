@@ -84,8 +84,8 @@ const firstPauseMs = 100
 const longestPauseMs = 10_000
 /** The longest Retry-After that a call waits for. A longer one is for the caller to decide about. */
 const longestRetryAfterMs = 60_000
-/** An attempt in which no byte moves for so long has failed. The service itself answers sooner. */
-const silenceMs = 30_000
+/** An attempt in which no byte moves for so long has failed. The service answers sooner, also a call that waits for an event. */
+const silenceMs = 60_000
 /** A body that is sent at once shows no progress. The service gives up slower ones. */
 const slowestBytesPerMs = 16
 /** The largest JSON answer that is read: a paste of 4 MiB, each byte of it escaped. */

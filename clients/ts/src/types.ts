@@ -3,7 +3,7 @@ import type { components, operations } from './openapi.js'
 type Schemas = components['schemas']
 type Query<Operation extends keyof operations> = operations[Operation]['parameters'] extends { query?: infer Q } ? NonNullable<Q> : never
 
-type Success<Responses> = { [Status in keyof Responses]: Status extends 200 | 201 ? Responses[Status] : never }[keyof Responses]
+type Success<Responses> = { [Status in keyof Responses]: Status extends 200 | 201 | 202 ? Responses[Status] : never }[keyof Responses]
 type Json<T> = T extends { content: { 'application/json': infer Content } } ? Content : never
 /** The JSON of an operation's success. What every answer has is in `Meta`. */
 type Answer<Operation extends keyof operations> = Omit<Json<Success<operations[Operation]['responses']>>, 'success' | 'remaining'>
@@ -52,6 +52,21 @@ export type Key = Schemas['KeyOfAccount']
 export type MadeKey = Answer<'createApiKey'>
 export type RotatedKey = Answer<'regenerateKeyWithOverlap'>
 export type RegeneratedKey = Answer<'regenerateApiKey'>
+
+export type NewWebhook = Schemas['WebhookDraft']
+/** A change of a webhook. An absent field stays as it is. */
+export type WebhookChange = Schemas['WebhookChange']
+export type Webhook = Schemas['Webhook']
+export type MadeWebhook = Answer<'createWebhook'>
+export type RotatedSecret = Answer<'rotateWebhookSecret'>
+export type StartedDelivery = Answer<'testWebhook'>
+export type Delivery = Schemas['Delivery']
+/** Events after one, and what to ask for next. */
+export type AccountEvents = Answer<'listEvents'>
+/** Which events are asked for. */
+export type EventsQuery = Query<'listEvents'>
+/** What a webhook receives. Ignore types and members that you do not know. */
+export type WebhookEvent = Schemas['Event']
 
 /** Which pastes are listed. Without a field all are, the newest first, 50 to a page. */
 export type PasteFilter = Query<'listPastes'>

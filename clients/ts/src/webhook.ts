@@ -1,3 +1,5 @@
+import type { WebhookEvent } from './types.js'
+
 /** The webhook was not signed with the secret, or was changed, or is too old. */
 export class WebhookSignatureError extends Error {
   override name = 'WebhookSignatureError'
@@ -22,7 +24,7 @@ const defaultTolerance = 300
  * @throws WebhookSignatureError where no signature of the headers was made with a secret, within the tolerance
  * @throws TypeError where a secret is not of the form `whsec_…`
  */
-export async function verifyWebhook<T = unknown>(
+export async function verifyWebhook<T = WebhookEvent>(
   headers: WebhookHeaders, body: string | Uint8Array, secret: string | readonly string[], options: WebhookOptions = {},
 ): Promise<T> {
   const id = header(headers, 'webhook-id')

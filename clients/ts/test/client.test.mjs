@@ -1,11 +1,14 @@
 // The methods, against a quire.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { KeyQuotaExhaustedError, NotFoundError, PlanUpgradeRequiredError, Quire, UnauthorizedError } from 'quire-client'
+import { KeyQuotaExhaustedError, NotFoundError, PlanUpgradeRequiredError, Quire, UnauthorizedError, verifyWebhook } from 'quire-client'
 import { all, startQuire } from './harness.mjs'
 
-const server = await startQuire()
+const server = await startQuire({ QUIRE_WEBHOOK_ALLOW_PRIVATE: 'true' })
 const admin = server.api()
 
 async function account(tier = 'pro') {
@@ -210,4 +213,40 @@ test('a call beyond the quota tells what it cost', async () => {
   for (let n = 0; n < 100; n += 10) await Promise.all(Array.from({ length: 10 }, upload))
   const { chargeSource, cost, balance, remaining } = await upload()
   assert.deepEqual({ chargeSource, cost, balance, remaining }, { chargeSource: 'credits', cost: '0.005000', balance: '0.995000', remaining: 0 })
+})
+
+test('a webhook is made, tried and rotated, and what it receives is verified', async (t) => {
+  const options = { baseUrl: server.url, headers: { 'x-forwarded-for': admin.source } }
+  const { quire } = await Quire.register({ email: `${crypto.randomUUID()}@example.com`, password: 'correct horse' }, options)
+  const receiver = createServer(async (request, response) => {
+    receiver.emit('event', request.headers, await text(request))
+    response.writeHead(204).end()
+  })
+  receiver.listen(0, '127.0.0.1')
+  await once(receiver, 'listening')
+  t.after(() => receiver.close())
+
+  const { webhook, secret } = await quire.webhooks.create({ url: `http://127.0.0.1:${receiver.address().port}/`, events: ['quota.threshold'] })
+  const received = once(receiver, 'event')
+  const { delivery } = await quire.webhooks.test(webhook.id)
+  const event = await verifyWebhook(...await received, secret)
+  assert.equal(event.type, 'webhook.test')
+
+  const rotated = await quire.webhooks.rotateSecret(webhook.id)
+  const again = once(receiver, 'event')
+  assert.equal((await quire.webhooks.replay(webhook.id, delivery)).delivery.id, delivery)
+  const [headers, body] = await again
+  assert.equal(headers['webhook-id'], delivery)
+  for (const one of [secret, rotated.secret]) assert.deepEqual(await verifyWebhook(headers, body, one), event)
+
+  assert.deepEqual((await all(quire.webhooks.deliveries(webhook.id, { limit: 1 }))).map(({ id }) => id), [delivery])
+  assert.deepEqual((await quire.webhooks.update(webhook.id, { thresholds: [1] })).thresholds, [1])
+  const { last } = await quire.account.events()
+  const { apiKey } = await quire.keys.create({ name: 'ci' })
+  await new Quire({ ...options, apiKey }).quickPastes.create({ content: 'x' }) // one of the month's 100
+  const { events } = await quire.account.events({ after: last, wait: 30 })
+  assert.deepEqual(events.map(({ type, data }) => [type, data.quotaKey, data.used]), [['quota.threshold', 'pasteLite.create', 1]])
+  assert.deepEqual((await quire.webhooks.get(webhook.id)).events, ['quota.threshold'])
+  await quire.webhooks.delete(webhook.id)
+  assert.deepEqual((await quire.webhooks.list()).webhooks, [])
 })

@@ -35,6 +35,7 @@ const calls = {
   listUsageByDay: (q) => q.account.usageByDay(),
   listLedgerEntries: (q) => all(q.account.ledger()),
   getStatement: (q) => q.account.statement('2026-11'),
+  listEvents: (q) => q.account.events(),
   listRecentRequests: (q) => all(q.account.requests()),
   explainRequest: (q) => q.account.explain('id'),
   registerAccount: (q, options) => Quire.register(credentials, options),
@@ -48,6 +49,15 @@ const calls = {
   changeApiKey: (q) => q.keys.update('id', { name: 'x' }),
   deleteApiKey: (q) => q.keys.revoke('id'),
   regenerateKeyWithOverlap: (q) => q.keys.rotate('id', '24h'),
+  listWebhooks: (q) => q.webhooks.list(),
+  createWebhook: (q) => q.webhooks.create({ url: 'https://hooks.example', events: ['balance.low'] }),
+  getWebhook: (q) => q.webhooks.get('id'),
+  updateWebhook: (q) => q.webhooks.update('id', { events: ['balance.low'] }),
+  deleteWebhook: (q) => q.webhooks.delete('id'),
+  rotateWebhookSecret: (q) => q.webhooks.rotateSecret('id'),
+  testWebhook: (q) => q.webhooks.test('id'),
+  listDeliveries: (q) => all(q.webhooks.deliveries('id')),
+  replayDelivery: (q) => q.webhooks.replay('id', 'delivery'),
   setSpendingCap: (q) => q.account.setSpendingCap({ amount: '5.000000', period: 'month' }),
   changePassword: (q) => q.account.changePassword({ currentPassword: 'x', password: 'correct horse' }),
   changeEmail: (q) => q.account.changeEmail({ currentPassword: 'x', email: credentials.email }),
@@ -60,7 +70,8 @@ const calls = {
 async function operations() {
   const found = new Map()
   let path
-  for (const line of (await readFile(`${folder}/src/openapi.ts`, 'utf8')).split('\n')) {
+  const [paths] = (await readFile(`${folder}/src/openapi.ts`, 'utf8')).split(/^export (?:type|interface) webhooks/m)
+  for (const line of paths.split('\n')) {
     path = line.match(/^ {4}"(\/[^"]*)": \{$/)?.[1] ?? path
     const [, method, id] = line.match(/^ {8}(get|put|post|delete): operations\["(\w+)"\];$/) ?? []
     if (id && !leftOut(path, id)) found.set(id, { method: method.toUpperCase(), path })
@@ -78,7 +89,7 @@ test('each operation has a method, which calls its path', async () => {
       baseUrl: 'http://quire.test/below',
       fetch: async (address, init) => {
         sent.push({ method: init.method, path: new URL(address).pathname, key: init.headers['idempotency-key'] })
-        const answer = { success: true, remaining: -1, request: {}, nextCursor: null, hasMore: false, account: {}, pastes: [], versions: [], files: [], entries: [], requests: [] }
+        const answer = { success: true, remaining: -1, request: {}, nextCursor: null, hasMore: false, account: {}, deliveries: [], pastes: [], versions: [], files: [], entries: [], requests: [] }
         return Response.json(answer)
       },
     }
@@ -98,7 +109,7 @@ test('metered reads have an Idempotency-Key, and the other reads none', async ()
     let key
     const fetch = async (_, init) => {
       key = init.headers['idempotency-key']
-      return Response.json({ success: true, remaining: 1, request: {}, nextCursor: null, pastes: [], versions: [], files: [], entries: [], requests: [] })
+      return Response.json({ success: true, remaining: 1, request: {}, nextCursor: null, deliveries: [], pastes: [], versions: [], files: [], entries: [], requests: [] })
     }
     await calls[id](new Quire({ fetch }), { fetch })
     assert.equal(key !== undefined, metered.includes(id), id)

@@ -19,7 +19,8 @@ const download = await quire.files.download(file.id)
 const body: ReadableStream<Uint8Array> = download.body
 const { usage } = await quire.account.usage()
 const used: number | undefined = usage['pastes.create']?.used
-const event = await verifyWebhook<{ type: string }>(new Headers(), 'x', ['whsec_a', 'whsec_b'], { toleranceSeconds: 60 })
+const event = await verifyWebhook(new Headers(), 'x', ['whsec_a', 'whsec_b'], { toleranceSeconds: 60 })
+texts.push(event.type, event.timestamp)
 const { session } = await Quire.logIn({ email: 'a@example.com', password: 'x' })
 
 try {
