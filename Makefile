@@ -149,9 +149,11 @@ chaos-cluster: cluster-programs ## have each part of a cluster fail under load (
 	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.only '$(FAULTS)' $(CHAOSFLAGS)
 
 .PHONY: bench
-bench: $(BINARY)-build ## compare metered requests with a bare handler, under wrk
+# The programs of a cluster are needed for its rows only.
+bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(findstring cluster,$(ROWS)),cluster-programs),cluster-programs)) ## measure all that has a target, 35 minutes (ROWS='get|create' for some rows)
 	$(call need,wrk,wrk)
-	@$(GO) run ./bench -quire $(BINARY) $(BENCHFLAGS)
+	@$(GO) build -trimpath -o bin/bench ./bench
+	@bin/bench -quire $(BINARY) -rows '$(ROWS)' $(if $(filter -smoke,$(BENCHFLAGS)),-results bin/bench-smoke) $(BENCHFLAGS)
 
 .PHONY: scale
 scale: cluster-programs $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)

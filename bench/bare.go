@@ -1,37 +1,80 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 
 	"github.com/gofiber/fiber/v2"
 )
 
-// serveBare serves a Fiber handler that returns the bytes that quire has returned, and does nothing else. It runs in a
-// process of its own, as quire does.
-func serveBare(getBody, createBody string) error {
-	get, err := os.ReadFile(getBody)
+// recorded is an answer of quire that the bare handler repeats. Paths may have Fiber's parameters.
+type recorded struct {
+	Method, Path string
+	Status       int
+	Body         []byte
+	File         string // streams this file in place of Body
+}
+
+// Paths of the bare handler that quire does not have. The refusals have paths of their own, since it looks at no key.
+const (
+	bareGet       = "/api/dev/paste-lite/get/"
+	bareCreate    = "/api/dev/paste-lite/create"
+	bareBadKey    = "/bad-key"
+	bareExhausted = "/exhausted"
+	bareFile      = "/file"
+)
+
+// serveBare serves Fiber handlers that repeat answers of quire, listed in a file, and do nothing else. It runs in a process
+// of its own, as quire does.
+func serveBare(list string) error {
+	data, err := os.ReadFile(list)
 	if err != nil {
 		return err
 	}
-	create, err := os.ReadFile(createBody)
-	if err != nil {
+	var answers []recorded
+	if err := json.Unmarshal(data, &answers); err != nil {
 		return err
 	}
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	app.Get("/api/dev/paste-lite/get/:ref", func(c *fiber.Ctx) error {
-		c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-		return c.Send(get)
-	})
-	app.Post("/api/dev/paste-lite/create", func(c *fiber.Ctx) error {
-		c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-		return c.Status(fiber.StatusCreated).Send(create)
-	})
+	for _, a := range answers {
+		app.Add(a.Method, a.Path, a.handle)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("bare handler listens on http://%s\n", listener.Addr())
 	return app.Listener(listener)
+}
+
+func (a *recorded) handle(c *fiber.Ctx) error {
+	if a.File == "" {
+		c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+		return c.Status(a.Status).Send(a.Body)
+	}
+	f, err := os.Open(a.File)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)
+	return c.SendStream(f, int(info.Size())) // it closes the file
+}
+
+// record asks quire once and keeps its answer, for path of the bare handler.
+func record(request *http.Request, path string) (recorded, error) {
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return recorded{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return recorded{Method: request.Method, Path: path, Status: response.StatusCode, Body: body}, err
 }

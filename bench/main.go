@@ -1,77 +1,112 @@
-// Command bench compares metered requests of quire with a bare Fiber handler that returns the same bytes. The two take
-// turns in one run, on the machine of the load generator (wrk).
+// Command bench measures quire: metered requests beside a bare Fiber handler that returns the same bytes, and what they
+// cost in time, bytes and memory. Each figure has a target, and the report says whether it is met. docs/performance.md
+// explains the rows.
 //
-// The account is on the Max plan, with 100,000 free reads, 20,000 free creations and 1,000,000 credits. The first requests
-// are taken from the quota. Credits pay the others, each with an entry in the ledger, so that the whole metering is
-// measured. Afterwards the counters are compared with the number of requests that wrk completed, and the billing journal
-// is audited.
+// The servers take turns in one run, on the machine of the load generator. A figure is the median of the rounds. Each group of
+// rows begins on fresh data with default settings. Afterwards the counters must agree with the requests that
+// were completed, and the audit must match: otherwise the run is void, and so is a run in which a request failed that must not.
 package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"quire.dev/bench/internal/load"
+	"quire.dev/bench/internal/machine"
+	"quire.dev/bench/internal/stats"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/cluster"
-	"quire.dev/pkg/admin"
 )
 
-type bench struct {
-	quire       string
+// effort is how long it measures.
+type effort struct {
 	rounds      int
-	duration    time.Duration
-	connections int
-	minGet      float64
-	minCreate   float64
-	smoke       bool
+	transfers   int           // of 50 MB in a round
+	duration    time.Duration // of one turn
+	open        time.Duration // of one open loop
+	aging       time.Duration // of the creations whose rate is followed
+	pastes      int           // of the large data set
+	diskPastes  int           // of the row "disk"
+	starts      int           // of each kind
+	connections []int
+}
 
-	folder  string // scripts, data, bodies and logs; removed at the end
-	server  *cluster.Process
-	bare    *cluster.Process
-	admin   admin.Client // of the administrator
-	client  admin.Client // with the API key of the account
-	account string
-	counted map[string]wrk.Tally // by quota key
+type bench struct {
+	effort
+	quire, root, dir, results string
+	smoke, must               bool
+
+	chosen  map[string]row
+	found   []result
+	curves  []curve
+	bareMax map[string]float64 // requests a second of the bare handler, by row
+	faults  []string           // why the run is void
+	folder  string             // scripts, data and logs; removed at the end
+	servers int
+	running []*server
+	bare    []*cluster.Process
 }
 
 func main() {
-	b := &bench{counted: map[string]wrk.Tally{}}
+	b := &bench{bareMax: map[string]float64{}}
+	b.effort = effort{
+		rounds: 5, transfers: 4, duration: 4 * time.Second, open: time.Minute, aging: 64 * time.Second, pastes: 1_200_000,
+		diskPastes: 50_000, starts: 3, connections: connectionCounts(),
+	}
 	flag.StringVar(&b.quire, "quire", "bin/quire", "program to measure")
-	flag.IntVar(&b.rounds, "rounds", 3, "turns of each")
-	flag.DurationVar(&b.duration, "duration", 8*time.Second, "length of one turn")
-	flag.IntVar(&b.connections, "connections", 256, "connections of wrk")
-	flag.Float64Var(&b.minGet, "min-get", 0.25, "least share of the bare handler's rate that reads must reach")
-	flag.Float64Var(&b.minCreate, "min-create", 0.10, "least share of the bare handler's rate that creations must reach")
-	flag.BoolVar(&b.smoke, "smoke", false, "one short turn, with no least share")
-	bareGet := flag.String("serve-bare-get", "", "internal: run the bare handler, which answers reads with this file")
-	bareCreate := flag.String("serve-bare-create", "", "internal: file with which the bare handler answers creations")
+	flag.StringVar(&b.root, "root", ".", "folder of the project")
+	flag.StringVar(&b.dir, "dir", "data", "folder for the data; the speed of its disk is part of the figures")
+	flag.StringVar(&b.results, "results", "bench/results", "folder for the report and its plots")
+	flag.IntVar(&b.rounds, "rounds", b.rounds, "rounds of each row")
+	flag.DurationVar(&b.duration, "duration", b.duration, "length of one turn")
+	flag.DurationVar(&b.open, "open", b.open, "length of one open loop")
+	flag.IntVar(&b.pastes, "pastes", b.pastes, "pastes of the large data set")
+	pattern := flag.String("rows", "", "rows to measure, as a regular expression of their ids; none: all")
+	flag.BoolVar(&b.must, "must", false, "a target that is missed is an error")
+	flag.BoolVar(&b.smoke, "smoke", false, "short turns of few rows, to try this command; the figures mean nothing")
+	list := flag.Bool("list", false, "list the rows with their targets")
+	bareList := flag.String("serve-bare", "", "internal: run the bare handler with the answers in this file")
+	plan := flag.String("open-loop", "", "internal: run the open loop of this plan")
 	flag.Parse()
-	if *bareGet != "" {
-		exit(serveBare(*bareGet, *bareCreate))
-	}
-	if b.smoke {
-		b.rounds, b.duration = 1, 2*time.Second
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err := b.run(ctx)
-	if err != nil && b.server != nil {
-		fmt.Fprintln(os.Stderr, b.server.Tail()) // its log is removed
+	switch {
+	case *bareList != "":
+		exit(serveBare(*bareList))
+	case *plan != "":
+		exit(serveOpenLoop(ctx, *plan))
+	case *list:
+		for _, r := range catalogue() {
+			fmt.Printf("%-20s %s\n", r.id, r.title)
+		}
+		exit(nil)
 	}
-	b.clean()
-	exit(err)
+	if b.smoke {
+		b.effort = effort{
+			rounds: 1, transfers: 1, duration: time.Second, open: time.Second, aging: 2 * time.Second, pastes: 2000, diskPastes: 500,
+			starts: 1, connections: []int{32},
+		}
+		if *pattern == "" {
+			*pattern = "^(get|create)-32$|^bad-key$|^upload$|^open-get|^disk$"
+		}
+	}
+	var err error
+	if b.chosen, err = choose(catalogue(), *pattern); err != nil {
+		exit(err)
+	}
+	err = b.run(ctx)
+	exit(errors.Join(err, b.close()))
 }
 
 func exit(err error) {
@@ -82,186 +117,160 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-func (b *bench) clean() {
-	for _, p := range []*cluster.Process{b.bare, b.server} {
-		if p != nil && p.Running() {
-			_ = p.Kill()
+// close ends what still runs and removes all data.
+func (b *bench) close() error {
+	err := b.closeServers()
+	if b.folder != "" {
+		err = errors.Join(err, os.RemoveAll(b.folder))
+	}
+	return err
+}
+
+// closeServers ends the servers of a group, so that the next one has the machine for itself.
+func (b *bench) closeServers() error {
+	var errs []error
+	for _, s := range b.running {
+		errs = append(errs, s.close())
+	}
+	for _, p := range b.bare {
+		if p.Running() {
+			errs = append(errs, p.Kill())
 		}
 	}
-	if b.folder != "" {
-		_ = os.RemoveAll(b.folder)
+	b.running, b.bare = nil, nil
+	return errors.Join(errs...)
+}
+
+// showLogs shows the ends of the logs of the servers, whose folders will be removed.
+func (b *bench) showLogs() {
+	for _, s := range b.running {
+		if s.process != nil {
+			fmt.Fprintf(os.Stderr, "%s:\n%s\n", s.name, s.process.Tail())
+		}
 	}
 }
 
-// memoryLimit is a setting of both servers.
-const memoryLimit = "GOMEMLIMIT=350MiB"
+func (b *bench) printf(format string, args ...any) { fmt.Printf(format, args...) }
 
-const createBody = `{"title":"bench","content":"The quick brown fox jumps over the lazy dog.","language":"plaintext","visibility":"unlisted"}`
+// void notes why no figure of this run counts.
+func (b *bench) void(format string, args ...any) {
+	b.faults = append(b.faults, fmt.Sprintf(format, args...))
+	b.printf("VOID: %s\n", b.faults[len(b.faults)-1])
+}
+
+// wants reports whether one of the rows is to be measured.
+func (b *bench) wants(ids ...string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { _, ok := b.chosen[id]; return ok })
+}
+
+// note adds the figure of a row that was chosen: the median of its rounds.
+func (b *bench) note(id string, rounds []float64, note string) { b.noteFor(id, 0, rounds, note) }
+
+// noteFor is note with a target that follows from other figures. A row without rounds was not measured.
+func (b *bench) noteFor(id string, target float64, rounds []float64, note string) {
+	r, ok := b.chosen[id]
+	if !ok || len(rounds) == 0 {
+		return
+	}
+	if target == 0 {
+		target = r.target
+	}
+	found := result{r.id, r.title, r.unit, stats.Median(rounds), rounds, target, r.most, note}
+	b.found = append(b.found, found)
+	b.printf("%-20s %s %s (%s)\n", r.id, number(found.Figure), r.unit, found.verdict())
+}
+
+// groups has the measurements of the groups in their order.
+func (b *bench) groups() []struct {
+	name    string
+	measure func(context.Context) error
+} {
+	return []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{rates, b.measureRates},
+		{refusals, b.measureRefusals},
+		{transfers, b.measureTransfers},
+		{openLoop, b.measureOpenLoop},
+		{age, b.measureAge},
+		{disk, b.measureDisk},
+		{million, b.measureMillion},
+		{clusters, b.measureClusters},
+	}
+}
 
 func (b *bench) run(ctx context.Context) error {
-	if err := b.prepare(ctx); err != nil {
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err
 	}
-	id, err := b.startBare(ctx)
+	folder, err := os.MkdirTemp(b.dir, "bench-")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("wrk -t2 -c%d, %d turns of %s each; account: Max plan, 1,000,000 credits (quota first, then credits)\n\n",
-		b.connections, b.rounds, b.duration)
-	get, err := b.compare(ctx, "GET  paste-lite/get   ", "pasteLite.get", load{script: "get.lua", path: "/api/dev/paste-lite/get/" + id})
-	if err != nil {
-		return err
-	}
-	create, err := b.compare(ctx, "POST paste-lite/create", "pasteLite.create",
-		load{script: "create.lua", path: "/api/dev/paste-lite/create"})
-	if err != nil {
-		return err
-	}
-	if err := b.checkCounters(ctx); err != nil {
-		return err
-	}
-	if err := b.audit(ctx); err != nil {
-		return err
-	}
-	stopping, cancel := context.WithTimeout(ctx, processLimit)
-	defer cancel()
-	if err := b.server.Stop(stopping); err != nil {
-		return err
-	}
-	fmt.Printf("\nmedian ratio to the bare handler: get %.3f (at least %.2f), create %.3f (at least %.2f)\n", get, b.minGet, create, b.minCreate)
-	if !b.smoke && (get < b.minGet || create < b.minCreate) {
-		return fmt.Errorf("quire is too slow")
-	}
-	return nil
-}
-
-// processLimit bounds the start and the stop of a server.
-const processLimit = time.Minute
-
-func (b *bench) start(ctx context.Context, name string, settings []string, program string, args ...string) (*cluster.Process, error) {
-	ctx, cancel := context.WithTimeout(ctx, processLimit)
-	defer cancel()
-	return cluster.StartServer(ctx, filepath.Join(b.folder, name+".log"), append(settings, memoryLimit), program, args...)
-}
-
-// prepare starts quire on fresh data and makes the account.
-func (b *bench) prepare(ctx context.Context) error {
-	var err error
-	if b.folder, err = os.MkdirTemp("", "quire-bench-"); err != nil {
+	if b.folder, err = filepath.Abs(folder); err != nil {
 		return err
 	}
 	if err := wrk.Unpack(b.folder); err != nil {
 		return err
 	}
-	b.admin.Token = rand.Text()
-	if b.server, err = b.start(ctx, "quire", b.settings("127.0.0.1:0"), b.quire); err != nil {
-		return err
-	}
-	b.admin.Base = b.server.URL()
-	created, err := b.admin.CreateAccount(ctx, admin.NewAccount{Email: "bench@example.org", Tier: "max"}, "")
+	about, err := machine.Describe(b.folder, b.commit(ctx))
 	if err != nil {
 		return err
 	}
-	// The edge takes an API key in the same header as the administrator's token.
-	b.account, b.client = created.Account.ID, admin.Client{Base: b.admin.Base, Token: created.APIKey}
-	grant := map[string]string{"amount": "1000000", "reason": "bench"}
-	return b.admin.Call(ctx, http.MethodPost, "/api/admin/accounts/"+b.account+"/credits", grant, new(json.RawMessage))
-}
-
-func (b *bench) settings(listen string) []string {
-	return []string{"QUIRE_DATA=" + filepath.Join(b.folder, "data"), "QUIRE_LISTEN=" + listen, "QUIRE_ADMIN_TOKEN=" + b.admin.Token}
-}
-
-// startBare makes a paste, and starts the bare handler with the answers of quire to the creation and a read.
-func (b *bench) startBare(ctx context.Context) (id string, err error) {
-	var made, read json.RawMessage
-	if err := b.client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(createBody), &made); err != nil {
-		return "", err
+	if about.Load > machine.Busy {
+		b.printf("other programs are at work (load %.1f): the figures mean little\n", about.Load)
 	}
-	var paste struct{ ID string }
-	if err := json.Unmarshal(made, &paste); err != nil {
-		return "", err
-	}
-	if err := b.client.Call(ctx, http.MethodGet, "/api/dev/paste-lite/get/"+paste.ID, nil, &read); err != nil {
-		return "", err
-	}
-	b.counted["pasteLite.create"], b.counted["pasteLite.get"] = wrk.Tally{Succeeded: 1}, wrk.Tally{Succeeded: 1}
-	getFile, createFile := filepath.Join(b.folder, "get.json"), filepath.Join(b.folder, "create.json")
-	if err := errors.Join(os.WriteFile(getFile, read, 0o600), os.WriteFile(createFile, made, 0o600)); err != nil {
-		return "", err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	b.bare, err = b.start(ctx, "bare", nil, self, "-serve-bare-get", getFile, "-serve-bare-create", createFile)
-	return paste.ID, err
-}
-
-// load is what wrk sends.
-type load struct{ script, path string }
-
-func (b *bench) wrk(ctx context.Context, base string, l load) (wrk.Result, error) {
-	return wrk.Generator{Folder: b.folder, Connections: b.connections, Duration: b.duration}.Run(ctx, wrk.Load{
-		Script: l.script, URL: base + l.path, Environ: []string{"BENCH_KEY=" + b.client.Token, "BENCH_BODY=" + createBody},
-	})
-}
-
-// compare sends the load to both servers in turns and returns the median ratio of their rates.
-func (b *bench) compare(ctx context.Context, title, quotaKey string, l load) (float64, error) {
-	var ratios []float64
-	for round := range b.rounds {
-		bare, err := b.wrk(ctx, b.bare.URL(), l)
-		if err != nil {
-			return 0, err
+	for _, g := range b.groups() {
+		if !slices.ContainsFunc(catalogue(), func(r row) bool { return r.group == g.name && b.wants(r.id) }) {
+			continue
 		}
-		metered, err := b.wrk(ctx, b.server.URL(), l)
-		if err != nil {
-			return 0, err
+		b.printf("\n%s\n", g.name)
+		if err := g.measure(ctx); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			// The other groups may still tell something, and a whole run takes long.
+			b.void("%s was not measured: %v", g.name, err)
+			b.showLogs()
 		}
-		b.counted[quotaKey] = b.counted[quotaKey].With(metered, b.connections)
-		ratio := metered.Rate() / bare.Rate()
-		ratios = append(ratios, ratio)
-		fmt.Printf("%s  turn %d  bare %8.0f/s  p50 %s p99 %s   quire %8.0f/s  p50 %s p99 %s   ratio %.3f\n", title, round+1,
-			bare.Rate(), millis(bare.P50), millis(bare.P99), metered.Rate(), millis(metered.P50), millis(metered.P99), ratio)
-		if n := bare.Errors(); n > 0 {
-			return 0, fmt.Errorf("bare handler: %d errors: %+v", n, bare)
-		}
-		if n := metered.Errors(); n > 0 {
-			return 0, fmt.Errorf("quire: %d errors or answers other than 2xx: %+v", n, metered)
+		if err := b.closeServers(); err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
 		}
 	}
-	return wrk.Median(ratios), nil
-}
-
-func millis(micros uint64) string { return fmt.Sprintf("%6.2f ms", float64(micros)/1000) }
-
-// checkCounters compares the counters of the account with the number of requests that wrk completed.
-func (b *bench) checkCounters(ctx context.Context) error {
-	var account struct {
-		Usage map[string]struct{ Used uint64 }
-	}
-	if err := b.admin.Call(ctx, http.MethodGet, "/api/admin/accounts/"+b.account, nil, &account); err != nil {
+	report := report{Machine: about, Rows: b.found, Void: b.faults, BarePerSecond: b.bareMax, Curves: b.curves}
+	if err := report.write(b.results); err != nil {
 		return err
 	}
-	fmt.Println()
-	for key, t := range b.counted {
-		used := account.Usage[key].Used
-		fmt.Printf("%s: wrk completed %d, quire counted %d (at most %d)\n", key, t.Succeeded, used, t.Most())
-		if err := t.Check(key, used); err != nil {
-			return err
-		}
+	b.printf("\n%s\n", report.markdown())
+	if len(b.faults) > 0 {
+		return fmt.Errorf("the run is void:\n%s", strings.Join(b.faults, "\n"))
+	}
+	if missed := report.missed(); b.must && missed > 0 {
+		return fmt.Errorf("%d of %d targets are missed", missed, len(b.found))
 	}
 	return nil
 }
 
-// audit folds the billing journal again from its first event, by the command that operators use.
-func (b *bench) audit(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, b.quire, "audit")
-	cmd.Env = cluster.Environment(b.settings(strings.TrimPrefix(b.server.URL(), "http://"))...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("audit: %w", err)
+// commit is the commit of the project, with a mark if it was changed since.
+func (b *bench) commit(ctx context.Context) string {
+	cmd := exec.CommandContext(ctx, "git", "-C", b.root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+	out, err := cmd.Output()
+	if err != nil {
+		return "unknown" // not a clone
 	}
-	return nil
+	return strings.TrimSpace(string(out))
+}
+
+// serveOpenLoop runs an open loop and prints its outcome.
+func serveOpenLoop(ctx context.Context, text string) error {
+	var plan load.Plan
+	if err := json.Unmarshal([]byte(text), &plan); err != nil {
+		return err
+	}
+	outcome, err := load.Open(ctx, plan)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(outcome)
 }

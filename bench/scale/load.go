@@ -4,18 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"quire.dev/bench/internal/machine"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/pkg/admin"
-	"quire.dev/pkg/wait"
 )
 
 // customer is an account with its key.
@@ -119,35 +117,11 @@ func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
 	return g.Run(ctx, wrk.Load{Script: "mixed.lua", URL: l.system.edges[0], Environ: environ})
 }
 
-const (
-	settleLimit = 60 * time.Second
-	settleLook  = 500 * time.Millisecond
-	// settled is an upper bound of the CPU time, in seconds, that idle writers of the read model use in settleLook.
-	settled = 0.05
-	// settledLooks in a row are needed, since the writers pause between two commits.
-	settledLooks = 3
-)
-
 // settle waits until everything that was created is in the read model: until its writers are idle. A list is
 // answered only then as well, but FerretDB reads all documents for each list.
 func (s *system) settle(ctx context.Context) error {
-	deadline := time.Now().Add(settleLimit)
-	for looks, last := 0, math.Inf(1); looks < settledLooks; {
+	return machine.Settle(ctx, func() (float64, error) {
 		now, err := s.sample(ctx)
-		if err != nil {
-			return err
-		}
-		used := now.cpu["lite"] + now.cpu["mongo"] + now.cpu["quire"]
-		if looks++; used-last > settled || last > used {
-			looks = 0
-		}
-		last = used
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the read model is still being written after %s", settleLimit)
-		}
-		if !wait.For(ctx, settleLook) {
-			return ctx.Err()
-		}
-	}
-	return nil
+		return now.cpu["lite"] + now.cpu["mongo"] + now.cpu["quire"], err
+	})
 }

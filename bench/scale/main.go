@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -43,6 +45,10 @@ func main() {
 	flag.IntVar(&s.customers, "accounts", 64, "accounts that send requests")
 	flag.IntVar(&s.documents, "documents", 4, "documents of each account")
 	flag.IntVar(&s.more, "more", 2000, "accounts made at the end, to measure how snapshots grow")
+	flag.Func("partitions", "partitions of the clusters to measure (1,2,4)", func(list string) (err error) {
+		s.partitions, err = parsePartitions(list)
+		return err
+	})
 	smoke := flag.Bool("smoke", false, "one short turn with one partition, to try this command")
 	flag.Parse()
 	if *smoke {
@@ -56,6 +62,17 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+func parsePartitions(list string) (partitions []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is no number of partitions", text)
+		}
+		partitions = append(partitions, n)
+	}
+	return partitions, nil
 }
 
 func (s *settings) run(ctx context.Context) (err error) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"quire.dev/bench/internal/machine"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/pkg/wait"
 )
@@ -18,7 +19,7 @@ import (
 type measurement struct {
 	Name          string             `json:"name"`
 	Partitions    int                `json:"partitions"`
-	FsyncSeconds  float64            `json:"fsyncSeconds"` // of 4 KiB on the same disk, just before
+	FsyncSeconds  float64            `json:"fsyncSeconds"` // fdatasync of 4 KiB on the same disk, just before
 	IdleCores     map[string]float64 `json:"idleCores"`    // kept busy by each service without requests
 	Reads         figures            `json:"reads"`
 	Few           figures            `json:"readsByFewConnections"` // with small batches
@@ -61,7 +62,7 @@ func (r *runner) measure(ctx context.Context) (*measurement, error) {
 	s := r.system
 	m := &measurement{Name: s.name, Partitions: s.partitions}
 	var err error
-	if m.FsyncSeconds, err = syncSeconds(s.dir); err != nil {
+	if m.FsyncSeconds, err = machine.SyncSeconds(s.dir); err != nil {
 		return nil, err
 	}
 	if r.accounts, err = s.makeAccounts(ctx, "customer", r.effort.customers, true); err != nil {
@@ -93,33 +94,6 @@ func (r *runner) measure(ctx context.Context) (*measurement, error) {
 		return nil, err
 	}
 	return m, r.check(ctx, m)
-}
-
-// syncSeconds is the median time of a write of 4 KiB and its fsync in the folder.
-func syncSeconds(folder string) (float64, error) {
-	f, err := os.CreateTemp(folder, "sync-")
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	// Without a name the file is gone once it is closed.
-	if err := os.Remove(f.Name()); err != nil {
-		return 0, err
-	}
-	const times = 101
-	block := make([]byte, 4096)
-	var took []float64
-	for range times {
-		started := time.Now()
-		if _, err := f.Write(block); err != nil {
-			return 0, err
-		}
-		if err := f.Sync(); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(started).Seconds())
-	}
-	return wrk.Median(took), nil
 }
 
 // idle measures the system without requests.

@@ -81,7 +81,7 @@ func table(all []*measurement) string {
 			rows = append(rows, r)
 		}
 	}
-	add("4 KiB and fsync on that disk, ms", func(m *measurement) string { return fmt.Sprintf("%.2f", m.FsyncSeconds*1000) })
+	add("4 KiB and fdatasync on that disk, ms", func(m *measurement) string { return fmt.Sprintf("%.2f", m.FsyncSeconds*1000) })
 	addWork(add, all[0], "reads", "read", func(m *measurement) *figures { return &m.Reads })
 	add(fmt.Sprintf("reads a second by %d connections", fewConnections), func(m *measurement) string { return count(m.Few.PerSecond) })
 	addCost(add, fmt.Sprintf("read by %d connections", fewConnections), func(m *measurement) *figures { return &m.Few })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"quire.dev/bench/internal/stats"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/cluster/scrape"
 )
@@ -208,5 +209,5 @@ func (w *work) median(of func(wrk.Result) float64) float64 {
 	for _, r := range w.turns {
 		values = append(values, of(r))
 	}
-	return wrk.Median(values)
+	return stats.Median(values)
 }

@@ -2,6 +2,7 @@
 package wrk
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -42,10 +42,11 @@ func (r Result) Errors() uint64 { return r.Connect + r.Read + r.Write + r.Status
 
 var resultLine = regexp.MustCompile(`(?m)^RESULT (\{.*\})$`)
 
-// Generator runs wrk with two threads. The scripts are in Folder, see Unpack.
+// Generator runs wrk. The scripts are in Folder, see Unpack.
 type Generator struct {
 	Folder      string
 	Connections int
+	Threads     int           // 0: two, which keeps wrk itself from being the limit
 	Duration    time.Duration // of one run, in whole seconds
 }
 
@@ -59,7 +60,7 @@ type Load struct {
 func (g Generator) Run(ctx context.Context, load Load) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.Duration+time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "wrk", "-t2", "-c"+strconv.Itoa(g.Connections), "-d"+strconv.Itoa(int(g.Duration.Seconds()))+"s",
+	cmd := exec.CommandContext(ctx, "wrk", "-t"+strconv.Itoa(cmp.Or(g.Threads, 2)), "-c"+strconv.Itoa(g.Connections), "-d"+strconv.Itoa(int(g.Duration.Seconds()))+"s",
 		"--timeout", "30s", "-s", filepath.Join(g.Folder, load.Script), load.URL)
 	cmd.Env = append(append(os.Environ(), "BENCH_LUA="+g.Folder), load.Environ...)
 	out, err := cmd.CombinedOutput()
@@ -98,6 +99,11 @@ func (t Tally) With(r Result, connections int) Tally {
 	return Tally{t.Succeeded + r.Requests - min(r.Status, r.Requests), t.Uncertain + uint64(connections) + r.Errors()}
 }
 
+// Plus adds another tally.
+func (t Tally) Plus(o Tally) Tally {
+	return Tally{t.Succeeded + o.Succeeded, t.Uncertain + o.Uncertain}
+}
+
 // Most is the largest count that is right.
 func (t Tally) Most() uint64 { return t.Succeeded + t.Uncertain }
 
@@ -107,13 +113,4 @@ func (t Tally) Check(quotaKey string, counted uint64) error {
 		return fmt.Errorf("%s: %d counted, want %d to %d", quotaKey, counted, t.Succeeded, t.Most())
 	}
 	return nil
-}
-
-// Median returns the median of values, of which there must be one at least.
-func Median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if n := len(sorted); n%2 == 0 {
-		return (sorted[n/2-1] + sorted[n/2]) / 2
-	}
-	return sorted[len(sorted)/2]
 }

@@ -1,0 +1,115 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestAStallCountsForEveryRequestThatWasDue: a server that holds its first answer back for half a second is seen by one
+// request of a closed loop, and by all that were due meanwhile of an open one.
+func TestAStallCountsForEveryRequestThatWasDue(t *testing.T) {
+	var first sync.Once
+	base := serve(t, func(http.ResponseWriter, *http.Request) {
+		first.Do(func() { <-time.After(500 * time.Millisecond) })
+	})
+	got, err := Open(t.Context(), Plan{
+		Request: Request{Method: http.MethodGet, URL: base}, PerSecond: 100, Duration: time.Second, Connections: 1,
+	})
+	if err != nil || got.Succeeded != 100 || got.Failed != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	// Of the hundred requests, fifty were due during the stall. Of these, half waited for 250 ms or more.
+	quarter := got.Distribution[slices.IndexFunc(got.Distribution, func(p Point) bool { return p.Share == 0.75 })]
+	if quarter.Millis < 240 {
+		t.Errorf("a quarter of the requests took %v ms or more, want 250", quarter.Millis)
+	}
+	if got.SentLateP99 < 400 {
+		t.Errorf("requests were sent %v ms late", got.SentLateP99)
+	}
+}
+
+func TestAnswersAreCountedBySecondAndStatus(t *testing.T) {
+	var n atomic.Int64
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("x-api-key") != "k" || r.Method != http.MethodPost {
+			t.Errorf("%s with %q", r.Method, r.Header.Get("x-api-key"))
+		}
+		if n.Add(1)%10 == 0 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte("exhausted"))
+		}
+	})
+	got, err := Open(t.Context(), Plan{
+		Request: Request{Method: http.MethodPost, URL: base, Key: "k", Body: "{}"}, PerSecond: 50, Duration: 2 * time.Second, Connections: 8,
+	})
+	sum := 0
+	for _, n := range got.PerSecond {
+		sum += n
+	}
+	if err != nil || got.Succeeded != 90 || got.Failed != 10 || sum != 90 || !strings.Contains(got.Failure, "429: exhausted") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestASecondWithoutAnswersIsSilent(t *testing.T) {
+	workers := []worker{{}, {}}
+	for i := range workers {
+		workers[i].latency, workers[i].late = newHistogram(), newHistogram()
+		record(workers[i].latency, time.Duration(i+1)*time.Millisecond)
+	}
+	workers[0].answers, workers[1].answers = []int{1, 0, 0, 0, 0, 3}, []int{0, 0, 2}
+	got := outcome(workers, 4)
+	if got.Silent != 2 || !slices.Equal(got.PerSecond, []int{1, 0, 2, 0, 0, 3}) {
+		t.Errorf("%d silent seconds of %v", got.Silent, got.PerSecond) // what comes after the plan is no part of it
+	}
+	if got.Succeeded != 2 || got.P50 < 0.9 || got.P50 > 1.1 || got.P999 < 1.9 || got.Most > 2.1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAWrongPlanIsAnError(t *testing.T) {
+	for _, plan := range []Plan{{}, {PerSecond: 1, Duration: time.Second}, {PerSecond: 1, Duration: time.Millisecond, Connections: 1}} {
+		if got, err := Open(t.Context(), plan); err == nil {
+			t.Errorf("%+v: %+v", plan, got)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	plan := Plan{Request: Request{URL: "http://127.0.0.1:1"}, PerSecond: 1, Duration: time.Hour, Connections: 1}
+	if _, err := Open(ended, plan); !errors.Is(err, context.Canceled) {
+		t.Errorf("of an ended context: %v", err)
+	}
+}
+
+func TestEachDocumentIsMadeOnce(t *testing.T) {
+	var n atomic.Int64
+	base := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"success":true,"id":"d%d"}`, n.Add(1))
+	})
+	ids, err := Create(t.Context(), Request{Method: http.MethodPost, URL: base, Body: "{}"}, 100, 8)
+	slices.Sort(ids)
+	if err != nil || n.Load() != 100 || len(slices.Compact(ids)) != 100 || ids[0] == "" {
+		t.Errorf("%d calls, %v, %v", n.Load(), ids, err)
+	}
+	refusing := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	if _, err := Create(t.Context(), Request{Method: http.MethodPost, URL: refusing}, 100, 8); err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("of refused creations: %v", err)
+	}
+}
