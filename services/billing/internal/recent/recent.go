@@ -94,12 +94,10 @@ func (l *Log) Len() int { return l.count }
 func (l *Log) Bytes() int { return l.count*entryBytes + len(l.byAccount)*accountBytes }
 
 // Add enters the decision about a request. One that was refused because of open holds is asked again under the same id: its
-// record is replaced.
+// record leaves for the new one.
 func (l *Log) Add(account uint64, r Record) Ref {
 	if len(l.held)+len(l.heldBefore) > 0 {
-		if ref := l.again(account, r); ref != 0 {
-			return ref
-		}
+		l.again(account, r)
 	}
 	for l.oldest != 0 && r.TimeMillis-l.slab.at(l.oldest).TimeMillis >= KeepMillis {
 		l.drop(l.oldest)
@@ -160,18 +158,25 @@ func (l *Log) newChain(account uint64) uint32 {
 	return index
 }
 
-// drop removes a record: the oldest of its account, or the oldest of all, which is that too.
+// drop removes a record.
 func (l *Log) drop(ref Ref) {
 	e := *l.slab.at(ref)
 	index := l.byAccount[e.account]
 	c := &l.chains[index]
-	if c.oldest = e.newer; c.oldest != 0 {
-		l.slab.edit(c.oldest).older = 0
+	if e.older != 0 {
+		l.slab.edit(e.older).newer = e.newer
 	} else {
+		c.oldest = e.newer
+	}
+	if e.newer != 0 {
+		l.slab.edit(e.newer).older = e.older
+	} else {
+		c.newest = e.older
+	}
+	if c.count--; c.count == 0 {
 		delete(l.byAccount, e.account)
 		l.unusedChains = append(l.unusedChains, index)
 	}
-	c.count--
 	if e.before != 0 {
 		l.slab.edit(e.before).after = e.after
 	} else {
@@ -187,25 +192,21 @@ func (l *Log) drop(ref Ref) {
 	l.count--
 }
 
-// again replaces the record of a request that is asked again. It is 0 if there is none.
-func (l *Log) again(account uint64, r Record) Ref {
+// again removes the record of a request that is asked again. The list is in the order of the decisions.
+func (l *Log) again(account uint64, r Record) {
 	ref, found := l.held[r.Request]
 	if !found {
 		ref, found = l.heldBefore[r.Request]
 	}
 	if !found {
-		return 0
+		return
 	}
-	have := l.slab.at(ref)
-	if have.Request != r.Request || have.account != account {
-		return 0
+	if have := l.slab.at(ref); have.Request != r.Request || have.account != account {
+		return
 	}
-	l.slab.edit(ref).Record = r
-	if r.Status != Held {
-		delete(l.held, r.Request)
-		delete(l.heldBefore, r.Request)
-	}
-	return ref
+	l.drop(ref)
+	delete(l.held, r.Request)
+	delete(l.heldBefore, r.Request)
 }
 
 // expect notes that a request may be asked again.

@@ -121,11 +121,15 @@ func TestARequestThatIsAskedAgainHasOneRecord(t *testing.T) {
 	l.Add(7, held)
 	admitted := record(1, start+900)
 	l.Add(7, admitted)
-	if got := list(l, 7); !slices.Equal(got, []int{2, 1}) {
+	if got := list(l, 7); !slices.Equal(got, []int{1, 2}) { // the newest decision first
 		t.Fatalf("%v", got)
 	}
 	if r := l.Edit(0, 7, id(1)); *r != admitted {
 		t.Errorf("it is %+v", *r)
+	}
+	l.Add(7, record(1, start+950)) // which is not expected any more
+	if got := list(l, 7); !slices.Equal(got, []int{1, 1, 2}) || l.Len() != 3 {
+		t.Fatalf("%v of %d", got, l.Len())
 	}
 	l.Add(8, held) // the same id of another account is another request
 	if got := list(l, 8); !slices.Equal(got, []int{1}) {
@@ -138,6 +142,49 @@ func TestARequestThatIsAskedAgainHasOneRecord(t *testing.T) {
 	}
 	if n := len(l.held) + len(l.heldBefore); n > 2 {
 		t.Errorf("%d refusals are expected again", n)
+	}
+}
+
+// TestTheListIsInTheOrderOfTheDecisions, whichever of many requests are asked again, and goes on to bytes and back.
+func TestTheListIsInTheOrderOfTheDecisions(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	l := New(50 * entryBytes)
+	var waiting []int
+	for n := range 20_000 {
+		r := record(n, start+int64(n))
+		if len(waiting) > 0 && random.IntN(2) == 0 {
+			i := random.IntN(len(waiting))
+			r.Request = id(waiting[i])
+			waiting = slices.Delete(waiting, i, i+1)
+		}
+		account := binary.BigEndian.Uint64(r.Request[8:]) % 3
+		if random.IntN(3) == 0 {
+			r.Status = Held
+			waiting = append(waiting, int(binary.BigEndian.Uint64(r.Request[8:])))
+		}
+		l.Add(account, r)
+		count := 0
+		for account := range uint64(3) {
+			last := int64(start + 20_000)
+			l.Each(account, func(r *Record) bool {
+				if count++; r.TimeMillis >= last {
+					t.Fatalf("after %d requests %d has one of %d behind one of %d", n+1, account, r.TimeMillis, last)
+				}
+				last = r.TimeMillis
+				return true
+			})
+		}
+		if count != l.Len() || l.Bytes() > l.budget {
+			t.Fatalf("%d requests are listed of %d, in %d bytes", count, l.Len(), l.Bytes())
+		}
+	}
+	var data bytes.Buffer
+	if err := l.Image().Encode(&data); err != nil {
+		t.Fatal(err)
+	}
+	loaded := New(50 * entryBytes)
+	if err := loaded.Load(&data); err != nil || !slices.Equal(whole(loaded), whole(l)) {
+		t.Errorf("loaded as %v, %v", whole(loaded), err)
 	}
 }
 
