@@ -205,7 +205,7 @@ func TestTheLedgerIsSearched(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{
-		"type=gift", "quotaKey=pastes", "from=now", "to=2026-13-01", "requestId=5", "q=" + strings.Repeat("x", 501), "from=" + day(1) + "&to=" + day(-1), "limit=101",
+		"type=gift", "quotaKey=pastes", "from=now", "to=1970-01-01T00:00:00Z", "to=1969-12-31", "to=2026-13-01", "requestId=5", "q=" + strings.Repeat("x", 501), "from=" + day(1) + "&to=" + day(-1), "limit=101",
 	} {
 		if got := a.do(t, "GET", "/api/users/user/credits?"+wrong, nil); got.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", wrong, got.status, got.body)

@@ -147,11 +147,13 @@ func TestRecentRequestsAreFilteredAndPaged(t *testing.T) {
 		"?key=other":                "invalid_field",
 		"?from=yesterday":           "invalid_field",
 		"?from=" + at(time.Hour) + "&to=" + at(time.Hour): "invalid_field",
-		"?limit=0":                            "invalid_field",
-		"?limit=101":                          "invalid_field",
-		"?cursor=nonsense":                    "invalid_cursor",
-		"?cursor=" + strings.Repeat("A", 600): "invalid_cursor",
-		"?status=open":                        "unknown_field",
+		"?to=1970-01-01T00:00:00Z":                        "invalid_field",
+		"?to=1969-12-31T00:00:00Z":                        "invalid_field",
+		"?limit=0":                                        "invalid_field",
+		"?limit=101":                                      "invalid_field",
+		"?cursor=nonsense":                                "invalid_cursor",
+		"?cursor=" + strings.Repeat("A", 600):             "invalid_cursor",
+		"?status=open":                                    "unknown_field",
 	} {
 		a.do(t, "GET", "/api/users/user/requests"+query, nil).fails(t, http.StatusBadRequest, code, "")
 	}

@@ -49,22 +49,29 @@ func (s *Server) ledger(c *call) error {
 		most, usual = maxTable, maxTable
 	}
 	limit := uint64(usual)
-	var from, to moment
+	var from moment
+	var to *moment
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit":     httpin.To(&limit, httpin.CountField(most)),
-		"cursor":    httpin.To(&q.Cursor, opaqueCursor),
-		"type":      httpin.To(&q.Type, ledgerTypeField),
-		"quotaKey":  httpin.To(&q.QuotaKey, quotaKeyField),
-		"from":      httpin.To(&from, momentField),
-		"to":        httpin.To(&to, momentField),
+		"limit":    httpin.To(&limit, httpin.CountField(most)),
+		"cursor":   httpin.To(&q.Cursor, opaqueCursor),
+		"type":     httpin.To(&q.Type, ledgerTypeField),
+		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
+		"from":     httpin.To(&from, momentField),
+		"to": func(name string, v httpin.Value) error {
+			at, err := momentField(name, v)
+			to = &at
+			return err
+		},
 		"requestId": httpin.To(&q.RequestId, requestIDField),
 		"q":         httpin.To(&q.Reason, httpin.Line(reasonChars)),
 	}.Set)
 	if err != nil {
 		return err
 	}
-	q.FromMs, q.ToMs = from.start, to.end
-	if q.ToMs != 0 && q.ToMs <= q.FromMs {
+	if q.FromMs = from.start; to != nil {
+		q.ToMs = to.end
+	}
+	if to != nil && q.ToMs <= q.FromMs {
 		return httpin.InvalidField("from", "must be before to")
 	}
 	if err := s.checkHolder(c); err != nil {

@@ -51,7 +51,7 @@ func (s *Server) recentRequests(c *call) error {
 }
 
 func recentQuery(c *call) (*event.RecentQuery, error) {
-	q := &event.RecentQuery{Limit: defaultPage}
+	q, until := &event.RecentQuery{Limit: defaultPage}, false
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
 		"limit":    httpin.To(&q.Limit, pageLimit),
 		"cursor":   httpin.To(&q.Cursor, recentCursor),
@@ -63,9 +63,13 @@ func recentQuery(c *call) (*event.RecentQuery, error) {
 			return err
 		},
 		"from": httpin.To(&q.FromMs, millisField),
-		"to":   httpin.To(&q.ToMs, millisField),
+		"to": func(name string, v httpin.Value) (err error) {
+			until = true
+			q.ToMs, err = millisField(name, v)
+			return err
+		},
 	}.Set)
-	if err == nil && q.ToMs != 0 && q.ToMs <= q.FromMs {
+	if err == nil && until && q.ToMs <= max(q.FromMs, 0) { // no request was made before 1970
 		err = httpin.InvalidField("to", "must be later than from")
 	}
 	return q, err
