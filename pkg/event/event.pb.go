@@ -11205,7 +11205,7 @@ type SetEmail struct {
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
 	Email         string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
 	IfHash        string                 `protobuf:"bytes,3,opt,name=if_hash,json=ifHash,proto3" json:"if_hash,omitempty"` // USER_CHANGED unless this is the present password hash
-	Change        []byte                 `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`               // idempotency id; empty: none
+	Change        []byte                 `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`               // idempotency id, and 8 bytes of a hash of the address; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11313,11 +11313,13 @@ func (x *ListSessions) GetAccount() uint64 {
 	return 0
 }
 
-// EndSession ends one session of an account: that whose hash begins with a prefix.
+// EndSession ends one session of an account: that whose hash begins with a prefix. The answer is USER_EXISTS if the same change has
+// ended it in the last 24 hours.
 type EndSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
 	Prefix        []byte                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"` // 12 bytes of OpenSession.session_hash
+	Change        []byte                 `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"` // idempotency id; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11366,12 +11368,21 @@ func (x *EndSession) GetPrefix() []byte {
 	return nil
 }
 
+func (x *EndSession) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 // SetDeletion notes how far the deletion of an account is. Whether it is to be deleted is for billing's journal to say.
 type SetDeletion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
-	Deletion      Deletion               `protobuf:"varint,2,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
-	DeletesMs     int64                  `protobuf:"varint,3,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // with DELETION_SET: CommandOutcome.deletes_ms
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Account  uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Deletion Deletion               `protobuf:"varint,2,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
+	// With DELETION_SET: CommandOutcome.deletes_ms. With DELETION_NONE: User.deletion_ms as it was read; if that has changed since, the
+	// answer is USER_CHANGED, and nothing changes.
+	DeletesMs     int64 `protobuf:"varint,3,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11905,7 +11916,7 @@ type User struct {
 	Epoch                  uint64                 `protobuf:"fixed64,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                                                  // drawn anew whenever sessions are ended: only those of the present epoch are valid
 	PasswordMs             int64                  `protobuf:"varint,6,opt,name=password_ms,json=passwordMs,proto3" json:"password_ms,omitempty"`                                       // when the password was changed last; 0: never
 	PasswordChange         []byte                 `protobuf:"bytes,7,opt,name=password_change,json=passwordChange,proto3" json:"password_change,omitempty"`                            // idempotency id of that change; empty: none
-	EmailChange            []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`                                    // idempotency id of the last change of the address; empty: none
+	EmailChange            []byte                 `protobuf:"bytes,40,opt,name=email_change,json=emailChange,proto3" json:"email_change,omitempty"`                                    // SetEmail.change of the last 32 changes of the address, 24 bytes each, the newest first
 	Reserved               bool                   `protobuf:"varint,41,opt,name=reserved,proto3" json:"reserved,omitempty"`                                                            // no user yet: the user of this account is about to get this address
 	EarlierPasswordChanges [][]byte               `protobuf:"bytes,20,rep,name=earlier_password_changes,json=earlierPasswordChanges,proto3" json:"earlier_password_changes,omitempty"` // those of changes before it, oldest first; the last 32
 	Deletion               Deletion               `protobuf:"varint,42,opt,name=deletion,proto3,enum=quire.event.v1.Deletion" json:"deletion,omitempty"`
@@ -14704,11 +14715,12 @@ const file_event_proto_rawDesc = "" +
 	"\aif_hash\x18\x03 \x01(\tR\x06ifHash\x12\x16\n" +
 	"\x06change\x18\x04 \x01(\fR\x06change\"(\n" +
 	"\fListSessions\x12\x18\n" +
-	"\aaccount\x18\x01 \x01(\x06R\aaccount\">\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\"V\n" +
 	"\n" +
 	"EndSession\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\fR\x06prefix\"|\n" +
+	"\x06prefix\x18\x02 \x01(\fR\x06prefix\x12\x16\n" +
+	"\x06change\x18\x03 \x01(\fR\x06change\"|\n" +
 	"\vSetDeletion\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x124\n" +
 	"\bdeletion\x18\x02 \x01(\x0e2\x18.quire.event.v1.DeletionR\bdeletion\x12\x1d\n" +

@@ -276,6 +276,8 @@ type registry struct {
 	users    map[string]*event.User // by email, lower case
 	sessions map[string]uint64      // accounts
 	accounts map[uint64]uint32      // tiers
+	deletes  map[uint64]int64       // when accounts are to be deleted
+	erased   map[uint64]bool
 }
 
 func (r *registry) user(q *event.UserRequest) *event.UserAnswer {
@@ -300,6 +302,9 @@ func (r *registry) user(q *event.UserRequest) *event.UserAnswer {
 		answer.User = r.byAccount(a.OpenSession.Account)
 	case *event.UserRequest_CheckSession:
 		answer.User = r.byAccount(r.sessions[string(a.CheckSession.SessionHash)])
+	case *event.UserRequest_SetDeletion:
+		answer.User = r.byAccount(a.SetDeletion.Account)
+		answer.User.Deletion = a.SetDeletion.Deletion
 	}
 	if answer.User == nil {
 		answer.Status = event.UserStatus_USER_NOT_FOUND
@@ -323,8 +328,12 @@ func (r *registry) query(q *event.Query) *event.QueryAnswer {
 	if !exists {
 		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_NOT_FOUND}
 	}
+	erased := int64(0)
+	if r.erased[q.Account] {
+		erased = 1
+	}
 	return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Usage{
-		Usage: &event.UsageAnswer{Account: q.Account, Tier: tier, CreatedMs: 1},
+		Usage: &event.UsageAnswer{Account: q.Account, Tier: tier, CreatedMs: 1, DeletesMs: r.deletes[q.Account], ErasedMs: erased},
 	}}
 }
 
@@ -338,7 +347,9 @@ func (r *registry) fold(m journal.Message) (string, event.Message) {
 	outcomes := &event.CommandOutcomeBatch{Source: batch.Source, Number: batch.Number, Sequence: m.Sequence}
 	for _, c := range batch.Commands {
 		status := event.CommandStatus_COMMAND_OK
-		if _, exists := r.accounts[c.Account]; exists {
+		if c.GetKeepAccount() != nil {
+			delete(r.deletes, c.Account)
+		} else if _, exists := r.accounts[c.Account]; exists {
 			status = event.CommandStatus_COMMAND_ACCOUNT_EXISTS
 		} else {
 			r.accounts[c.Account] = c.GetCreate().GetTier()
@@ -365,11 +376,16 @@ func (a *answer) session() string {
 	return ""
 }
 
-func TestARegistrationThatWasCutOffCanBeFinished(t *testing.T) {
+// startRegistry starts an edge, and returns what stands for billing and the base of its paths for users.
+func startRegistry(t *testing.T) (r *registry, path string) {
+	t.Helper()
 	server := journaltest.Start(t)
 	nc := server.Conn(t)
 	ensure(t, nc, event.Billing)
-	r := &registry{users: map[string]*event.User{}, sessions: map[string]uint64{}, accounts: map[uint64]uint32{}}
+	r = &registry{
+		users: map[string]*event.User{}, sessions: map[string]uint64{}, accounts: map[uint64]uint32{}, deletes: map[uint64]int64{},
+		erased: map[uint64]bool{},
+	}
 	serve(t, nc, event.UserSubject, func(payload []byte) ([]byte, error) {
 		var q event.UserRequest
 		if err := event.Decode(payload, &q); err != nil {
@@ -391,7 +407,53 @@ func TestARegistrationThatWasCutOffCanBeFinished(t *testing.T) {
 	}
 	run(t, "edge", service)
 
-	path := "http://" + service.Addr() + "/api/users/"
+	return r, "http://" + service.Addr() + "/api/users/"
+}
+
+// TestASignInGoesByTheJournal: the note of a user may have been lost to another call.
+func TestASignInGoesByTheJournal(t *testing.T) {
+	r, path := startRegistry(t)
+	ann := map[string]string{"email": "ann@example.org", "password": "correct horse"}
+	call(t, "POST", path+"register", ann, 201, "")
+	r.mu.Lock()
+	account := r.users["ann@example.org"].Account
+	r.deletes[account] = 1 << 40
+	r.mu.Unlock()
+	back := call(t, "POST", path+"login", ann, 200, "")
+	if !strings.Contains(back.raw, `"deletionUndone":true`) || strings.Contains(back.raw, "deletesAt") || back.session() == "" {
+		t.Errorf("%s", back.raw)
+	}
+	if again := call(t, "POST", path+"login", ann, 200, ""); strings.Contains(again.raw, "deletionUndone") {
+		t.Errorf("%s", again.raw)
+	}
+	r.mu.Lock()
+	r.erased[account] = true
+	r.mu.Unlock()
+	if gone := call(t, "POST", path+"login", ann, 401, "invalid_credentials"); gone.session() != "" {
+		t.Error("a session of an account that was erased is opened")
+	}
+}
+
+// TestNobodyGetsTheIDOfAnErasedAccount, also by the Idempotency-Key that it was made under.
+func TestNobodyGetsTheIDOfAnErasedAccount(t *testing.T) {
+	r, path := startRegistry(t)
+	ann := map[string]string{"email": "ann@example.org", "password": "correct horse"}
+	seen := map[string]bool{}
+	for range 3 {
+		made := call(t, "POST", path+"register", ann, 201, "", "Idempotency-Key: register")
+		if seen[made.body.Account.ID] {
+			t.Fatalf("made again: %s", made.raw)
+		}
+		seen[made.body.Account.ID] = true
+		r.mu.Lock()
+		r.erased[r.users["ann@example.org"].Account] = true
+		clear(r.users)
+		r.mu.Unlock()
+	}
+}
+
+func TestARegistrationThatWasCutOffCanBeFinished(t *testing.T) {
+	r, path := startRegistry(t)
 	ann := map[string]string{"email": "ann@example.org", "password": "correct horse"}
 	first := call(t, "POST", path+"register", ann, 201, "")
 	call(t, "POST", path+"register", ann, 409, "email_taken")

@@ -60,6 +60,13 @@ func TestAnEmailIsChanged(t *testing.T) {
 
 	// The address of before is free, also for the one who had it.
 	change(p.password, before).ok(t, http.StatusOK)
+	keyed.body = object{"currentPassword": p.password, "email": fresh}
+	late := i.do(t, "PUT", "/api/users/user/email", keyed) // sent again after a later change
+	late.ok(t, http.StatusOK)
+	late.hasHeader(t, "Idempotency-Replayed", "true")
+	if email := p.profile(t)["email"]; email != before {
+		t.Errorf("a repeated change has made the email %v", email)
+	}
 	change(p.password, strings.ToUpper(before)).ok(t, http.StatusOK) // the same address
 	change(p.password, fresh).ok(t, http.StatusOK)
 	made := i.do(t, "POST", "/api/users/register", request{body: object{"email": before, "password": "another person"}}).ok(t, http.StatusCreated)
@@ -170,8 +177,12 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	if !phone.signedIn(t) {
 		t.Fatal("a refused call ended the session")
 	}
-	p.do(t, "DELETE", "/api/users/user/sessions/"+lost, nil).ok(t, http.StatusOK)
+	ending := request{cookies: p.cookies, header: map[string]string{"Sec-Fetch-Site": "same-origin", "Idempotency-Key": "end"}}
+	i.do(t, "DELETE", "/api/users/user/sessions/"+lost, ending).ok(t, http.StatusOK)
 	for range i.bases {
+		again := i.do(t, "DELETE", "/api/users/user/sessions/"+lost, ending)
+		again.ok(t, http.StatusOK)
+		again.hasHeader(t, "Idempotency-Replayed", "true")
 		if phone.signedIn(t) || !p.signedIn(t) || !laptop.signedIn(t) || !bystander.signedIn(t) {
 			t.Error("the session stays, or another one has ended")
 		}

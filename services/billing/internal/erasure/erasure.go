@@ -90,7 +90,7 @@ func (j *Job) look(ctx context.Context, user *event.User) error {
 	case a.GetErasedMs() != 0:
 		return j.erase(ctx, id)
 	case a.GetDeletesMs() == 0: // it was taken back, or the journal was never told
-		return j.cfg.Users.Deletion(ctx, id, event.Deletion_DELETION_NONE, 0)
+		return j.cfg.Users.Deletion(ctx, id, event.Deletion_DELETION_NONE, user.DeletionMs)
 	case user.Deletion == event.Deletion_DELETION_ASKED || a.DeletesMs > j.cfg.Now().UnixMilli():
 		return j.cfg.Users.Deletion(ctx, id, event.Deletion_DELETION_SET, a.DeletesMs)
 	}

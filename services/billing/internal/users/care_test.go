@@ -26,7 +26,7 @@ func TestAnAddressMovesBackAndForth(t *testing.T) {
 	signIn(t, u, ann, "here")
 	for n, email := range []string{"Ann@new.example", "ANN@example.com", "ann@new.example", "ann@example.com", "Ann@Example.com"} {
 		a := changeEmail(t, u, 5, email)
-		if a.Status != event.UserStatus_USER_OK || a.User.Email != email || string(a.User.EmailChange) != "change" {
+		if a.Status != event.UserStatus_USER_OK || a.User.Email != email || string(a.User.EmailChange) != strings.Repeat("change", n+1) {
 			t.Fatalf("change %d: %v", n, a)
 		}
 		for _, other := range []string{"ann@example.com", "ann@new.example"} {
@@ -157,12 +157,19 @@ func TestTheUseOfASessionIsNotedByTheHour(t *testing.T) {
 func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
 	u := open(t)
 	ann, bob := register(t, u, "ann@example.com", 5), register(t, u, "bob@example.com", 6)
-	for n := range mostSessions + 3 {
+	const total = views.MaxList + 3
+	for n := range total {
 		signIn(t, u, ann, fmt.Sprintf("%012d of ann", n))
 	}
+	used := fmt.Sprintf("%012d of ann", total-1)
+	session, seq, err := u.session(t.Context(), []byte(used))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.see(t.Context(), session, seq, time.Now().Add(time.Minute).UnixMilli())
 	signIn(t, u, bob, "000000000bob of bob")
 	a, err := u.listSessions(t.Context(), 5)
-	if err != nil || len(a.Sessions) != mostSessions {
+	if err != nil || len(a.Sessions) != mostSessions || string(a.Sessions[0].SessionHash) != used {
 		t.Fatalf("%d sessions, %v", len(a.GetSessions()), err)
 	}
 	end := func(account uint64, prefix string) event.UserStatus {
@@ -184,6 +191,7 @@ func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
 		{5, "", event.UserStatus_USER_NOT_FOUND},
 		{5, "000000000001", event.UserStatus_USER_OK},
 		{5, "000000000001", event.UserStatus_USER_NOT_FOUND},
+		{5, "000000001002", event.UserStatus_USER_OK},
 	} {
 		if got := end(c.account, c.prefix); got != c.want {
 			t.Errorf("account %d ends %q: %v, want %v", c.account, c.prefix, got, c.want)
@@ -192,9 +200,79 @@ func TestASessionIsEndedByItsAccountAlone(t *testing.T) {
 	if !signedIn(t, u, "000000000bob of bob") || signedIn(t, u, "000000000001 of ann") || !signedIn(t, u, "000000000002 of ann") {
 		t.Error("another session has ended, or that one has not")
 	}
-	docs, err := u.store.List(t.Context(), sessions, views.Query{Index: byExpiry, Limit: views.MaxList})
-	if err != nil || len(docs) != mostSessions+3 {
-		t.Errorf("%d sessions are stored, %v", len(docs), err)
+	first, err := u.store.List(t.Context(), sessions, views.Query{Index: byExpiry, Limit: views.MaxList})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expiry := views.Index{Name: byExpiry, Keys: []string{"expires"}}
+	rest, err := u.store.List(t.Context(), sessions, views.Query{Index: byExpiry, Limit: views.MaxList}.NextAfter(expiry, first[len(first)-1]))
+	if err != nil || len(first)+len(rest) != total-1 {
+		t.Errorf("%d sessions are stored, %v", len(first)+len(rest), err)
+	}
+}
+
+// TestTheEndOfASessionIsKnownAgain under the id of the call that ended it, for a day.
+func TestTheEndOfASessionIsKnownAgain(t *testing.T) {
+	u := open(t)
+	now := time.Now()
+	u.clock = func() time.Time { return now }
+	ann := register(t, u, "ann@example.com", 5)
+	signIn(t, u, ann, "000000000001 of ann")
+	end := func(change string) event.UserStatus {
+		t.Helper()
+		a, err := u.endSession(t.Context(), &event.EndSession{Account: 5, Prefix: []byte("000000000001"), Change: []byte(change)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Status
+	}
+	for n, c := range []struct {
+		change string
+		want   event.UserStatus
+	}{
+		{"one", event.UserStatus_USER_OK},
+		{"one", event.UserStatus_USER_EXISTS},
+		{"one", event.UserStatus_USER_EXISTS},
+		{"other", event.UserStatus_USER_NOT_FOUND},
+		{"", event.UserStatus_USER_NOT_FOUND},
+	} {
+		if got := end(c.change); got != c.want {
+			t.Errorf("call %d: %v, want %v", n, got, c.want)
+		}
+	}
+	if a, err := u.listSessions(t.Context(), 5); err != nil || len(a.Sessions) != 0 {
+		t.Errorf("listed are %v, %v", a, err)
+	}
+	now = now.Add(endedFor)
+	if got := end("one"); got != event.UserStatus_USER_NOT_FOUND {
+		t.Errorf("after a day: %v", got)
+	}
+	if err := u.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if docs, err := u.store.List(t.Context(), sessions, views.Query{Index: byExpiry, Limit: 10}); err != nil || len(docs) != 0 {
+		t.Errorf("%d notes stay, %v", len(docs), err)
+	}
+}
+
+// TestTheLastChangesOfAnAddressAreKnown, so that a call that is sent again changes nothing.
+func TestTheLastChangesOfAnAddressAreKnown(t *testing.T) {
+	u := open(t)
+	register(t, u, "ann@example.com", 5)
+	var last *event.User
+	for n := range keptChanges + 3 {
+		a, err := u.setEmail(t.Context(), &event.SetEmail{Account: 5, Email: fmt.Sprintf("%d@example.com", n), IfHash: "first", Change: fmt.Appendf(nil, "%024d", n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = a.User
+	}
+	if got := string(last.EmailChange); len(got) != 24*keptChanges || !strings.HasPrefix(got, fmt.Sprintf("%024d%024d", keptChanges+2, keptChanges+1)) {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	a, err := u.setEmail(t.Context(), &event.SetEmail{Account: 5, Email: "without@example.com", IfHash: "first"})
+	if err != nil || string(a.User.EmailChange) != string(last.EmailChange) {
+		t.Errorf("a change without a key: %v, %v", a, err)
 	}
 }
 
@@ -238,7 +316,12 @@ func TestADeletionIsNotedAndEndsInNoUser(t *testing.T) {
 			t.Errorf("due after %v: %v, want %v", c.after, got, c.want)
 		}
 	}
-	note(5, event.Deletion_DELETION_NONE, 0)
+	note(5, event.Deletion_DELETION_NONE, later.UnixMilli()) // by a call that has read another note
+	note(6, event.Deletion_DELETION_NONE, now.UnixMilli())
+	if got := due(); len(got) != 2 {
+		t.Errorf("a note that was not read is taken back: %v", got)
+	}
+	note(5, event.Deletion_DELETION_NONE, now.UnixMilli())
 	if got := due(); len(got) != 1 || !signedIn(t, u, "session of 0") {
 		t.Errorf("after one was taken back: %v", got)
 	}

@@ -26,12 +26,16 @@ func deletionDue(user *event.User) int64 {
 	return 0
 }
 
-// setDeletion notes how far the deletion of an account is. DELETION_SET ends all sessions.
+// setDeletion notes how far the deletion of an account is. DELETION_SET ends all sessions. DELETION_NONE takes back the note that its
+// caller has read, and no later one.
 func (u *Users) setDeletion(ctx context.Context, r *event.SetDeletion) (*event.UserAnswer, error) {
 	if r.GetDeletion() == event.Deletion_DELETION_SET && r.DeletesMs <= 0 {
 		return nil, &rpc.Error{Code: "malformed", Message: "a deletion needs its time"}
 	}
 	set := func(user *event.User) bool {
+		if r.GetDeletion() == event.Deletion_DELETION_NONE && user.DeletionMs != r.DeletesMs {
+			return false
+		}
 		user.Deletion = r.GetDeletion()
 		switch r.GetDeletion() {
 		case event.Deletion_DELETION_SET:

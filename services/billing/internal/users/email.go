@@ -3,6 +3,7 @@ package users
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,10 @@ func (u *Users) setEmail(ctx context.Context, r *event.SetEmail) (*event.UserAns
 			return &event.UserAnswer{Status: event.UserStatus_USER_CHANGED}, nil
 		}
 		before := emailID(user.Email)
-		user.Email, user.EmailChange = strings.TrimSpace(r.Email), r.Change
+		user.Email = strings.TrimSpace(r.Email)
+		if n := len(r.Change); n > 0 {
+			user.EmailChange = slices.Concat(r.Change, user.EmailChange[:min(len(user.EmailChange), (keptChanges-1)*n)])
+		}
 		put, err := userDoc(user)
 		if err != nil {
 			return nil, err

@@ -19,7 +19,9 @@ const (
 	seenEvery     = time.Hour // how exactly OpenSession.seen_ms tells when a session was used
 	prefixBytes   = 12        // of a session's hash, by which its account names it
 	mostSessions  = 100       // that a list shows
-	describeBytes = 64        // of a session's agent, and of its network
+	mostPages     = 10        // of views.MaxList sessions that it is chosen from
+	endedFor      = 24 * time.Hour
+	describeBytes = 64 // of a session's agent, and of its network
 
 	endSeq = math.MaxInt32 // Seq of the deletion of a session: above that of every document
 )
@@ -109,46 +111,90 @@ func (u *Users) listSessions(ctx context.Context, id event.AccountID) (*event.Us
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK, Sessions: valid[:min(len(valid), mostSessions)]}, nil
 }
 
-// endSession ends one session of an account. The answer is USER_NOT_FOUND if the account has none whose hash begins so.
+// endSession ends one session of an account. The answer is USER_NOT_FOUND if the account has none whose hash begins so, and
+// USER_EXISTS if the same change has ended it.
 func (u *Users) endSession(ctx context.Context, r *event.EndSession) (*event.UserAnswer, error) {
-	if len(r.GetPrefix()) != prefixBytes {
+	if len(r.GetPrefix()) != prefixBytes || len(r.Change) > 64 {
 		return found(nil), nil
 	}
-	valid, err := u.validSessions(ctx, event.AccountID(r.Account))
+	id := event.AccountID(r.Account)
+	query := ofAccount(id, 1)
+	query.AfterID = hex.EncodeToString(r.Prefix)
+	page, _, err := u.sessionPage(ctx, id, query)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range valid {
-		if bytes.HasPrefix(s.SessionHash, r.Prefix) {
-			return u.closeSession(ctx, s.SessionHash)
-		}
+	if len(page) == 0 || !bytes.HasPrefix(page[0].SessionHash, r.Prefix) {
+		return u.endedBefore(ctx, r.Change)
 	}
-	return found(nil), nil
+	batch := views.Batch{Deletes: []views.Delete{endOf(page[0].SessionHash)}}
+	if len(r.Change) > 0 {
+		// It has no account, so that it is nobody's session.
+		batch.Puts = append(batch.Puts, views.Put{Collection: sessions, Doc: views.Doc{
+			ID: endID(r.Change), Keys: map[string]views.Value{"expires": views.Int(u.clock().Add(endedFor).UnixMilli())},
+		}})
+	}
+	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, u.store.Commit(ctx, batch)
 }
 
-// validSessions are those of the user's epoch that have not expired. Of more than views.MaxList some are left out.
+func (u *Users) endedBefore(ctx context.Context, change []byte) (*event.UserAnswer, error) {
+	if len(change) == 0 {
+		return found(nil), nil
+	}
+	docs, err := u.store.Load(ctx, sessions, []string{endID(change)}, views.Heads)
+	if err != nil || len(docs) == 0 || docs[0].Keys["expires"].Int64() <= u.clock().UnixMilli() {
+		return found(nil), err
+	}
+	return &event.UserAnswer{Status: event.UserStatus_USER_EXISTS}, nil
+}
+
+// endID is the id of the note that a call has ended a session. No session has such an id.
+func endID(change []byte) string { return "ended/" + hex.EncodeToString(change) }
+
+func ofAccount(id event.AccountID, limit int) views.Query {
+	return views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: limit}
+}
+
+// validSessions are those of the user's epoch that have not expired. Of more than 10,000 some are left out.
 func (u *Users) validSessions(ctx context.Context, id event.AccountID) (valid []*event.OpenSession, err error) {
+	query := ofAccount(id, views.MaxList)
+	for range mostPages {
+		page, last, err := u.sessionPage(ctx, id, query)
+		if err != nil {
+			return nil, err
+		}
+		if valid = append(valid, page...); last == "" {
+			break
+		}
+		query.AfterID = last
+	}
+	return valid, nil
+}
+
+// sessionPage reads a page of sessions, and returns those of them that are valid. last is the id behind which there may be more.
+func (u *Users) sessionPage(ctx context.Context, id event.AccountID, query views.Query) (valid []*event.OpenSession, last string, err error) {
 	user, err := u.byAccount(ctx, id)
 	if err != nil || user == nil {
-		return nil, err
+		return nil, "", err
 	}
-	docs, err := u.store.List(ctx, sessions, views.Query{
-		Index: byAccount, Equal: []views.Value{views.String(id.String())}, Limit: views.MaxList,
-	})
+	docs, err := u.store.List(ctx, sessions, query)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	now := u.clock().UnixMilli()
 	for _, d := range docs {
 		s := &event.OpenSession{}
 		if err := event.Decode(d.Head, s); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if s.Account == user.Account && s.Epoch == user.Epoch && s.ExpiresMs > now {
 			valid = append(valid, s)
 		}
 	}
-	return valid, nil
+	if len(docs) == query.Limit {
+		last = docs[len(docs)-1].ID
+	}
+	return valid, last, nil
 }
 
 // kept moves a session of the user's epoch of before to the present one. It is nil where there is none.

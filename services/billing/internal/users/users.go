@@ -33,7 +33,7 @@ const (
 	mostUsers  = 200 // of a page
 	mostTries  = 20  // of a change, beside others
 
-	keptChanges = 32 // of a password, by which a call that is sent again is known
+	keptChanges = 32 // of a password and of an address, by which a call that is sent again is known
 )
 
 // Collections are those that users and sessions are kept in.

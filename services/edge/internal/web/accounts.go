@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -149,7 +150,11 @@ func (s *Server) signUp(c *call, sent credentials) (u *event.UsageAnswer, email 
 }
 
 func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, email string, err error) {
-	user, err := s.addUser(c, sent, s.proposeAccount(c.idem, sent.email))
+	proposed, err := s.proposeAccount(c.idem, sent.email)
+	if err != nil {
+		return nil, "", err
+	}
+	user, err := s.addUser(c, sent, proposed)
 	if err != nil {
 		return nil, "", err
 	}
@@ -166,7 +171,7 @@ func (s *Server) makeUser(c *call, sent credentials) (u *event.UsageAnswer, emai
 		o, err = s.command(c, create)
 	}
 	if err == nil {
-		err = s.keepAccount(c, user) // the registration was sent again, and opens a session too
+		err = s.keepAccount(c, user, nil) // the registration was sent again, and opens a session too
 	}
 	if err == nil {
 		err = s.openSession(c.Ctx, user)
@@ -249,17 +254,42 @@ func (s *Server) registrationLimit(a *event.UserAnswer) error {
 }
 
 // proposeAccount draws the account that a registration makes. Under an Idempotency-Key it is always the same one for an
-// email, and of the same partition for all emails, since the fold of that partition remembers the key.
-func (s *Server) proposeAccount(idem []byte, email string) event.AccountID {
+// email, and of the same partition for all emails, since the fold of that partition remembers the key. An account that was made
+// so and is erased is none of them: nobody may get its id.
+func (s *Server) proposeAccount(idem []byte, email string) (event.AccountID, error) {
 	if len(idem) == 0 {
-		return event.NewAccountID()
+		return event.NewAccountID(), nil
 	}
+	for id := range s.accountsFor(idem, email) {
+		switch u, err := s.usage(id); {
+		case fault.KindOf(err) == fault.NotFound, err == nil && u.ErasedMs == 0:
+			return id, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+	return 0, unavailable(errProposals)
+}
+
+var errProposals = errors.New("each account that an Idempotency-Key may make was erased")
+
+// mostProposals is how many accounts one Idempotency-Key may make of an email, one after the other.
+const mostProposals = 16
+
+// accountsFor are the accounts that an Idempotency-Key may make, always in the same order.
+func (s *Server) accountsFor(idem []byte, email string) iter.Seq[event.AccountID] {
 	want := event.Partition(idem, s.cfg.Partitions)
 	seed := append([]byte(strings.ToLower(email)), idem...)
-	for i := uint32(0); ; i++ {
-		id := s.secret.NewAccountID(binary.BigEndian.AppendUint32(seed, i))
-		if event.AccountPartition(id, s.cfg.Partitions) == want {
-			return id
+	return func(yield func(event.AccountID) bool) {
+		proposals := 0
+		for i := uint32(0); proposals < mostProposals; i++ {
+			id := s.secret.NewAccountID(binary.BigEndian.AppendUint32(slices.Clone(seed), i))
+			if event.AccountPartition(id, s.cfg.Partitions) != want {
+				continue
+			}
+			if proposals++; !yield(id) {
+				return
+			}
 		}
 	}
 }
@@ -348,13 +378,13 @@ func (s *Server) signIn(c *call, sent credentials) (u *event.UsageAnswer, email 
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.keepAccount(c, user); err != nil {
-		return nil, "", err
-	}
 	u, err = s.usage(event.AccountID(user.Account))
 	if fault.KindOf(err) == fault.NotFound {
 		// The registration stopped half way. It is finished here.
 		u, err = s.finishRegistration(c, user)
+	}
+	if err == nil {
+		err = s.keepAccount(c, user, u)
 	}
 	if err != nil {
 		return nil, "", err

@@ -77,7 +77,10 @@ func (s *Server) createAccount(c *call) error {
 	if err != nil {
 		return err
 	}
-	proposed := s.proposeAccount(c.idem, email)
+	proposed, err := s.proposeAccount(c.idem, email)
+	if err != nil {
+		return err
+	}
 	user, err := s.storeUser(&event.RegisterUser{Email: email, Account: uint64(proposed)})
 	if err != nil {
 		return err

@@ -53,15 +53,20 @@ func (s *Server) noteDeletion(user *event.User, deletion event.Deletion, deletes
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_SetDeletion{
 		SetDeletion: &event.SetDeletion{Account: user.Account, Deletion: deletion, DeletesMs: deletesMs},
 	}})
-	if err == nil && a.Status != event.UserStatus_USER_OK {
+	changed := deletion == event.Deletion_DELETION_NONE && a.GetStatus() == event.UserStatus_USER_CHANGED // another call has noted more
+	if err == nil && a.Status != event.UserStatus_USER_OK && !changed {
 		err = unavailable(errUserAnswer)
 	}
 	return err
 }
 
-// keepAccount takes a deletion back whose user signs in. An account that was erased a moment ago can't be signed in to.
-func (s *Server) keepAccount(c *call, user *event.User) error {
-	if user.Deletion == event.Deletion_DELETION_NONE {
+// keepAccount takes a deletion back whose user signs in. What counts is the journal, and the note of the user may lack what that
+// says. An account that was erased can't be signed in to.
+func (s *Server) keepAccount(c *call, user *event.User, u *event.UsageAnswer) error {
+	switch {
+	case u.GetErasedMs() != 0:
+		return invalidCredentials()
+	case user.Deletion == event.Deletion_DELETION_NONE && u.GetDeletesMs() == 0:
 		return nil
 	}
 	_, err := s.command(c, &event.Command{
@@ -74,5 +79,8 @@ func (s *Server) keepAccount(c *call, user *event.User) error {
 		return err
 	}
 	c.kept = true
-	return s.noteDeletion(user, event.Deletion_DELETION_NONE, 0)
+	if u != nil {
+		u.DeletesMs = 0
+	}
+	return s.noteDeletion(user, event.Deletion_DELETION_NONE, user.DeletionMs)
 }

@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -30,8 +32,12 @@ func (s *Server) changeEmail(c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(c.idem) > 0 && bytes.Equal(user.EmailChange, c.idem) {
-		if !strings.EqualFold(user.Email, email) {
+	change := emailChange(c.idem, email)
+	for earlier := range slices.Chunk(user.EmailChange, emailChangeBytes) {
+		if len(change) == 0 || !bytes.HasPrefix(earlier, c.idem) {
+			continue
+		}
+		if !bytes.Equal(earlier, change) {
 			return idempotencyMismatch()
 		}
 		c.Set(headerReplayed, "true")
@@ -40,10 +46,21 @@ func (s *Server) changeEmail(c *call) error {
 	if err := s.checkCurrentPassword(c, user, current); err != nil {
 		return err
 	}
-	if err := s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: c.idem}); err != nil {
+	if err := s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: change}); err != nil {
 		return err
 	}
 	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// emailChangeBytes are an idempotency id and a hash: SetEmail.change.
+const emailChangeBytes = 16 + 8
+
+// emailChange is what a call with an Idempotency-Key is known by that is sent again, also after later changes; nil without a key.
+func emailChange(idem []byte, email string) []byte {
+	if len(idem) == 0 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(slices.Clone(idem), event.BodyHash([]byte(strings.ToLower(email))))
 }
 
 // storeEmail tells no more of other accounts than a registration does, and counts as one that fails.

@@ -62,13 +62,15 @@ func (s *Server) endSession(c *call) error {
 		return notFound()
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_EndSession{
-		EndSession: &event.EndSession{Account: uint64(c.who.account), Prefix: prefix},
+		EndSession: &event.EndSession{Account: uint64(c.who.account), Prefix: prefix, Change: c.idem},
 	}})
 	switch {
 	case err != nil:
 		return err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
 		return notFound()
+	case a.Status == event.UserStatus_USER_EXISTS:
+		c.Set(headerReplayed, "true")
 	case a.Status != event.UserStatus_USER_OK:
 		return unavailable(errUserAnswer)
 	}
