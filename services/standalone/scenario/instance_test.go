@@ -97,9 +97,18 @@ const (
 // start boots an instance with its own data. It ends with the test.
 func start(t testing.TB, options ...option) *instance {
 	t.Helper()
+	return startAs(t, ofMode, options...)
+}
+
+// ofMode makes the quire of the mode that is tested.
+func ofMode(s setup) quire { return newQuire(s.folder, s.logs) }
+
+// startAs is start for a quire that the test makes.
+func startAs(t testing.TB, newQuire func(setup) quire, options ...option) *instance {
+	t.Helper()
 	skipShort(t)
 	slots <- struct{}{}
-	i := prepare(setup{folder: t.TempDir(), logs: t.TempDir()}, options...)
+	i := prepare(setup{folder: t.TempDir(), logs: t.TempDir()}, newQuire, options...)
 	t.Cleanup(func() {
 		defer func() { <-slots }()
 		if err := i.close(); err != nil {
@@ -125,14 +134,14 @@ func skipShort(t testing.TB) {
 // slots bound how many instances run at a time: a cluster is fifteen processes, for two cores.
 var slots = make(chan struct{}, 2)
 
-func prepare(s setup, options ...option) *instance {
+func prepare(s setup, newQuire func(setup) quire, options ...option) *instance {
 	s.settings = map[string]string{"QUIRE_ANON_LIMIT": strconv.Itoa(anonLimit), "QUIRE_REGISTER_LIMIT": "20", "QUIRE_DEV": "1"}
 	for _, o := range options {
 		o(&s)
 	}
 	transport := &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512, DisableCompression: true}
 	return &instance{
-		quire: newQuire(s.folder, s.logs), settings: s.settings,
+		quire: newQuire(s), settings: s.settings,
 		client: &http.Client{
 			Transport:     &validator{next: transport, spec: specification()},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -219,7 +228,7 @@ func common(t testing.TB) *instance {
 		if shared.err = os.Mkdir(logs, 0o700); shared.err != nil {
 			return
 		}
-		shared.i = prepare(setup{folder: shared.folder, logs: logs}, behindProxy())
+		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy())
 		shared.err = shared.i.boot()
 	})
 	if shared.err != nil {
