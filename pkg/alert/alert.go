@@ -11,10 +11,9 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Types are the types that a webhook may be told of, in the order of their numbers. Those of caps and keys are not among them: the
-// fold does not decide them.
+// Types are the types that a webhook may be told of, in the order of their numbers.
 func Types() []event.AlertType {
-	return []event.AlertType{event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_BALANCE}
+	return []event.AlertType{event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_CAP, event.AlertType_ALERT_BALANCE, event.AlertType_ALERT_KEY}
 }
 
 // TypeName is the name of a type in the API; "" for one that this program does not know.
@@ -84,6 +83,7 @@ type Data struct {
 	Balance      string  `json:"balance,omitempty"`
 	BalanceBelow string  `json:"balanceBelow,omitempty"`
 	ExpiresAt    string  `json:"expiresAt,omitempty"`
+	DaysBefore   uint32  `json:"daysBefore,omitempty"` // the expiry
 }
 
 // Period is what a limit is for. A limit in total has none.
@@ -109,7 +109,7 @@ func Of(a *event.Alert) Payload {
 	case event.AlertType_ALERT_BALANCE:
 		d.Balance, d.BalanceBelow = credits(a.BalanceMicros), credits(a.BelowMicros)
 	case event.AlertType_ALERT_KEY:
-		d.Key, d.ExpiresAt = KeyName(a.Key), timeText(a.ExpiresMs)
+		d.Key, d.ExpiresAt, d.DaysBefore = KeyName(a.Key), timeText(a.ExpiresMs), a.DaysBefore
 	case event.AlertType_ALERT_TEST:
 		if len(a.Webhooks) == 1 {
 			d.WebhookID = WebhookName(a.Webhooks[0])

@@ -3299,7 +3299,8 @@ type Alert struct {
 	UntilMs       int64                  `protobuf:"varint,14,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	BalanceMicros uint64                 `protobuf:"varint,15,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"`
 	BelowMicros   uint64                 `protobuf:"varint,16,opt,name=below_micros,json=belowMicros,proto3" json:"below_micros,omitempty"`
-	ExpiresMs     int64                  `protobuf:"varint,17,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // of a key
+	ExpiresMs     int64                  `protobuf:"varint,17,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`    // of a key
+	DaysBefore    uint32                 `protobuf:"varint,18,opt,name=days_before,json=daysBefore,proto3" json:"days_before,omitempty"` // of its expiry
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3449,6 +3450,13 @@ func (x *Alert) GetBelowMicros() uint64 {
 func (x *Alert) GetExpiresMs() int64 {
 	if x != nil {
 		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *Alert) GetDaysBefore() uint32 {
+	if x != nil {
+		return x.DaysBefore
 	}
 	return 0
 }
@@ -4655,7 +4663,7 @@ type AlertState struct {
 	Webhooks      []*WebhookRules        `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	Told          []*CrossingState       `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
 	LowMicros     []uint64               `protobuf:"varint,3,rep,packed,name=low_micros,json=lowMicros,proto3" json:"low_micros,omitempty"` // values that the balance has gone below since the last grant that lifted it above them
-	RemindedMs    int64                  `protobuf:"varint,4,opt,name=reminded_ms,json=remindedMs,proto3" json:"reminded_ms,omitempty"`     // up to when reminders of keys were given
+	Expiring      []*ExpiringState       `protobuf:"bytes,5,rep,name=expiring,proto3" json:"expiring,omitempty"`                            // keys that webhooks are warned of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4711,9 +4719,70 @@ func (x *AlertState) GetLowMicros() []uint64 {
 	return nil
 }
 
-func (x *AlertState) GetRemindedMs() int64 {
+func (x *AlertState) GetExpiring() []*ExpiringState {
 	if x != nil {
-		return x.RemindedMs
+		return x.Expiring
+	}
+	return nil
+}
+
+// ExpiringState is a key that expires.
+type ExpiringState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint32                 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,2,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	Behind        uint32                 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"` // number of the warnings that were given, or whose time had passed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpiringState) Reset() {
+	*x = ExpiringState{}
+	mi := &file_event_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpiringState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpiringState) ProtoMessage() {}
+
+func (x *ExpiringState) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpiringState.ProtoReflect.Descriptor instead.
+func (*ExpiringState) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ExpiringState) GetKey() uint32 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *ExpiringState) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *ExpiringState) GetBehind() uint32 {
+	if x != nil {
+		return x.Behind
 	}
 	return 0
 }
@@ -4734,7 +4803,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4746,7 +4815,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4759,7 +4828,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -4830,7 +4899,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4842,7 +4911,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4855,7 +4924,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -4931,7 +5000,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5012,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5025,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -4985,7 +5054,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +5066,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +5079,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -5056,7 +5125,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5068,7 +5137,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5081,7 +5150,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -5142,7 +5211,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5154,7 +5223,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5167,7 +5236,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -5228,7 +5297,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5240,7 +5309,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5253,7 +5322,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -5404,7 +5473,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5416,7 +5485,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5429,7 +5498,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -5470,7 +5539,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5482,7 +5551,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5495,7 +5564,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -5534,7 +5603,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5546,7 +5615,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5559,7 +5628,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Update) GetContent() *Content {
@@ -5655,7 +5724,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5667,7 +5736,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5680,7 +5749,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Tags) GetValues() []string {
@@ -5700,7 +5769,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5712,7 +5781,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5725,7 +5794,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -5752,7 +5821,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5764,7 +5833,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5777,7 +5846,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -5796,7 +5865,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +5877,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +5890,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -5837,7 +5906,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5849,7 +5918,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5862,7 +5931,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Content) GetInline() []byte {
@@ -5919,7 +5988,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6000,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6013,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Document) GetId() string {
@@ -6078,7 +6147,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +6159,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +6172,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -6156,7 +6225,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6168,7 +6237,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6181,7 +6250,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -6295,7 +6364,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6307,7 +6376,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6320,7 +6389,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -6363,7 +6432,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6375,7 +6444,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6388,7 +6457,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -6423,7 +6492,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6435,7 +6504,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6448,7 +6517,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -6473,7 +6542,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6485,7 +6554,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6498,7 +6567,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -6555,7 +6624,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6567,7 +6636,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6580,7 +6649,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -6617,7 +6686,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6629,7 +6698,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6642,7 +6711,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -6683,7 +6752,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6695,7 +6764,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6708,7 +6777,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -6737,7 +6806,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6749,7 +6818,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6762,7 +6831,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -6802,7 +6871,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6814,7 +6883,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6827,7 +6896,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Read) GetItem() string {
@@ -6895,7 +6964,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +6976,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +6989,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -6945,7 +7014,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6957,7 +7026,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6970,7 +7039,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -7041,7 +7110,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7053,7 +7122,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7066,7 +7135,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -7151,7 +7220,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7163,7 +7232,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7176,7 +7245,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -7218,7 +7287,7 @@ type EraseRequest struct {
 
 func (x *EraseRequest) Reset() {
 	*x = EraseRequest{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7230,7 +7299,7 @@ func (x *EraseRequest) String() string {
 func (*EraseRequest) ProtoMessage() {}
 
 func (x *EraseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7243,7 +7312,7 @@ func (x *EraseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRequest.ProtoReflect.Descriptor instead.
 func (*EraseRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *EraseRequest) GetAccount() uint64 {
@@ -7262,7 +7331,7 @@ type EraseAnswer struct {
 
 func (x *EraseAnswer) Reset() {
 	*x = EraseAnswer{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7274,7 +7343,7 @@ func (x *EraseAnswer) String() string {
 func (*EraseAnswer) ProtoMessage() {}
 
 func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7287,7 +7356,7 @@ func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAnswer.ProtoReflect.Descriptor instead.
 func (*EraseAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *EraseAnswer) GetDeleting() uint32 {
@@ -7307,7 +7376,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7319,7 +7388,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7332,7 +7401,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -7371,7 +7440,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7383,7 +7452,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7396,7 +7465,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -7648,7 +7717,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7660,7 +7729,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7673,7 +7742,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -7735,7 +7804,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7747,7 +7816,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7760,7 +7829,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -7830,7 +7899,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7842,7 +7911,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7855,7 +7924,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -7881,7 +7950,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7893,7 +7962,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7906,7 +7975,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -7927,7 +7996,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7939,7 +8008,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7952,7 +8021,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -7987,7 +8056,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7999,7 +8068,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8012,7 +8081,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -8045,7 +8114,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8057,7 +8126,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8070,7 +8139,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -8084,7 +8153,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +8165,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +8178,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -8136,7 +8205,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8148,7 +8217,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8161,7 +8230,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -8180,7 +8249,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8192,7 +8261,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8205,7 +8274,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 type QueryAnswer struct {
@@ -8235,7 +8304,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8247,7 +8316,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8260,7 +8329,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -8523,7 +8592,7 @@ type RecentQuery struct {
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8535,7 +8604,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8548,7 +8617,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -8617,7 +8686,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8629,7 +8698,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8642,7 +8711,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -8678,7 +8747,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8690,7 +8759,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8703,7 +8772,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -8787,7 +8856,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8799,7 +8868,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8812,7 +8881,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -8842,7 +8911,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8854,7 +8923,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8867,7 +8936,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -8919,7 +8988,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8931,7 +9000,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8944,7 +9013,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Progress) GetInstance() string {
@@ -9011,7 +9080,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9023,7 +9092,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9036,7 +9105,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -9209,7 +9278,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9221,7 +9290,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9234,7 +9303,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -9347,7 +9416,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9359,7 +9428,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9372,7 +9441,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -9417,7 +9486,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9429,7 +9498,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9442,7 +9511,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -9539,7 +9608,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9551,7 +9620,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9564,7 +9633,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -9591,7 +9660,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9603,7 +9672,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9616,7 +9685,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -9640,7 +9709,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9652,7 +9721,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9665,7 +9734,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -9725,7 +9794,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9737,7 +9806,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9750,7 +9819,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -9819,7 +9888,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9831,7 +9900,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9844,7 +9913,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -9920,7 +9989,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9932,7 +10001,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9945,7 +10014,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -9983,7 +10052,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9995,7 +10064,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10008,7 +10077,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -10135,7 +10204,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10147,7 +10216,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10160,7 +10229,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -10343,7 +10412,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10355,7 +10424,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10368,7 +10437,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -10403,7 +10472,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10415,7 +10484,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10428,7 +10497,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -10469,7 +10538,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10481,7 +10550,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10494,7 +10563,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -10571,7 +10640,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10583,7 +10652,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10596,7 +10665,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -10624,7 +10693,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10636,7 +10705,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10649,7 +10718,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -10679,7 +10748,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10691,7 +10760,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10704,7 +10773,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -10754,7 +10823,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10766,7 +10835,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10779,7 +10848,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -10836,7 +10905,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10848,7 +10917,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10861,7 +10930,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -11091,7 +11160,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11103,7 +11172,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11116,7 +11185,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -11164,7 +11233,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11176,7 +11245,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11189,7 +11258,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -11212,7 +11281,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11224,7 +11293,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11237,7 +11306,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -11278,7 +11347,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11290,7 +11359,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11303,7 +11372,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -11326,7 +11395,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11338,7 +11407,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11351,7 +11420,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -11389,7 +11458,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11401,7 +11470,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11414,7 +11483,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -11449,7 +11518,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11461,7 +11530,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11474,7 +11543,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -11504,7 +11573,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11516,7 +11585,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11529,7 +11598,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -11577,7 +11646,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11589,7 +11658,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11602,7 +11671,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -11635,7 +11704,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11647,7 +11716,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11660,7 +11729,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -11728,7 +11797,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11740,7 +11809,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11753,7 +11822,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -11772,7 +11841,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11784,7 +11853,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11797,7 +11866,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -11823,7 +11892,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11835,7 +11904,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11848,7 +11917,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -11927,7 +11996,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11939,7 +12008,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11952,7 +12021,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -12066,7 +12135,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12078,7 +12147,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12091,7 +12160,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -12230,7 +12299,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12242,7 +12311,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12255,7 +12324,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -12289,7 +12358,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12301,7 +12370,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12314,7 +12383,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *SourceState) GetSource() string {
@@ -12416,7 +12485,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12428,7 +12497,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12441,7 +12510,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -12652,7 +12721,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12664,7 +12733,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12677,7 +12746,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -12713,7 +12782,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12725,7 +12794,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12738,7 +12807,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -12782,7 +12851,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12794,7 +12863,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12807,7 +12876,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -12911,7 +12980,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12923,7 +12992,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12936,7 +13005,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -13009,7 +13078,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13021,7 +13090,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13034,7 +13103,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -13091,7 +13160,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13103,7 +13172,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13116,7 +13185,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -13206,7 +13275,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13218,7 +13287,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13231,7 +13300,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -13310,7 +13379,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13322,7 +13391,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13335,7 +13404,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -13381,7 +13450,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13393,7 +13462,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13406,7 +13475,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -13485,7 +13554,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13497,7 +13566,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13510,7 +13579,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -13660,7 +13729,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13672,7 +13741,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13685,7 +13754,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -13742,7 +13811,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13754,7 +13823,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13767,7 +13836,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -14006,7 +14075,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x126\n" +
 	"\awebhook\x18\x1e \x01(\v2\x1c.quire.event.v1.WebhookRulesR\awebhook\x12\x14\n" +
-	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xde\x03\n" +
+	"\x05alert\x18\x1f \x01(\tR\x05alert\"\xff\x03\n" +
 	"\x05Alert\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\tR\bposition\x12\x18\n" +
@@ -14026,7 +14095,9 @@ const file_event_proto_rawDesc = "" +
 	"\x0ebalance_micros\x18\x0f \x01(\x04R\rbalanceMicros\x12!\n" +
 	"\fbelow_micros\x18\x10 \x01(\x04R\vbelowMicros\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18\x11 \x01(\x03R\texpiresMs\"\xb1\x01\n" +
+	"expires_ms\x18\x11 \x01(\x03R\texpiresMs\x12\x1f\n" +
+	"\vdays_before\x18\x12 \x01(\rR\n" +
+	"daysBefore\"\xb1\x01\n" +
 	"\fWebhookRules\x12\x18\n" +
 	"\awebhook\x18\x01 \x01(\x06R\awebhook\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\rR\x06events\x12\x1e\n" +
@@ -14116,15 +14187,19 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"Q\n" +
 	"\fAlertsAnswer\x12-\n" +
 	"\x06alerts\x18\x01 \x03(\v2\x15.quire.event.v1.AlertR\x06alerts\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\tR\x04last\"\xb9\x01\n" +
+	"\x04last\x18\x02 \x01(\tR\x04last\"\xd9\x01\n" +
 	"\n" +
 	"AlertState\x128\n" +
 	"\bwebhooks\x18\x01 \x03(\v2\x1c.quire.event.v1.WebhookRulesR\bwebhooks\x121\n" +
 	"\x04told\x18\x02 \x03(\v2\x1d.quire.event.v1.CrossingStateR\x04told\x12\x1d\n" +
 	"\n" +
-	"low_micros\x18\x03 \x03(\x04R\tlowMicros\x12\x1f\n" +
-	"\vreminded_ms\x18\x04 \x01(\x03R\n" +
-	"remindedMs\"\xcf\x01\n" +
+	"low_micros\x18\x03 \x03(\x04R\tlowMicros\x129\n" +
+	"\bexpiring\x18\x05 \x03(\v2\x1d.quire.event.v1.ExpiringStateR\bexpiringJ\x04\b\x04\x10\x05\"X\n" +
+	"\rExpiringState\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x02 \x01(\x03R\texpiresMs\x12\x16\n" +
+	"\x06behind\x18\x03 \x01(\rR\x06behind\"\xcf\x01\n" +
 	"\rCrossingState\x12-\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x19.quire.event.v1.AlertTypeR\x04type\x12\x1b\n" +
 	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x17\n" +
@@ -15090,7 +15165,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 156)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 157)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -15159,108 +15234,109 @@ var file_event_proto_goTypes = []any{
 	(*AlertsQuery)(nil),         // 64: quire.event.v1.AlertsQuery
 	(*AlertsAnswer)(nil),        // 65: quire.event.v1.AlertsAnswer
 	(*AlertState)(nil),          // 66: quire.event.v1.AlertState
-	(*CrossingState)(nil),       // 67: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 68: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 69: quire.event.v1.TierPlan
-	(*Term)(nil),                // 70: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 71: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 72: quire.event.v1.ReadLease
-	(*Request)(nil),             // 73: quire.event.v1.Request
-	(*Charge)(nil),              // 74: quire.event.v1.Charge
-	(*Create)(nil),              // 75: quire.event.v1.Create
-	(*Update)(nil),              // 76: quire.event.v1.Update
-	(*Tags)(nil),                // 77: quire.event.v1.Tags
-	(*Delete)(nil),              // 78: quire.event.v1.Delete
-	(*Burn)(nil),                // 79: quire.event.v1.Burn
-	(*Expire)(nil),              // 80: quire.event.v1.Expire
-	(*Content)(nil),             // 81: quire.event.v1.Content
-	(*Document)(nil),            // 82: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 83: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 84: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 85: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 86: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 87: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 88: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 89: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 90: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 91: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 92: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 93: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 94: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 95: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 96: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 97: quire.event.v1.ListAnswer
-	(*EraseRequest)(nil),        // 98: quire.event.v1.EraseRequest
-	(*EraseAnswer)(nil),         // 99: quire.event.v1.EraseAnswer
-	(*Announcement)(nil),        // 100: quire.event.v1.Announcement
-	(*Query)(nil),               // 101: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 102: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 103: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 104: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 105: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 106: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 107: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 108: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 109: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 110: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 111: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 112: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 113: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 114: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 115: quire.event.v1.RecentRequest
-	(*HoldQuery)(nil),           // 116: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 117: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 118: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 119: quire.event.v1.UsageAnswer
-	(*ApiKey)(nil),              // 120: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 121: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 122: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 123: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 124: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 125: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 126: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 127: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 128: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 129: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 130: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 131: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 132: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 133: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 134: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 135: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 136: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 137: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 138: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 139: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 140: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 141: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 142: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 143: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 144: quire.event.v1.SetDeletion
-	(*ListUsers)(nil),           // 145: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 146: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 147: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 148: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 149: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 150: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 151: quire.event.v1.UserAnswer
-	(*User)(nil),                // 152: quire.event.v1.User
-	(*BillingState)(nil),        // 153: quire.event.v1.BillingState
-	(*BookState)(nil),           // 154: quire.event.v1.BookState
-	(*SourceState)(nil),         // 155: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 156: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 157: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 158: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 159: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 160: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 161: quire.event.v1.LateState
-	(*PaidState)(nil),           // 162: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 163: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 164: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 165: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 166: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 167: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 168: quire.event.v1.CommandKept
+	(*ExpiringState)(nil),       // 67: quire.event.v1.ExpiringState
+	(*CrossingState)(nil),       // 68: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 69: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 70: quire.event.v1.TierPlan
+	(*Term)(nil),                // 71: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 72: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 73: quire.event.v1.ReadLease
+	(*Request)(nil),             // 74: quire.event.v1.Request
+	(*Charge)(nil),              // 75: quire.event.v1.Charge
+	(*Create)(nil),              // 76: quire.event.v1.Create
+	(*Update)(nil),              // 77: quire.event.v1.Update
+	(*Tags)(nil),                // 78: quire.event.v1.Tags
+	(*Delete)(nil),              // 79: quire.event.v1.Delete
+	(*Burn)(nil),                // 80: quire.event.v1.Burn
+	(*Expire)(nil),              // 81: quire.event.v1.Expire
+	(*Content)(nil),             // 82: quire.event.v1.Content
+	(*Document)(nil),            // 83: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 84: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 85: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 86: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 87: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 88: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 89: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 90: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 91: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 92: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 93: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 94: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 95: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 96: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 97: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 98: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 99: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 100: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 101: quire.event.v1.Announcement
+	(*Query)(nil),               // 102: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 103: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 104: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 105: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 106: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 107: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 108: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 109: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 110: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 111: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 112: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 113: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 114: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 115: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 116: quire.event.v1.RecentRequest
+	(*HoldQuery)(nil),           // 117: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 118: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 119: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 120: quire.event.v1.UsageAnswer
+	(*ApiKey)(nil),              // 121: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 122: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 123: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 124: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 125: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 126: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 127: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 128: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 129: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 130: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 131: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 132: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 133: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 134: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 135: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 136: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 137: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 138: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 139: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 140: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 141: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 142: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 143: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 144: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 145: quire.event.v1.SetDeletion
+	(*ListUsers)(nil),           // 146: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 147: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 148: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 149: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 150: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 151: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 152: quire.event.v1.UserAnswer
+	(*User)(nil),                // 153: quire.event.v1.User
+	(*BillingState)(nil),        // 154: quire.event.v1.BillingState
+	(*BookState)(nil),           // 155: quire.event.v1.BookState
+	(*SourceState)(nil),         // 156: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 157: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 158: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 159: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 160: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 161: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 162: quire.event.v1.LateState
+	(*PaidState)(nil),           // 163: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 164: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 165: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 166: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 167: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 168: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 169: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	14,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -15302,8 +15378,8 @@ var file_event_proto_depIdxs = []int32{
 	18,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	46,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	4,   // 38: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	120, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	121, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	121, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	122, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	48,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	5,   // 42: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	47,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
@@ -15323,151 +15399,152 @@ var file_event_proto_depIdxs = []int32{
 	48,  // 57: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
 	47,  // 58: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
 	48,  // 59: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	67,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	5,   // 61: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	69,  // 62: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	70,  // 63: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	73,  // 64: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	72,  // 65: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	74,  // 66: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	75,  // 67: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	76,  // 68: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	78,  // 69: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	79,  // 70: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	80,  // 71: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	82,  // 72: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	81,  // 73: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	77,  // 74: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	81,  // 75: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	84,  // 76: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	8,   // 77: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	82,  // 78: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	89,  // 79: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	86,  // 80: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	88,  // 81: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	91,  // 82: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	91,  // 83: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	91,  // 84: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	93,  // 85: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	95,  // 86: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 87: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	82,  // 88: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	84,  // 89: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	82,  // 90: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	82,  // 91: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	102, // 92: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	103, // 93: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	105, // 94: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	106, // 95: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	107, // 96: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	108, // 97: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	111, // 98: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	109, // 99: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	110, // 100: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	116, // 101: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	62,  // 102: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	64,  // 103: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	104, // 104: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	113, // 105: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	10,  // 106: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 107: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	119, // 108: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	128, // 109: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	129, // 110: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	130, // 111: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	133, // 112: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	137, // 113: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	68,  // 114: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	118, // 115: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	123, // 116: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	124, // 117: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	117, // 118: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	63,  // 119: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	65,  // 120: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	134, // 121: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	114, // 122: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	1,   // 123: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	115, // 124: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	1,   // 125: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	2,   // 126: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	126, // 127: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	120, // 128: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	121, // 129: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	39,  // 130: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	121, // 131: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	126, // 132: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	18,  // 133: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 134: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	122, // 135: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	125, // 136: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 137: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	127, // 138: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	126, // 139: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	131, // 140: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	17,  // 141: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	132, // 142: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 143: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	135, // 144: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	136, // 145: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	146, // 146: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	147, // 147: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	148, // 148: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	149, // 149: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	150, // 150: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	139, // 151: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	140, // 152: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	145, // 153: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	53,  // 154: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	141, // 155: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	142, // 156: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	143, // 157: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	144, // 158: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	11,  // 159: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	12,  // 160: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	152, // 161: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	152, // 162: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	61,  // 163: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	148, // 164: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	11,  // 165: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	68,  // 166: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	155, // 167: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	156, // 168: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	167, // 169: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	168, // 170: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	154, // 171: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	68,  // 172: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	163, // 173: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	165, // 174: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	166, // 175: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	166, // 176: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	162, // 177: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	66,  // 178: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	158, // 179: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	157, // 180: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	18,  // 181: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	161, // 182: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	159, // 183: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	160, // 184: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	39,  // 185: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	18,  // 186: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	157, // 187: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	126, // 188: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	132, // 189: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	126, // 190: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	126, // 191: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	164, // 192: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 193: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	132, // 194: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 195: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	166, // 196: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	166, // 197: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	161, // 198: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	46,  // 199: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	200, // [200:200] is the sub-list for method output_type
-	200, // [200:200] is the sub-list for method input_type
-	200, // [200:200] is the sub-list for extension type_name
-	200, // [200:200] is the sub-list for extension extendee
-	0,   // [0:200] is the sub-list for field type_name
+	68,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	67,  // 61: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	5,   // 62: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	70,  // 63: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	71,  // 64: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	74,  // 65: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	73,  // 66: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	75,  // 67: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	76,  // 68: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	77,  // 69: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	79,  // 70: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	80,  // 71: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	81,  // 72: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	83,  // 73: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	82,  // 74: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	78,  // 75: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	82,  // 76: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	85,  // 77: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	8,   // 78: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	83,  // 79: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	90,  // 80: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	87,  // 81: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	89,  // 82: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	92,  // 83: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	92,  // 84: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	92,  // 85: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	94,  // 86: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	96,  // 87: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 88: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	83,  // 89: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	85,  // 90: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	83,  // 91: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	83,  // 92: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	103, // 93: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	104, // 94: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	106, // 95: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	107, // 96: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	108, // 97: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	109, // 98: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	112, // 99: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	110, // 100: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	111, // 101: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	117, // 102: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	62,  // 103: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	64,  // 104: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	105, // 105: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	114, // 106: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	10,  // 107: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 108: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	120, // 109: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	129, // 110: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	130, // 111: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	131, // 112: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	134, // 113: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	138, // 114: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	69,  // 115: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	119, // 116: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	124, // 117: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	125, // 118: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	118, // 119: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	63,  // 120: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	65,  // 121: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	135, // 122: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	115, // 123: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	1,   // 124: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	116, // 125: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	1,   // 126: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	2,   // 127: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	127, // 128: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	121, // 129: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	122, // 130: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	39,  // 131: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	122, // 132: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	127, // 133: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	18,  // 134: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 135: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	123, // 136: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	126, // 137: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 138: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	128, // 139: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	127, // 140: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	132, // 141: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	17,  // 142: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	133, // 143: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 144: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	136, // 145: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	137, // 146: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	147, // 147: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	148, // 148: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	149, // 149: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	150, // 150: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	151, // 151: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	140, // 152: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	141, // 153: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	146, // 154: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	53,  // 155: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	142, // 156: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	143, // 157: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	144, // 158: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	145, // 159: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	11,  // 160: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	12,  // 161: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	153, // 162: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	153, // 163: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	61,  // 164: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	149, // 165: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	11,  // 166: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	69,  // 167: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	156, // 168: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	157, // 169: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	168, // 170: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	169, // 171: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	155, // 172: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	69,  // 173: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	164, // 174: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	166, // 175: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	167, // 176: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	167, // 177: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	163, // 178: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	66,  // 179: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	159, // 180: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	158, // 181: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	18,  // 182: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	162, // 183: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	160, // 184: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	161, // 185: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	39,  // 186: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	18,  // 187: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	158, // 188: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	127, // 189: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	133, // 190: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	127, // 191: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	127, // 192: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	165, // 193: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 194: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	133, // 195: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 196: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	167, // 197: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	167, // 198: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	162, // 199: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	46,  // 200: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	201, // [201:201] is the sub-list for method output_type
+	201, // [201:201] is the sub-list for method input_type
+	201, // [201:201] is the sub-list for extension type_name
+	201, // [201:201] is the sub-list for extension extendee
+	0,   // [0:201] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -15506,16 +15583,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[60].OneofWrappers = []any{
+	file_event_proto_msgTypes[61].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[63].OneofWrappers = []any{}
-	file_event_proto_msgTypes[83].OneofWrappers = []any{}
-	file_event_proto_msgTypes[88].OneofWrappers = []any{
+	file_event_proto_msgTypes[64].OneofWrappers = []any{}
+	file_event_proto_msgTypes[84].OneofWrappers = []any{}
+	file_event_proto_msgTypes[89].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -15531,7 +15608,7 @@ func file_event_proto_init() {
 		(*Query_UsageDays)(nil),
 		(*Query_Recent)(nil),
 	}
-	file_event_proto_msgTypes[99].OneofWrappers = []any{
+	file_event_proto_msgTypes[100].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -15548,8 +15625,8 @@ func file_event_proto_init() {
 		(*QueryAnswer_UsageDays)(nil),
 		(*QueryAnswer_Recent)(nil),
 	}
-	file_event_proto_msgTypes[100].OneofWrappers = []any{}
-	file_event_proto_msgTypes[125].OneofWrappers = []any{
+	file_event_proto_msgTypes[101].OneofWrappers = []any{}
+	file_event_proto_msgTypes[126].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -15570,7 +15647,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   156,
+			NumMessages:   157,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1833,7 +1833,7 @@ export interface components {
         };
         /** @description What the webhook is told of. More may come. */
         WebhookEvents: string[];
-        /** @description Percents of a quota: 1 to 10 of them. */
+        /** @description Percents of quotas and spending caps: 1 to 10 of them. */
         WebhookThresholds: number[];
         /** @description A webhook to be made. */
         WebhookDraft: {
@@ -1931,17 +1931,23 @@ export interface components {
             webhookId?: string;
             /** @description Of `quota.threshold`: the quota key. */
             quotaKey?: string;
-            /** @description Likewise: the percent that was reached. */
+            /** @description Of `key.expiring`: the id of the API key. Of `cap.threshold`: the key whose cap it is; absent, it is the account's. */
+            key?: string;
+            /** @description Of `quota.threshold` and `cap.threshold`: the percent that was reached. */
             threshold?: number;
-            /** @description Likewise: requests. */
-            used?: number;
+            /** @description Of `quota.threshold`: requests. Of `cap.threshold`: credits. */
+            used?: number | string;
             /** @description Likewise. */
-            limit?: number;
+            limit?: number | string;
             period?: components["schemas"]["EventPeriod"];
             /** @description Of `balance.low`: what is left. */
             balance?: components["schemas"]["Credits"];
             /** @description Of `balance.low`: the value that it went below. */
             balanceBelow?: components["schemas"]["Credits"];
+            /** @description Of `key.expiring`. */
+            expiresAt?: components["schemas"]["Time"];
+            /** @description Of `key.expiring`: 7 or 1, the days that were left when it was due. */
+            daysBefore?: number;
         };
         /** @description What the limit is for. A limit in total has none. */
         EventPeriod: {
@@ -3261,6 +3267,18 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Events"];
+            };
+        };
+        /** @description Too many calls of the account or source failed. Or, with `rate_limited`, 5 calls of the account wait for events at this edge already. */
+        ListenersAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
             };
         };
         /** @description The account has as many webhooks as it may. */
@@ -6831,7 +6849,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
-            429: components["responses"]["TooManyFailuresAnswer"];
+            429: components["responses"]["ListenersAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];

@@ -40,6 +40,7 @@ type quire interface {
 
 	journal() []restarter                                      // the servers of the journal
 	readModels(ctx context.Context, condition readModel) error // of all services
+	killSenders(ctx context.Context) error                     // what posts to webhooks, and start it again
 	heal(ctx context.Context) error                            // as Kubernetes would, once a full disk has room again
 	emptyBytes() int64                                         // disk space of a Quire without data
 }

@@ -160,6 +160,19 @@ func (p *manyProcesses) readModels(ctx context.Context, condition readModel) err
 	return mongo.Resume()
 }
 
+// killSenders kills every instance of billing, one after the other.
+func (p *manyProcesses) killSenders(ctx context.Context) error {
+	for _, process := range p.c.Processes("billing") {
+		if err := process.Kill(); err != nil {
+			return err
+		}
+		if err := process.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // alive is the path by which Kubernetes asks whether a NATS server lives (k8s/components/nats).
 const alive = "/healthz?js-enabled-only=true"
 

@@ -105,6 +105,9 @@ func (p *oneProcess) readModels(_ context.Context, condition readModel) error {
 	return nil
 }
 
+// killSenders has nothing to kill but the test itself: TestWebhooksSurviveKills in quire.dev/services/standalone kills the process.
+func (p *oneProcess) killSenders(context.Context) error { return nil }
+
 // heal has nothing to do: the process watches its journal server itself.
 func (p *oneProcess) heal(context.Context) error { return nil }
 

@@ -1,13 +1,17 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
@@ -128,6 +132,117 @@ func TestACrossingIsPostedOnceAcrossRestartsAndKills(t *testing.T) {
 	i.audit(t)
 }
 
+// TestWebhooksSurviveTheKillOfTheirSender: in the middle of deliveries under load. Each crossing is one event that comes at least once.
+func TestWebhooksSurviveTheKillOfTheirSender(t *testing.T) {
+	i := withWebhooks(t)
+	r := newHookReceiver(t)
+	thresholds := []int{10, 20, 30, 40, 50, 60, 70, 80, 90, 100}
+	hooks := map[string]*person{} // by path
+	var group sync.WaitGroup
+	for range 6 {
+		p := i.person(t)
+		a := p.key(t)
+		hook, _ := p.hook(t, object{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": thresholds})
+		hooks[webhooksPath+"/"+hook] = p
+		group.Go(func() {
+			eventually.NoError(t, "the quota is used up", func() error { // a call may fail while billing is away
+				for {
+					switch got := a.do(t, "POST", "/api/dev/paste-lite/create", object{"content": "x"}); {
+					case got.status == http.StatusCreated:
+					case got.json(t)["code"] == "quota_exhausted":
+						return nil
+					default:
+						return fmt.Errorf("%d %s", got.status, got.body)
+					}
+				}
+			})
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
+	defer cancel()
+	for _, least := range []int{5, 20} {
+		eventually.True(t, "events come", func() bool { return len(r.got()) >= least })
+		if err := i.killSenders(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group.Wait()
+	want := 0
+	for hook, p := range hooks {
+		eventually.NoError(t, "all are delivered", func() error {
+			page := p.do(t, "GET", hook+"/deliveries", nil).ok(t, http.StatusOK)
+			seen := map[any]bool{}
+			for _, d := range at(t, page, "deliveries").([]any) {
+				d := d.(object)
+				if d["status"] != "delivered" || len(r.got()[d["id"].(string)]) == 0 {
+					return fmt.Errorf("%v", d)
+				}
+				seen[at(t, d, "event", "data", "threshold")] = true
+			}
+			if n := len(at(t, page, "deliveries").([]any)); n != len(thresholds) || len(seen) != n {
+				return fmt.Errorf("%d events of %d crossings", n, len(seen))
+			}
+			return nil
+		})
+		want += len(thresholds)
+	}
+	if got := r.got(); len(got) != want {
+		t.Errorf("%d events came of %d crossings", len(got), want)
+	}
+	i.audit(t)
+}
+
+// TestCapsAndExpiriesAreTold: what is spent of a cap, and that a key expires, at the journal's time.
+func TestCapsAndExpiriesAreTold(t *testing.T) {
+	i := withWebhooks(t)
+	r := newHookReceiver(t)
+	p, a := i.owner(t)
+	a.grant(t, "3")
+	p.further(t, object{"name": "short", "expiresIn": "8d"})
+	narrow, _ := p.further(t, object{"name": "narrow", "spendingCap": object{"amount": "0.01", "period": "day"}})
+	p.do(t, "PUT", "/api/users/user/spending-cap", object{"amount": "0.02", "period": "total"}).ok(t, http.StatusOK)
+	hook, _ := p.hook(t, object{"url": r.URL, "events": []string{"cap.threshold", "key.expiring"}, "thresholds": []int{50, 100}})
+	a.hammer(t, 100, func(int) operation { return operation{"POST", "/api/dev/files/upload?name=f", "x", http.StatusCreated} })
+	for range 2 {
+		i.do(t, "POST", "/api/dev/files/upload?name=f", request{key: narrow, body: []byte("x")}).ok(t, http.StatusCreated)
+	}
+	told := func(want ...string) {
+		t.Helper()
+		var got []string
+		eventually.NoError(t, "they are delivered", func() error {
+			got = nil
+			for _, d := range at(t, p.do(t, "GET", webhooksPath+"/"+hook+"/deliveries", nil).ok(t, http.StatusOK), "deliveries").([]any) {
+				if d.(object)["status"] != "delivered" {
+					return fmt.Errorf("%v", d)
+				}
+				e := at(t, d.(object), "event").(object)
+				data := e["data"].(object)
+				got = append(got, fmt.Sprint(e["type"], " ", data["key"], " ", data["threshold"], " ", data["used"], " ", data["limit"], " ", data["daysBefore"]))
+			}
+			if len(got) < len(want) {
+				return fmt.Errorf("%d of %d", len(got), len(want))
+			}
+			return nil
+		})
+		slices.Reverse(got)
+		if !slices.Equal(got, want) || len(r.got()) != len(want) {
+			t.Errorf("told of %q, want %q; %d were posted", got, want, len(r.got()))
+		}
+	}
+	want := []string{
+		"cap.threshold k2 50 0.005000 0.010000 <nil>",
+		"cap.threshold k2 100 0.010000 0.010000 <nil>",
+		"cap.threshold <nil> 50 0.010000 0.020000 <nil>",
+	}
+	told(want...)
+	for _, days := range []int{7, 1} {
+		i.travel(t, time.Duration(8-days)*day-i.offset()) // of 8 days, some seconds have passed
+		want = append(want, fmt.Sprint("key.expiring k1 <nil> <nil> <nil> ", days))
+		told(want...)
+	}
+	i.audit(t)
+}
+
 func TestWebhooksAreMadeChangedAndDeleted(t *testing.T) {
 	i := withWebhooks(t)
 	r := newHookReceiver(t)
@@ -146,7 +261,7 @@ func TestWebhooksAreMadeChangedAndDeleted(t *testing.T) {
 	hook := webhooksPath + "/" + text(t, made, "webhook", "id")
 
 	for _, bad := range []object{
-		{}, {"url": r.URL}, {"events": []string{"quota.threshold"}}, {"url": r.URL, "events": []string{}}, {"url": r.URL, "events": []string{"quota"}}, {"url": r.URL, "events": []string{"cap.threshold"}}, {"url": r.URL, "events": []string{"key.expiring"}},
+		{}, {"url": r.URL}, {"events": []string{"quota.threshold"}}, {"url": r.URL, "events": []string{}}, {"url": r.URL, "events": []string{"quota"}}, {"url": r.URL, "events": []string{"webhook.test"}},
 		{"url": "ftp://example.com", "events": []string{"quota.threshold"}}, {"url": r.URL, "events": []string{"balance.low"}},
 		{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{0}}, {"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{101}},
 		{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
@@ -226,6 +341,21 @@ func TestATestEventIsSentRepeatedAndListened(t *testing.T) {
 		t.Errorf("%v", page)
 	}
 	i.person(t).key(t).do(t, "GET", "/api/users/user/events?after="+start, nil).ok(t, http.StatusOK)
+	var waiting sync.WaitGroup
+	var refused atomic.Int64
+	for range 5*len(i.bases) + 2 {
+		waiting.Go(func() {
+			got := a.do(t, "GET", "/api/users/user/events?wait=5&after="+text(t, page, "last"), nil)
+			if got.status == http.StatusTooManyRequests {
+				got.fails(t, http.StatusTooManyRequests, "rate_limited", "")
+				refused.Add(1)
+			}
+		})
+	}
+	waiting.Wait()
+	if refused.Load() == 0 {
+		t.Error("more than 5 calls of an account wait for events")
+	}
 	for _, query := range []string{"?wait=0", "?wait=31", "?after=x"} {
 		a.do(t, "GET", "/api/users/user/events"+query, nil).fails(t, http.StatusBadRequest, "invalid_field", "")
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // An account's webhooks are told of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
-// value. The fold decides them, from RulesHolders on, so that each happens once, on every replica and after every crash. What
+// value. They are told before a key expires (warnings.go). The fold decides them, from RulesHolders on, so that each happens once, on every replica and after every crash. What
 // is paid for or refused never depends on them. A crossing is told once a period: a void that takes the counter back and a
 // later request that brings it to the same share again tell nothing.
 
@@ -38,6 +38,11 @@ type alerts struct {
 	webhooks []*webhook // in the order in which they were made
 	told     []told
 	low      []uint64 // values that the balance has gone below since a grant lifted it above them
+
+	account  *account
+	expiring []expiring // keys that webhooks are warned of, while one wants that
+	due      int64      // of the next warning
+	place    int        // in Fold.warnings, from 1 on; 0: there is no warning to come
 }
 
 // webhook says what one webhook is told of. It is replaced and never changed, since alerts share it.
@@ -63,8 +68,8 @@ type limited struct {
 	kind   event.AlertType
 	key    plan.QuotaKey // of a quota
 	keyCap bool          // of a cap: it is that of apiKey
-	apiKey uint32
-	from   int64 // when the period began; 0: it has no end
+	apiKey uint32        // the line, which stays the same where the key is replaced
+	from   int64         // when the period began; 0: it has no end
 }
 
 // told is the highest share of a limit that webhooks were told of.
@@ -101,7 +106,7 @@ func (f *Fold) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus,
 		return event.CommandStatus_COMMAND_WEBHOOK_INVALID, nil
 	}
 	if a.alerts == nil {
-		a.alerts = &alerts{}
+		a.alerts = &alerts{account: a}
 	}
 	if i := slices.IndexFunc(a.alerts.webhooks, func(o *webhook) bool { return o.id == w.id }); i >= 0 {
 		a.alerts.webhooks[i] = &w
@@ -198,7 +203,8 @@ func (f *Fold) usedMore(a *account, key plan.QuotaKey, limit int64) {
 // growth of a counter or an amount.
 type growth struct {
 	before, after, limit uint64
-	until                int64 // end of the period; 0: it has none
+	until                int64  // end of the period; 0: it has none
+	apiKey               uint32 // number of the key that has the cap now
 }
 
 // crosses tells whether the growth reaches a share of the limit. Limits are below 2^57, which maxBalance is too.
@@ -240,18 +246,29 @@ func (f *Fold) grown(a *account, of limited, g growth) {
 			}
 		}
 		f.tell(a, f.time, to, &event.Alert{
-			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: of.apiKey, Threshold: percent,
+			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: g.apiKey, Threshold: percent,
 			Used: g.after, Limit: g.limit, FromMs: of.from, UntilMs: g.until,
 		})
 	}
 }
 
-// seen finds what webhooks were told of a limit, or begins to remember it. Earlier periods are forgotten, and the oldest of too
-// many limits.
+// length is what a period that began then is: the whole time, a month, or a day. The first day of a month counts as that month.
+func length(from int64) event.CapPeriod {
+	switch {
+	case from == 0:
+		return event.CapPeriod_CAP_TOTAL
+	case monthOf(from).start == from:
+		return event.CapPeriod_CAP_MONTH
+	}
+	return event.CapPeriod_CAP_DAY
+}
+
+// seen finds what webhooks were told of a limit, or begins to remember it. Earlier periods of its length are forgotten, and the
+// oldest of too many limits.
 func (l *alerts) seen(of limited, limit uint64) *told {
 	same, oldest := 0, -1
 	l.told = slices.DeleteFunc(l.told, func(t told) bool {
-		past := t.from < of.from
+		past := t.from < of.from && length(t.from) == length(of.from)
 		t.from = of.from
 		return past && t.limited == of
 	})
@@ -359,7 +376,7 @@ func (l *alerts) state() *event.AlertState {
 	if l == nil {
 		return nil
 	}
-	s := &event.AlertState{Webhooks: l.rules(), LowMicros: slices.Clone(l.low)}
+	s := &event.AlertState{Webhooks: l.rules(), LowMicros: slices.Clone(l.low), Expiring: l.expiringState()}
 	for _, t := range l.told {
 		s.Told = append(s.Told, &event.CrossingState{
 			Type: t.kind, QuotaKey: uint32(t.key), KeyCap: t.keyCap, Key: t.apiKey, FromMs: t.from, Limit: t.limit, Percent: t.percent,
@@ -368,10 +385,16 @@ func (l *alerts) state() *event.AlertState {
 	return s
 }
 
-func restoreAlerts(s *event.AlertState) *alerts {
-	if s == nil {
-		return nil
+// restoreAlerts gives the account its alerts, and their next warning its place.
+func (f *Fold) restoreAlerts(a *account, s *event.AlertState) {
+	if s != nil {
+		a.alerts = alertsOf(s)
+		a.alerts.account = a
+		f.schedule(a.alerts)
 	}
+}
+
+func alertsOf(s *event.AlertState) *alerts {
 	l := &alerts{low: slices.Clone(s.LowMicros)}
 	for _, w := range s.Webhooks {
 		l.webhooks = append(l.webhooks, &webhook{
@@ -383,6 +406,9 @@ func restoreAlerts(s *event.AlertState) *alerts {
 			limited: limited{kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs},
 			limit:   t.Limit, percent: t.Percent,
 		})
+	}
+	for _, e := range s.Expiring {
+		l.expiring = append(l.expiring, expiring{key: e.Key, expires: e.ExpiresMs, behind: e.Behind})
 	}
 	return l
 }

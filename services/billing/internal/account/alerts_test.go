@@ -1,9 +1,11 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 const (
 	toldQuota   = uint32(1 << (event.AlertType_ALERT_QUOTA - 1))
 	toldBalance = uint32(1 << (event.AlertType_ALERT_BALANCE - 1))
+	toldCap     = uint32(1 << (event.AlertType_ALERT_CAP - 1))
+	toldKey     = uint32(1 << (event.AlertType_ALERT_KEY - 1))
 )
 
 func webhookOf(id, hook uint64, events uint32, below uint64, thresholds ...uint32) *event.Command {
@@ -55,8 +59,16 @@ func shownAlert(a *event.Alert) string {
 	switch a.Type {
 	case event.AlertType_ALERT_QUOTA:
 		return fmt.Sprintf("%x %v from %d: %d%%, %d of %d to %v", a.Account, plan.QuotaKey(a.QuotaKey), a.FromMs, a.Threshold, a.Used, a.Limit, a.Webhooks)
+	case event.AlertType_ALERT_CAP:
+		whose := "account"
+		if a.KeyCap {
+			whose = fmt.Sprintf("key %d", a.Key)
+		}
+		return fmt.Sprintf("%x cap of %s from %d: %d%%, %d of %d to %v", a.Account, whose, a.FromMs, a.Threshold, a.Used, a.Limit, a.Webhooks)
 	case event.AlertType_ALERT_BALANCE:
 		return fmt.Sprintf("%x balance %d below %d to %v", a.Account, a.BalanceMicros, a.BelowMicros, a.Webhooks)
+	case event.AlertType_ALERT_KEY:
+		return fmt.Sprintf("%x key %d expires at %d, in %d days, to %v", a.Account, a.Key, a.ExpiresMs, a.DaysBefore, a.Webhooks)
 	}
 	return fmt.Sprintf("%x %v to %v", a.Account, a.Type, a.Webhooks)
 }
@@ -171,6 +183,170 @@ func TestABalanceBelowAValueIsToldOncePerGrant(t *testing.T) {
 	h.replaysAlerts()
 }
 
+func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.grant(alice, 1_000_000, 0)
+	h.command(setCap(alice, event.CapPeriod_CAP_DAY, 20_000))
+	h.webhook(webhookOf(alice, 7, toldCap, 0))
+	h.use(alice, plan.FilesUpload, 100) // by the quota
+	day := h.now / dayMillis * dayMillis
+	account := func(percent, spent uint64) string {
+		return fmt.Sprintf("%x cap of account from %d: %d%%, %d of 20000 to [7]", alice, day, percent, spent)
+	}
+	pay := func() *event.Admission {
+		a := h.admission(alice, plan.FilesUpload)
+		h.want(a, admitted)
+		return a
+	}
+	wants := func(want ...string) {
+		t.Helper()
+		if got := h.alertsOf(alice); !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	pay()
+	wants()
+	second := pay()
+	wants(account(50, 10_000))
+	h.voided(second) // back below, and over it again
+	pay()
+	pay()
+	pay()
+	want := []string{account(50, 10_000), account(80, 20_000), account(100, 20_000)}
+	wants(want...)
+	h.want(h.admission(alice, plan.FilesUpload), capReached)
+
+	// Another period of a cap is another limit, of which it is remembered what was told.
+	h.command(setCap(alice, event.CapPeriod_CAP_MONTH, 50_000))
+	h.voided(pay())
+	want = append(want, fmt.Sprintf("%x cap of account from %d: 50%%, 25000 of 50000 to [7]", alice, at("2026-10-01T00:00:00Z")))
+	wants(want...)
+	h.command(setCap(alice, event.CapPeriod_CAP_DAY, 50_000))
+	h.voided(pay())
+	want = append(want, fmt.Sprintf("%x cap of account from %d: 50%%, 25000 of 50000 to [7]", alice, day))
+	wants(want...)
+	h.command(setCap(alice, event.CapPeriod_CAP_MONTH, 50_000))
+	pay()
+	wants(want...)
+
+	// The next day begins anew.
+	h.command(setCap(alice, event.CapPeriod_CAP_DAY, 20_000))
+	h.wait(24 * time.Hour)
+	day += dayMillis
+	pay()
+	pay()
+	want = append(want, account(50, 10_000))
+	wants(want...)
+	h.replaysAlerts()
+}
+
+// TestACapOfAKeyIsToldOfUnderItsPresentNumber: also of what the key before it has spent.
+func TestACapOfAKeyIsToldOfUnderItsPresentNumber(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.grant(alice, 1_000_000, 0)
+	h.use(alice, plan.FilesUpload, 100)
+	h.webhook(webhookOf(alice, 7, toldCap, 0))
+	h.command(setCap(alice, event.CapPeriod_CAP_TOTAL, 10_000))
+	h.command(createKey(alice, 11, &event.KeyRules{Cap: &event.SpendingCap{Period: event.CapPeriod_CAP_TOTAL, AmountMicros: 12_500}}))
+	pay := func(number uint32, fingerprint uint64) {
+		t.Helper()
+		a := h.admission(alice, plan.FilesUpload)
+		a.Key, a.KeyVersion, a.KeyFingerprint = number, 1, fingerprint
+		h.want(a, admitted)
+	}
+	pay(1, 11)
+	h.command(replaceKey(alice, 1, 12, 0))
+	pay(2, 12)
+	want := []string{
+		fmt.Sprintf("%x cap of account from 0: 50%%, 5000 of 10000 to [7]", alice),
+		fmt.Sprintf("%x cap of key 2 from 0: 50%%, 10000 of 12500 to [7]", alice),
+		fmt.Sprintf("%x cap of key 2 from 0: 80%%, 10000 of 12500 to [7]", alice),
+		fmt.Sprintf("%x cap of account from 0: 80%%, 10000 of 10000 to [7]", alice),
+		fmt.Sprintf("%x cap of account from 0: 100%%, 10000 of 10000 to [7]", alice),
+	}
+	if got := h.alertsOf(alice); !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	h.replaysAlerts()
+}
+
+func TestWebhooksAreWarnedOfAnExpirySevenDaysAndOneDayBefore(t *testing.T) {
+	const day = 24 * time.Hour
+	h := historyOf(t)
+	h.account(alice, plan.Free)
+	h.webhook(webhookOf(alice, 7, toldKey, 0))
+	lasting := func(d time.Duration) *event.KeyRules { return &event.KeyRules{ExpiresInMs: new(d.Milliseconds())} }
+	began := h.now
+	h.command(createKey(alice, 11, lasting(10*day)))   // 1
+	h.command(createKey(alice, 12, lasting(7*day)))    // 2: seven days before are over
+	h.command(createKey(alice, 13, lasting(day)))      // 3: and one day
+	h.command(createKey(alice, 14, lasting(10*day)))   // 4: it is revoked
+	h.command(createKey(alice, 15, lasting(10*day)))   // 5: it is replaced, by one that lives as long
+	h.command(createKey(alice, 16, &event.KeyRules{})) // 6: it does not expire
+	h.command(createKey(alice, 17, lasting(10*day)))   // 7: its expiry is put off
+	h.command(revokeKey(alice, 4))
+	h.command(replaceKey(alice, 5, 18, 7*day)) // 8
+	h.command(updateKey(alice, 7, lasting(30*day)))
+	times := func(key uint32, lives time.Duration, days int) string {
+		return fmt.Sprintf("%x key %d expires at %d, in %d days, to [7]", alice, key, began+lives.Milliseconds(), days)
+	}
+	wants := func(want ...string) {
+		t.Helper()
+		if got := h.alertsOf(alice); !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		h.alerts = nil
+	}
+	if due := h.fold.NextDueMillis(); due != began+3*day.Milliseconds() {
+		t.Errorf("the next is due at %d, %v after the keys were made", due, time.Duration(due-began)*time.Millisecond)
+	}
+	h.wait(3*day - time.Millisecond).tick()
+	wants()
+	h.wait(time.Millisecond).tick()
+	wants(times(1, 10*day, 7), times(8, 10*day, 7))
+	// A webhook that is made now is not told of what is over, and is of what comes.
+	h.webhook(webhookOf(alice, 8, toldKey, 0))
+	h.command(unhook(alice, 7))
+	h.wait(3 * day).tick()
+	wants(strings.Replace(times(2, 7*day, 1), "[7]", "[8]", 1))
+
+	// Who asks for no warnings for a while is not told later of what was due then.
+	h.webhook(webhookOf(alice, 8, toldQuota, 0))
+	h.wait(3*day + time.Hour).tick()
+	h.webhook(webhookOf(alice, 8, toldKey, 0))
+	h.wait(time.Hour).tick()
+	wants()
+	// No message came for a while: both are told, once.
+	h.wait(20 * day).tick()
+	wants(strings.Replace(times(7, 30*day, 7), "[7]", "[8]", 1), strings.Replace(times(7, 30*day, 1), "[7]", "[8]", 1))
+	h.wait(30 * day).tick()
+	wants()
+}
+
+func TestTheEndOfAnAccountEndsItsWarnings(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Free)
+	h.account(bob, plan.Free)
+	for _, id := range []uint64{alice, bob} {
+		h.webhook(webhookOf(id, 7, toldKey, 0))
+		h.command(createKey(id, id, &event.KeyRules{ExpiresInMs: new(int64(30 * dayMillis))}))
+	}
+	h.command(deleteAccount(alice))
+	h.command(unhook(bob, 7))
+	h.wait(15 * 24 * time.Hour)
+	h.command(eraseAccount(alice))
+	if len(h.fold.warnings) != 0 {
+		t.Errorf("%d accounts are still watched", len(h.fold.warnings))
+	}
+	h.wait(20 * 24 * time.Hour).tick()
+	if len(h.alerts) != 0 {
+		t.Errorf("told of %v", h.alerts)
+	}
+	h.replaysAlerts()
+}
+
 func TestWebhooksAreBounded(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Free)
@@ -247,7 +423,7 @@ func TestEarlierRulesKnowNoWebhooks(t *testing.T) {
 type modelHooks struct {
 	hooks map[uint64]*event.WebhookRules
 	made  []uint64
-	told  map[string][]uint32 // by quota key, month and limit
+	told  map[string][]uint32 // by what has the limit, its period and the limit
 	low   map[uint64]bool
 }
 
@@ -263,22 +439,81 @@ func (h *modelHooks) wanting(want func(*event.WebhookRules) bool) (ids []uint64)
 // tellUsed is called after a request was counted.
 func (m *model) tellUsed(id uint64, key plan.QuotaKey, month uint32, used int) {
 	a := m.accounts[id]
-	limit := int(m.book.Terms[a.tier][key].Limit)
-	for percent := 1; percent <= 100 && limit > 0; percent++ {
+	limit := m.book.Terms[a.tier][key].Limit
+	m.tellShares(a, toldQuota, fmt.Sprintf("%x %v from %d", id, key, monthNumber(month).start), int64(used-1), int64(used), limit)
+}
+
+// tellShares tells of the shares of a limit that something has reached by growing.
+func (m *model) tellShares(a *modelAccount, kind uint32, what string, before, after, limit int64) {
+	for percent := int64(1); percent <= 100 && limit > 0; percent++ {
 		to := a.hooks.wanting(func(w *event.WebhookRules) bool {
 			list := w.Thresholds
 			if len(list) == 0 {
 				list = []uint32{50, 80, 100}
 			}
-			return w.Events&toldQuota != 0 && slices.Contains(list, uint32(percent))
+			return w.Events&kind != 0 && slices.Contains(list, uint32(percent))
 		})
-		of := fmt.Sprint(key, month, limit)
-		if len(to) == 0 || used*100 < percent*limit || (used-1)*100 >= percent*limit ||
+		of := fmt.Sprint(what, limit)
+		if len(to) == 0 || after*100 < percent*limit || before*100 >= percent*limit ||
 			slices.ContainsFunc(a.hooks.told[of], func(p uint32) bool { return p >= uint32(percent) }) {
 			continue
 		}
 		a.hooks.told[of] = append(a.hooks.told[of], uint32(percent))
-		m.alerts = append(m.alerts, fmt.Sprintf("%x %v from %d: %d%%, %d of %d to %v", id, key, monthNumber(month).start, percent, used, limit, to))
+		m.alerts = append(m.alerts, fmt.Sprintf("%s: %d%%, %d of %d to %v", what, percent, after, limit, to))
+	}
+}
+
+// tellCaps is called before a request that was paid is in the list.
+func (m *model) tellCaps(a *modelAccount, r *modelRequest) {
+	tell := func(c spendingCap, whose string, line *uint32) {
+		from := int64(0)
+		switch c.period {
+		case event.CapPeriod_CAP_NONE:
+			return
+		case event.CapPeriod_CAP_DAY:
+			from = m.now / dayMillis * dayMillis
+		case event.CapPeriod_CAP_MONTH:
+			from = monthOf(m.now).start
+		}
+		spent := m.spentFor(c, r.account, line)
+		what := fmt.Sprintf("%x cap of %s from %d", r.account, whose, from)
+		m.tellShares(a, toldCap, what, spent, spent+r.paid, int64(c.amount))
+	}
+	if l := a.lines[r.line]; l != nil {
+		newest := r.line
+		for _, k := range a.keys {
+			if k.line == r.line && !k.replaced {
+				newest = k.counts
+			}
+		}
+		tell(l.cap, fmt.Sprintf("key %d", newest), &r.line)
+	}
+	tell(a.cap, "account", nil)
+}
+
+// warn tells of the keys that expire soon, of all moments until now at which there is something to tell.
+func (m *model) warn(now int64) {
+	for id, a := range m.accounts {
+		to := a.hooks.wanting(func(w *event.WebhookRules) bool { return w.Events&toldKey != 0 })
+		if len(to) == 0 {
+			continue
+		}
+		type warning struct {
+			at   int64
+			text string
+		}
+		var list []warning
+		for _, k := range a.keys {
+			for _, days := range []int64{7, 1} {
+				if at := k.expires - days*86_400_000; k.expires != 0 && !k.replaced && k.live(at) && at > m.now && at <= now {
+					list = append(list, warning{at, fmt.Sprintf("%x key %d expires at %d, in %d days, to %v", id, k.counts, k.expires, days, to)})
+				}
+			}
+		}
+		slices.SortStableFunc(list, func(x, y warning) int { return cmp.Compare(x.at, y.at) })
+		for _, w := range list {
+			m.alerts = append(m.alerts, w.text)
+		}
 	}
 }
 
@@ -318,7 +553,7 @@ func (m *machine) webhookCommand(t *rapid.T) {
 	case 1:
 		c = tryHook(id, hook)
 	default:
-		c = webhookOf(id, hook, rapid.SampledFrom([]uint32{toldQuota, toldBalance, toldQuota | toldBalance}).Draw(t, "events"),
+		c = webhookOf(id, hook, rapid.SampledFrom([]uint32{toldQuota, toldBalance, toldQuota | toldBalance, toldCap, toldKey, toldCap | toldKey | toldQuota}).Draw(t, "events"),
 			rapid.SampledFrom([]uint64{1, 5_000, 20_000}).Draw(t, "below"),
 			rapid.SampledFrom([][]uint32{nil, {1}, {34, 67}, {100, 50}}).Draw(t, "thresholds")...)
 	}

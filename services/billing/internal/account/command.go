@@ -102,6 +102,14 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	case a.erased != 0:
 		return f.outcome(event.CommandStatus_COMMAND_ACCOUNT_NOT_FOUND, nil)
 	}
+	alerts := a.alerts
+	o := f.change(a, c, index)
+	f.watchKeys(a, alerts)
+	return o
+}
+
+// change carries out a command that is for an account.
+func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOutcome {
 	status := event.CommandStatus_COMMAND_INVALID
 	switch action := c.Action.(type) {
 	case *event.Command_SetTier:

@@ -181,6 +181,7 @@ type Fold struct {
 	closed        holdList // remembered, in the order of closing
 	free          *hold
 	expiries      expiryHeap
+	warnings      warnings
 
 	admitted fifo[networkTime]
 	failures fifo[principalTime]
@@ -274,7 +275,8 @@ func (f *Fold) Prices() *event.PriceBook {
 	return f.books[len(f.books)-1].event
 }
 
-// NextDueMillis is the next time at which a hold times out, a grant expires or a month is closed. 0: there is none.
+// NextDueMillis is the next time at which a hold times out, a grant expires, webhooks are warned of a key's expiry, or a month is
+// closed. 0: there is none.
 func (f *Fold) NextDueMillis() int64 {
 	var due int64
 	if h := f.open.head; h != nil {
@@ -282,6 +284,9 @@ func (f *Fold) NextDueMillis() int64 {
 	}
 	if len(f.expiries) > 0 && (due == 0 || f.expiries[0].expires < due) {
 		due = f.expiries[0].expires
+	}
+	if len(f.warnings) > 0 && (due == 0 || f.warnings[0].due < due) {
+		due = f.warnings[0].due
 	}
 	if f.rules >= RulesHeld {
 		if closes := f.nextClose(); due == 0 || closes < due {
@@ -511,6 +516,9 @@ func (f *Fold) advance(now int64) {
 			continue
 		}
 		break
+	}
+	for len(f.warnings) > 0 && f.warnings[0].due <= now {
+		f.warn(now)
 	}
 	f.time, f.peak = now, max(f.peak, now)
 	f.month = f.month.at(now)

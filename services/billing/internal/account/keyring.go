@@ -95,6 +95,16 @@ func (r *keyring) key(number uint32) *apiKey {
 	return nil
 }
 
+// newest is the number of the line's key that was not replaced.
+func (r *keyring) newest(l *keyLine) uint32 {
+	for _, k := range r.keys {
+		if k.line == l.number && !k.replaced {
+			return k.number
+		}
+	}
+	return l.number // it is forgotten, and only what replaced keys have begun counts here
+}
+
 // lineOf is the line with that number, nil where the account has no keyring or the line is forgotten.
 func (a *account) lineOf(number uint32) *keyLine {
 	if a.keys == nil {

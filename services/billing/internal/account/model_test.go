@@ -34,6 +34,7 @@ type modelAccount struct {
 	tier    plan.Tier
 	version uint32
 	created int64
+	renewed int64 // when the default key was made
 	changes int   // of the tier
 	changed int64 // time of the last change of tier, prices or rules
 	stored  []modelStorage
@@ -255,6 +256,7 @@ func (m *model) advance(now int64) {
 		}
 		what()
 	}
+	m.warn(now)
 	m.now = max(m.now, now)
 }
 
@@ -409,6 +411,7 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	before := a.balance()
 	r.uses = a.take(r.paid)
 	m.tellLow(r.account, before)
+	m.tellCaps(a, r)
 	r.terms, r.order = m.terms(a), len(m.requests)
 	m.requests = append(m.requests, r)
 	m.tellUsed(r.account, r.key, r.month, used+1)
@@ -511,6 +514,8 @@ type modelKey struct {
 	line            uint32
 	ends            int64 // 0: never
 	replaced        bool
+	created         int64
+	expires         int64 // by its rules; 0: never
 }
 
 // modelLine has the rules of a key and of those that replace it.
@@ -582,7 +587,7 @@ func (m *model) spentFor(c spendingCap, account uint64, line *uint32) (sum int64
 // several makes the account one with a list of keys.
 func (a *modelAccount) several() {
 	if a.keys == nil {
-		a.keys = []*modelKey{{version: a.version, fingerprint: 1}}
+		a.keys = []*modelKey{{version: a.version, fingerprint: 1, created: a.renewed}}
 		a.lines = map[uint32]*modelLine{0: {quota: -1}}
 		a.next = 1
 	}
@@ -590,7 +595,11 @@ func (a *modelAccount) several() {
 
 // keyCommand carries out a command about keys or caps, which the fold has accepted.
 func (m *model) keyCommand(a *modelAccount, c *event.Command) {
-	set := func(l *modelLine, r *event.KeyRules) {
+	set := func(k *modelKey, l *modelLine, r *event.KeyRules) {
+		if r.ExpiresInMs != nil {
+			k.expires = m.now + *r.ExpiresInMs
+			k.ends = k.expires
+		}
 		if r.Scopes != nil {
 			l.scope = 0
 			if len(r.Scopes.QuotaKeys) > 0 {
@@ -616,15 +625,17 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 	case *event.Command_CreateKey:
 		a.several()
 		l := &modelLine{quota: -1}
-		set(l, action.CreateKey.Rules)
+		k := &modelKey{
+			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, line: a.next, created: m.now,
+		}
+		set(k, l, action.CreateKey.Rules)
 		a.lines[a.next] = l
-		a.keys = append(a.keys, &modelKey{
-			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, line: a.next,
-		})
+		a.keys = append(a.keys, k)
 		a.next++
 	case *event.Command_UpdateKey:
 		a.several()
-		set(a.lines[find(action.UpdateKey.Key).line], action.UpdateKey.Rules)
+		k := find(action.UpdateKey.Key)
+		set(k, a.lines[k.line], action.UpdateKey.Rules)
 	case *event.Command_RevokeKey:
 		a.several()
 		if k := find(action.RevokeKey.Key); k.live(m.now) {
@@ -635,9 +646,14 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 		old, number := find(action.ReplaceKey.Key), a.next
 		ends := m.now + action.ReplaceKey.OverlapMs
 		a.next++
-		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, line: old.line}
+		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, line: old.line, created: m.now}
+		if old.expires != 0 {
+			made.expires = m.now + old.expires - old.created
+			made.ends, ends = made.expires, min(ends, old.expires)
+		}
 		if old.counts == 0 {
 			a.version++
+			a.renewed = m.now
 			made.number, made.counts, made.version = 0, 0, a.version
 			old.counts = number
 		}

@@ -404,7 +404,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 	m.model.advance(m.now)
 	switch {
 	case a == nil:
-		m.model.accounts[id] = &modelAccount{tier: plan.Tier(c.GetCreate().GetTier()), version: 1, created: m.model.now}
+		m.model.accounts[id] = &modelAccount{tier: plan.Tier(c.GetCreate().GetTier()), version: 1, created: m.model.now, renewed: m.model.now}
 	case c.GetCreate() != nil:
 		if o.Status != event.CommandStatus_COMMAND_ACCOUNT_EXISTS {
 			t.Fatalf("created again: %v", o)
@@ -436,6 +436,7 @@ func (m *machine) commandOf(t *rapid.T, c *event.Command) {
 		}
 	case c.GetRotateKey() != nil:
 		a.version++
+		a.renewed = m.model.now
 		m.regenerated(a)
 	case sinceRulesSafe(c) && m.model.rules < RulesSafe:
 		if o.Status != event.CommandStatus_COMMAND_INVALID {
@@ -579,7 +580,7 @@ func (m *machine) regenerated(a *modelAccount) {
 		}
 	}
 	a.keys = slices.DeleteFunc(a.keys, func(k *modelKey) bool { return k.counts == 0 })
-	a.keys = append(a.keys, &modelKey{version: a.version, fingerprint: 1})
+	a.keys = append(a.keys, &modelKey{version: a.version, fingerprint: 1, created: m.model.now})
 }
 
 // keyCommand makes, changes, replaces and revokes keys, and sets caps.
@@ -602,6 +603,9 @@ func (m *machine) keyCommand(t *rapid.T) {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
 		rules.Scopes = scopesOf(rapid.SampledFrom(machineKeys).Draw(t, "scope"))
+	}
+	if days := rapid.SampledFrom([]int64{0, 0, 1, 9, 60}).Draw(t, "lives"); days != 0 {
+		rules.ExpiresInMs = new(days * 86_400_000)
 	}
 	numbers := []uint32{0}
 	for _, k := range a.keys {

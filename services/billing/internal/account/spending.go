@@ -229,29 +229,28 @@ func (f *Fold) spend(a *account, h *hold, price uint64) {
 		l.spent[h.key] += price
 	}
 	if a.alerts != nil {
-		f.tellCaps(a, before, h, price)
+		f.tellCaps(a, before, day, price)
 	}
 }
 
 // tellCaps tells webhooks of the shares of caps that a price has reached.
-func (f *Fold) tellCaps(a *account, before [2]capped, h *hold, price uint64) {
+func (f *Fold) tellCaps(a *account, before [2]capped, day uint32, price uint64) {
 	for _, c := range before {
 		if c.period == event.CapPeriod_CAP_NONE {
 			continue
 		}
 		of := limited{kind: event.AlertType_ALERT_CAP, keyCap: c.line != nil}
+		g := growth{before: c.spent, after: c.spent + price, limit: c.amount, until: c.ends(day, monthNumber(a.month))}
 		if c.line != nil {
-			of.apiKey = c.line.number
+			of.apiKey, g.apiKey = c.line.number, a.keys.newest(c.line)
 		}
 		switch c.period {
 		case event.CapPeriod_CAP_DAY:
-			of.from = int64(h.day) * dayMillis
+			of.from = int64(day) * dayMillis
 		case event.CapPeriod_CAP_MONTH:
 			of.from = monthNumber(a.month).start
 		}
-		f.grown(a, of, growth{
-			before: c.spent, after: c.spent + price, limit: c.amount, until: c.ends(h.day, monthNumber(a.month)),
-		})
+		f.grown(a, of, g)
 	}
 }
 

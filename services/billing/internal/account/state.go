@@ -226,8 +226,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		storageBytes: s.StorageBytes, storageSince: s.StorageSinceMs, settled: s.SettledBalanceMicros, entries: s.LedgerCount,
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
 		deletes: s.DeletesMs, erased: s.ErasedMs,
-		alerts: restoreAlerts(s.Alerts),
-		keys:   restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), keyUsed: s.KeyUsedMs,
+		keys: restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), keyUsed: s.KeyUsedMs,
 	}
 	a.principal.account = a
 	if a.keys != nil {
@@ -257,6 +256,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		return err
 	}
 	f.accounts[a.id] = a
+	f.restoreAlerts(a, s.Alerts)
 	if err := f.restoreLate(&a.principal, s.Late, r); err != nil {
 		return err
 	}

@@ -174,7 +174,8 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
 	explains := strings.HasSuffix(r.path, "/requests/:requestId")                       // billing limits these
 	sends := strings.HasSuffix(r.path, "/test") || strings.HasSuffix(r.path, "/replay") // to a webhook
-	add(r.rules.has(limited) || explains || sends, fault.RateLimited)
+	waits := strings.HasSuffix(r.path, "/events")                                       // for them
+	add(r.rules.has(limited) || explains || sends || waits, fault.RateLimited)
 	return kinds
 }
 

@@ -78,6 +78,7 @@ type Server struct {
 	guesses   *guessLimit // of passwords of documents, by id
 
 	webhookTries *failureLog[event.AccountID]
+	listeners    listeners
 
 	signInHashes, registrationHashes, documentHashes *hasher
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -20,6 +21,7 @@ const (
 	webhookTries   = 30 // tests and repeated deliveries of an account in webhookWindow; each edge counts its own
 	webhookWindow  = time.Minute
 	maxWaitSeconds = 30
+	maxListeners   = 5           // calls of an account that wait for an event at a time; each edge counts its own
 	eventPoll      = time.Second // between two looks for an event that somebody waits for
 )
 
@@ -560,6 +562,34 @@ type eventView struct {
 	alert.Payload
 }
 
+// listeners counts the calls of each account that wait for an event. The zero value is ready.
+type listeners struct {
+	mu      sync.Mutex
+	waiting map[event.AccountID]int
+}
+
+// enter tells whether one more call may wait. If so, leave has to follow.
+func (l *listeners) enter(account event.AccountID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[account] >= maxListeners {
+		return false
+	}
+	if l.waiting == nil {
+		l.waiting = map[event.AccountID]int{}
+	}
+	l.waiting[account]++
+	return true
+}
+
+func (l *listeners) leave(account event.AccountID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[account]--; l.waiting[account] == 0 {
+		delete(l.waiting, account)
+	}
+}
+
 // listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
 func (s *Server) listEvents(c *call) error {
 	q, wait := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
@@ -571,6 +601,13 @@ func (s *Server) listEvents(c *call) error {
 	}
 	if err := s.checkHolder(c); err != nil {
 		return err
+	}
+	if wait > 0 {
+		if !s.listeners.enter(c.who.account) {
+			return waitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
+				maxListeners, 1, s.now())
+		}
+		defer s.listeners.leave(c.who.account)
 	}
 	for end := time.Now().Add(time.Duration(wait) * time.Second); ; {
 		a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Alerts{Alerts: q}})

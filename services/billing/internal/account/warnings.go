@@ -1,0 +1,137 @@
+package account
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+
+	"quire.dev/pkg/event"
+)
+
+// Webhooks are told some days before a key expires, by the journal's time. A key that was replaced or revoked ends as its owner
+// wants it, so nobody is told.
+
+// warningDays are the days before an expiry at which webhooks are told of it.
+func warningDays() [2]uint32 { return [2]uint32{7, 1} }
+
+const never = math.MaxInt64
+
+// expiring says which warnings of a key are behind it: they were given, or their time had passed when the key got this expiry or
+// when the first webhook asked for warnings.
+type expiring struct {
+	key     uint32
+	expires int64
+	behind  uint32 // of warningDays
+}
+
+// due is the time of the next warning.
+func (e expiring) due() int64 {
+	if days := warningDays(); int(e.behind) < len(days) {
+		return e.expires - int64(days[e.behind])*dayMillis
+	}
+	return never
+}
+
+// warnings has the accounts whose webhooks are to be warned, the next one first. Ids of accounts break ties, so that every replica
+// has the same order.
+type warnings []*alerts
+
+func (w warnings) Len() int { return len(w) }
+func (w warnings) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(w[i].due, w[j].due), cmp.Compare(w[i].account.id, w[j].account.id)) < 0
+}
+
+func (w warnings) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].place, w[j].place = i+1, j+1
+}
+
+func (w *warnings) Push(x any) {
+	l := x.(*alerts)
+	*w = append(*w, l)
+	l.place = len(*w)
+}
+
+func (w *warnings) Pop() any {
+	last := len(*w) - 1
+	l := (*w)[last]
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	l.place = 0
+	return l
+}
+
+// schedule puts an account's alerts where their next warning belongs.
+func (f *Fold) schedule(l *alerts) {
+	l.due = never
+	for _, e := range l.expiring {
+		l.due = min(l.due, e.due())
+	}
+	switch {
+	case l.place == 0 && l.due == never:
+	case l.place == 0:
+		heap.Push(&f.warnings, l)
+	case l.due == never:
+		heap.Remove(&f.warnings, l.place-1)
+	default:
+		heap.Fix(&f.warnings, l.place-1)
+	}
+}
+
+// watchKeys brings the expected warnings of an account up to date with its keys and webhooks, after a command. before is what
+// the account's alerts were before it.
+func (f *Fold) watchKeys(a *account, before *alerts) {
+	l := a.alerts
+	if before != nil && before != l {
+		before.expiring = nil
+		f.schedule(before)
+	}
+	if l == nil {
+		return
+	}
+	watched := l.expiring
+	l.expiring = nil
+	if a.keys != nil && slices.ContainsFunc(l.webhooks, func(w *webhook) bool { return w.wants(event.AlertType_ALERT_KEY) }) {
+		for _, k := range a.keys.keys {
+			if k.expires == 0 || k.replaced || !k.live(f.time) || k.number == 0 && a.keyVersion == 0 {
+				continue
+			}
+			e := expiring{key: k.number, expires: k.expires}
+			if i := slices.IndexFunc(watched, func(w expiring) bool { return w.key == e.key && w.expires == e.expires }); i >= 0 {
+				e = watched[i]
+			} else {
+				for e.due() <= f.time {
+					e.behind++
+				}
+			}
+			l.expiring = append(l.expiring, e)
+		}
+	}
+	f.schedule(l)
+}
+
+// warn gives the next of all warnings. now is later than it was due where no message has moved the time.
+func (f *Fold) warn(now int64) {
+	l := f.warnings[0]
+	f.touch(&l.account.principal)
+	i := slices.IndexFunc(l.expiring, func(e expiring) bool { return e.due() == l.due })
+	e := &l.expiring[i]
+	days := warningDays()[e.behind]
+	e.behind++
+	f.schedule(l)
+	var to []uint64
+	for _, w := range l.webhooks {
+		if w.wants(event.AlertType_ALERT_KEY) {
+			to = append(to, w.id)
+		}
+	}
+	f.tell(l.account, now, to, &event.Alert{Type: event.AlertType_ALERT_KEY, Key: e.key, ExpiresMs: e.expires, DaysBefore: days})
+}
+
+func (l *alerts) expiringState() (list []*event.ExpiringState) {
+	for _, e := range l.expiring {
+		list = append(list, &event.ExpiringState{Key: e.key, ExpiresMs: e.expires, Behind: e.behind})
+	}
+	return list
+}
