@@ -7,7 +7,7 @@ BINARY  := bin/quire
 
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
 # Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy k8s/check" for some of them.
-WORKSPACE := pkg docs $(wildcard services/*) cluster bench clients/go
+WORKSPACE := pkg docs $(wildcard services/*) cluster bench clients/go clients/cli
 ALONE     := deploy cluster/tools/ferretdb k8s/check k8s/check/promql
 MODULES   := $(WORKSPACE) $(ALONE)
 
@@ -46,6 +46,11 @@ $(BINARY)-build:
 .PHONY: build
 build: $(BINARY)-build services-build ## build quire and the services into bin/
 	@ls -lh bin
+
+.PHONY: client
+client: ## build the client's own program: quire paste, without the server
+	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/client/quire ./clients/cli/cmd/quire
+	@ls -lh bin/client/quire
 
 .PHONY: services-build
 services-build:
@@ -106,6 +111,7 @@ test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, genera
 	$(call need,curl,curl)
 	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
 	$(call need,jq,jq)
+	$(call need,vim,vim)
 	$(GO) test -count=1 -timeout 5m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
 
 clients/ts/node_modules: clients/ts/package-lock.json

@@ -279,6 +279,11 @@ func (s setting) defaultOf(program Program) string {
 	return s.fallback
 }
 
+// clientVariables are those of the commands for users (docs/guides/command-line.md). An operator may use both.
+func clientVariables() []string {
+	return []string{"QUIRE_URL", "QUIRE_API_KEY", "QUIRE_PROFILE", "QUIRE_PASSWORD", "QUIRE_MANAGE_TOKEN"}
+}
+
 // ReadSettings reads the settings of a program from variables in the form of os.Environ. Settings that only other
 // programs read may be there too, so that programs can share an environment. The error names all faults.
 func ReadSettings(program Program, environ []string) (Settings, error) {
@@ -292,6 +297,9 @@ func ReadSettings(program Program, environ []string) (Settings, error) {
 		if set := r.Read(row.name, row.defaultOf(program), row.value); !set && row.needed&program != 0 {
 			r.Reject(row.name, "set, since "+row.why)
 		}
+	}
+	for _, name := range clientVariables() {
+		r.Known(name)
 	}
 	if s.ClockOffset != 0 && !s.Dev {
 		r.Reject("QUIRE_CLOCK_OFFSET", "unset, or QUIRE_DEV=1 beside it: it makes bills wrong")

@@ -97,6 +97,9 @@ func checkImport(t *testing.T, importer, imported string) {
 	if host, _, _ := strings.Cut(imported, "/"); within(importer, "quire.dev/client") && strings.Contains(host, ".") && !within(imported, "quire.dev/client") {
 		t.Errorf("%s imports %s: the client is a module without dependencies", importer, imported)
 	}
+	if within(importer, "quire.dev/cli") && strings.HasPrefix(imported, "quire.dev/") && !withinAny(imported, []string{"quire.dev/cli", "quire.dev/client"}) {
+		t.Errorf("%s imports %s: the command line is a program of its own without the server", importer, imported)
+	}
 	owners := map[string][]string{
 		// pkg/journal uses streams, pkg/members key-value buckets; pkg/provision makes both.
 		"github.com/nats-io/nats.go/jetstream":  {pkgModule + "/journal", pkgModule + "/members", pkgModule + "/provision", serviceModule + "standalone", "quire.dev/bench"},

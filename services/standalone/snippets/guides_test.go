@@ -3,12 +3,18 @@ package snippets
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // mark stands between the outputs of a guide's blocks.
@@ -19,6 +25,7 @@ const mark = "\u001e"
 func TestTheGuidesDoWhatTheyShow(t *testing.T) {
 	needTools(t)
 	i := start(t)
+	i.buildClient(t)
 	guides := links(i.page(t, "/docs"), "/docs/guides/")
 	if len(guides) < 8 {
 		t.Fatalf("guides: %v", guides)
@@ -31,6 +38,9 @@ func TestTheGuidesDoWhatTheyShow(t *testing.T) {
 func (i *instance) follow(t *testing.T, path string) {
 	folder := t.TempDir()
 	_, key := i.account(t, filepath.Base(path)+"@guides.example", "pro")
+	variables := map[string]string{"API_KEY": key, "ADMIN_TOKEN": adminToken, "PATH": i.programs + ":" + os.Getenv("PATH")}
+	user := maps.Clone(variables) // who has logged in on the command line
+	user["QUIRE_URL"], user["QUIRE_API_KEY"] = i.public, key
 	var script strings.Builder
 	var shown []block // after each bash block, if the guide shows what comes out
 	all := blocks(i.page(t, path))
@@ -48,9 +58,11 @@ func (i *instance) follow(t *testing.T, path string) {
 				t.Errorf("nothing makes the answer that is shown:\n%s", b.text)
 			}
 		case "vim":
-			i.tryVim(t, b.text)
+			i.tryVim(t, user, b.text)
 		case "jsonc":
-			i.tryTask(t, b.text)
+			i.tryTasks(t, user, b.text)
+		case "yaml":
+			i.tryWorkflow(t, user, b.text)
 		case "console":
 			checkTargets(t, b.text)
 		default:
@@ -59,7 +71,7 @@ func (i *instance) follow(t *testing.T, path string) {
 	}
 	i.seen()
 	write(t, filepath.Join(folder, "guide.sh"), "set -euo pipefail\n"+script.String())
-	out, err := run(t, folder, map[string]string{"API_KEY": key, "ADMIN_TOKEN": adminToken}, "bash", "-c", "exec bash guide.sh 2>errors.txt")
+	out, err := run(t, folder, variables, "bash", "-c", "exec bash guide.sh 2>errors.txt")
 	if err != nil {
 		faults, _ := os.ReadFile(filepath.Join(folder, "errors.txt"))
 		t.Fatalf("%v\n%s\n%s", err, out, faults)
@@ -151,18 +163,37 @@ func shape(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// tryVim runs the program that a command of Vim writes its lines to.
-func (i *instance) tryVim(t *testing.T, text string) {
+// buildClient builds the command line's program for the guides.
+func (i *instance) buildClient(t *testing.T) {
 	t.Helper()
-	_, program, found := strings.Cut(strings.TrimSpace(text), "w !")
-	if !found {
-		t.Fatalf("no program in %s", text)
+	i.programs = t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(i.programs, "quire"), "quire.dev/cli/cmd/quire").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v %s", err, out)
 	}
-	i.share(t, "printf 'hello\\n' | "+program)
 }
 
-// tryTask runs a task of VS Code for a file.
-func (i *instance) tryTask(t *testing.T, text string) {
+const threeLines = "one\ntwo\nthree\n"
+
+// tryVim has Vim run the command Share of a vimrc, for a file and for some lines of it.
+func (i *instance) tryVim(t *testing.T, user map[string]string, text string) {
+	t.Helper()
+	for lines, want := range map[string]string{"": threeLines, "2,3": "two\nthree\n"} {
+		folder := t.TempDir()
+		write(t, filepath.Join(folder, "vimrc"), text)
+		write(t, filepath.Join(folder, "a file.txt"), threeLines)
+		// What a program prints goes to standard output, what Vim shows into the file.
+		out, err := run(t, folder, user, "vim", "-N", "-es", "-u", "vimrc", "-c", "redir! > shown.txt", "-c", lines+"Share", "-c", "redir END", "-c", "qa!", "a file.txt")
+		shown, _ := os.ReadFile(filepath.Join(folder, "shown.txt"))
+		if err != nil {
+			t.Errorf("vim: %v %s %s", err, out, shown)
+		}
+		i.holds(t, out+string(shown), want)
+	}
+}
+
+// tryTasks runs each of the tasks of VS Code for a file, with the cursor on its second line.
+func (i *instance) tryTasks(t *testing.T, user map[string]string, text string) {
 	t.Helper()
 	var tasks struct {
 		Tasks []struct {
@@ -170,22 +201,91 @@ func (i *instance) tryTask(t *testing.T, text string) {
 			Args          []string
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &tasks); err != nil || len(tasks.Tasks) != 1 || tasks.Tasks[0].Type != "process" {
+	if err := json.Unmarshal([]byte(text), &tasks); err != nil || len(tasks.Tasks) == 0 {
 		t.Fatalf("%v %s", err, text)
 	}
-	line := "printf 'hello\\n' > 'a file.txt'; " + tasks.Tasks[0].Command
-	for _, a := range tasks.Tasks[0].Args {
-		line += " '" + strings.ReplaceAll(a, "${file}", "a file.txt") + "'"
+	for _, task := range tasks.Tasks {
+		folder, want := t.TempDir(), threeLines
+		write(t, filepath.Join(folder, "a file.txt"), threeLines)
+		for n, a := range task.Args {
+			if a == "${lineNumber}" {
+				want = "two\n"
+			}
+			task.Args[n] = strings.NewReplacer("${file}", "a file.txt", "${lineNumber}", "2").Replace(a)
+		}
+		if task.Type != "process" {
+			t.Errorf("a task of the type %q: its arguments would be read by a shell", task.Type)
+		}
+		out, err := run(t, folder, user, "env", append([]string{task.Command}, task.Args...)...) // env looks the program up in its PATH
+		if err != nil {
+			t.Errorf("%s %q: %v %s", task.Command, task.Args, err, out)
+		}
+		i.holds(t, out, want)
 	}
-	i.share(t, line)
 }
 
-// share runs a line of a shell that must print the address of a paste, and nothing else.
-func (i *instance) share(t *testing.T, line string) {
+// tryWorkflow runs the steps of a GitHub workflow whose tests fail.
+func (i *instance) tryWorkflow(t *testing.T, user map[string]string, text string) {
 	t.Helper()
-	out, err := run(t, t.TempDir(), nil, "bash", "-euo", "pipefail", "-c", line)
-	if err != nil || !regexp.MustCompile("^"+regexp.QuoteMeta(i.public)+"/q/[0-9A-Za-z]{12}\n$").MatchString(out) {
-		t.Errorf("%s: %v %q", line, err, out)
+	var workflow struct {
+		Jobs map[string]struct {
+			Env   map[string]string
+			Steps []struct{ Name, Uses, If, Run string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &workflow); err != nil || len(workflow.Jobs) != 1 {
+		t.Fatalf("%v %s", err, text)
+	}
+	for _, job := range workflow.Jobs {
+		folder := t.TempDir()
+		runner := maps.Clone(user)
+		for name, value := range job.Env {
+			runner[name] = strings.ReplaceAll(value, "${{ secrets.QUIRE_API_KEY }}", user["QUIRE_API_KEY"])
+		}
+		runner["GITHUB_SHA"], runner["GITHUB_STEP_SUMMARY"] = "0123abc", filepath.Join(folder, "summary.md")
+		runner["PATH"] = folder + ":" + runner["PATH"]
+		write(t, filepath.Join(folder, "make"), "#!/bin/sh\necho 'FAIL: one of the tests'\nexit 2\n")
+		if err := os.Chmod(filepath.Join(folder, "make"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		failed := false
+		for _, step := range job.Steps {
+			if step.Run == "" || failed != (step.If == "failure()") {
+				continue
+			}
+			// As the runner runs a step without a shell of its own.
+			if out, err := run(t, folder, runner, "bash", "-e", "-c", step.Run); err != nil {
+				if failed {
+					t.Errorf("%s: %v %s", step.Name, err, out)
+				}
+				failed = true
+			}
+		}
+		summary, err := os.ReadFile(runner["GITHUB_STEP_SUMMARY"])
+		if err != nil || !failed {
+			t.Errorf("the tests failed: %v, summary: %v", failed, err)
+		}
+		i.holds(t, string(summary), "FAIL: one of the tests\n")
+	}
+}
+
+// holds looks for the one address of a paste in an output, and compares its text.
+func (i *instance) holds(t *testing.T, output, want string) {
+	t.Helper()
+	found := regexp.MustCompile(regexp.QuoteMeta(i.public)+"/[pq]/[0-9A-Za-z]{12}").FindAllString(output, -1)
+	slices.Sort(found)
+	if found = slices.Compact(found); len(found) != 1 {
+		t.Errorf("no address, or several, in %q", output)
+		return
+	}
+	response, err := http.Get(strings.Replace(found[0], i.public, i.direct, 1) + "/raw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || string(text) != want {
+		t.Errorf("%s: %v %q, want %q", found[0], err, text, want)
 	}
 }
 

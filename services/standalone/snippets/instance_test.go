@@ -41,6 +41,8 @@ type instance struct {
 	public string // address of the proxy, and the public one of the Quire
 	direct string
 
+	programs string // folder of the command line's program, for the guides
+
 	mu    sync.Mutex
 	calls []call
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"slices"
@@ -14,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"quire.dev/cli"
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/host"
 	"quire.dev/services/standalone"
@@ -21,20 +23,36 @@ import (
 
 const auditTimeout = 6 * time.Hour // it reads everything from the first event
 
-func (c *command) account(ctx context.Context, args []string) error {
-	wrong := usage("usage: quire account create --email <address> --tier free|pro|max|admin")
-	if len(args) == 0 || args[0] != "create" {
-		return wrong
+// account is the command `account` with those below it.
+func (c *command) account() *cobra.Command {
+	var wanted admin.NewAccount
+	create := &cobra.Command{
+		Use: "create --email <address> --tier free|pro|max|admin", Short: "Make an account and show its API key", Args: cli.None,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if wanted.Email == "" || !slices.Contains(tiers(), wanted.Tier) {
+				return cli.Usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+			}
+			return c.createAccount(cmd.Context(), wanted)
+		},
 	}
-	flags := flag.NewFlagSet("account create", flag.ContinueOnError)
-	email := flags.String("email", "", "address")
-	tier := flags.String("tier", "free", "free, pro, max or admin")
-	if _, err := c.parse(flags, args[1:], 0); err != nil {
-		return err
+	create.Flags().StringVar(&wanted.Email, "email", "", "address of its holder")
+	create.Flags().StringVar(&wanted.Tier, "tier", "free", "free, pro, max or admin")
+	_ = create.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions(tiers(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	account := &cobra.Command{
+		Use: "account", Short: "Make accounts",
+		// Only create is below it, so that a mistake is answered with its usage.
+		Args: func(*cobra.Command, []string) error {
+			return cli.Usage("usage: quire account create --email <address> --tier free|pro|max|admin")
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	if *email == "" || !slices.Contains([]string{"free", "pro", "max", "admin"}, *tier) {
-		return wrong
-	}
+	account.AddCommand(create)
+	return account
+}
+
+func tiers() []string { return []string{"free", "pro", "max", "admin"} }
+
+func (c *command) createAccount(ctx context.Context, wanted admin.NewAccount) error {
 	cfg, _, err := c.settings()
 	if err != nil {
 		return err
@@ -43,7 +61,7 @@ func (c *command) account(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	created, err := api.CreateAccount(ctx, admin.NewAccount{Email: *email, Tier: *tier}, "")
+	created, err := api.CreateAccount(ctx, wanted, "")
 	if err != nil {
 		return fmt.Errorf("create account: %w", err)
 	}
@@ -52,10 +70,7 @@ func (c *command) account(ctx context.Context, args []string) error {
 	return nil
 }
 
-func (c *command) audit(ctx context.Context, args []string) error {
-	if _, err := c.parse(flag.NewFlagSet("audit", flag.ContinueOnError), args, 0); err != nil {
-		return err
-	}
+func (c *command) audit(ctx context.Context) error {
 	var result admin.Audit
 	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
@@ -84,19 +99,15 @@ func (c *command) audit(ctx context.Context, args []string) error {
 	return nil
 }
 
-func (c *command) explain(ctx context.Context, args []string) error {
-	rest, err := c.parse(flag.NewFlagSet("explain", flag.ContinueOnError), args, 1)
-	if err != nil {
-		return err
-	}
+func (c *command) explain(ctx context.Context, requestID string) error {
 	var answer json.RawMessage
-	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
+	err := c.withServer(ctx, func(ctx context.Context, api admin.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
 		progress, stop := c.waiting("explaining")
 		defer stop()
 		var err error
-		answer, err = api.Explain(ctx, rest[0], progress)
+		answer, err = api.Explain(ctx, requestID, progress)
 		return err
 	})
 	if err != nil {

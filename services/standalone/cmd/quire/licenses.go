@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	_ "embed"
 	"errors"
 	"io"
@@ -14,10 +13,7 @@ import (
 //go:embed notices.gz
 var notices []byte
 
-func (c *command) licenses(_ context.Context, args []string) error {
-	if len(args) > 0 {
-		return usage("licenses takes no arguments")
-	}
+func (c *command) licenses() error {
 	text, err := gzip.NewReader(bytes.NewReader(notices))
 	if err != nil {
 		return err

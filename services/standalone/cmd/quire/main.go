@@ -4,13 +4,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"quire.dev/cli"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/lifecycle"
 )
@@ -18,16 +19,16 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// Exit statuses.
+// Exit statuses of the operator's commands. Those below paste have more: see quire.dev/cli.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2 // wrong settings too
+	exitOK     = cli.ExitOK
+	exitFailed = cli.ExitFailed
+	exitUsage  = cli.ExitUsage // wrong settings too
 )
 
 func main() {
 	c := command{
-		args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
+		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 	}
 	ctx, stop := lifecycle.Signals()
 	status := c.run(ctx)
@@ -37,113 +38,106 @@ func main() {
 
 // command is one run of the program.
 type command struct {
-	args           []string
-	environ        []string
-	stdout, stderr io.Writer
+	args                  []string
+	environ               []string
+	stdin, stdout, stderr *os.File
 }
 
-// usageError is an error with the exit status exitUsage.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// subcommand is one word after quire.
-type subcommand struct {
-	name, arguments, about string
-	run                    func(*command, context.Context, []string) error
-}
-
-func subcommands() []subcommand {
-	return []subcommand{
-		{"up", "", "run quire (what bare quire does)", (*command).up},
-		{"account", "create --email <address> --tier <tier>", "make an account and show its API key", (*command).account},
-		{"audit", "", "fold the billing journals again and compare", (*command).audit},
-		{"explain", "<request-id>", "show how a request was charged", (*command).explain},
-		{"licenses", "", "print the licences of the software of others in quire", (*command).licenses},
-		{"version", "", "print the version", (*command).version},
-		{"help", "[settings]", "print this, or all settings", (*command).help},
-	}
+func (c *command) streams() cli.Streams {
+	return cli.Streams{In: c.stdin, Out: c.stdout, Err: c.stderr, Environ: c.environ}
 }
 
 func (c *command) run(ctx context.Context) int {
-	err := c.dispatch(ctx)
+	root := c.commands()
+	root.SetArgs(withTwoDashes(c.args))
+	ran, err := root.ExecuteContextC(ctx)
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return exitOK
+	case cli.IsPaste(ran):
+		return cli.Report(ctx, c.streams(), ran, err)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitOK
 	}
 	fmt.Fprintf(c.stderr, "quire: %v\n", err)
-	if errors.As(err, new(usageError)) {
+	if errors.As(err, new(cli.UsageError)) {
 		return exitUsage
 	}
 	return exitFailed
 }
 
-func (c *command) dispatch(ctx context.Context) error {
-	name, rest := "up", c.args
-	if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-		name, rest = rest[0], rest[1:]
+// withTwoDashes gives the flags that the operator's commands had before other forms were known their second dash: -email was
+// as good as --email.
+func withTwoDashes(args []string) []string {
+	out := slices.Clone(args)
+	if len(args) > 0 && args[0] == "paste" {
+		return out // these never had that form
 	}
-	if len(c.args) > 0 && slices.Contains([]string{"-h", "-help", "--help"}, c.args[0]) {
-		name, rest = "help", nil
-	}
-	for _, s := range subcommands() {
-		if s.name == name {
-			return s.run(c, ctx, rest)
+	for i, arg := range out {
+		name, _, _ := strings.Cut(arg, "=")
+		if slices.Contains([]string{"-email", "-tier", "-help"}, name) {
+			out[i] = "-" + arg
 		}
 	}
-	return usage("there is no command %q; quire help lists them", name)
+	return out
 }
 
-// parse reads a subcommand's flags and returns its positional arguments, of which there must be want.
-func (c *command) parse(flags *flag.FlagSet, args []string, want int) ([]string, error) {
-	flags.SetOutput(io.Discard)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			c.printHelp()
-			return nil, flag.ErrHelp
-		}
-		return nil, usageError{err}
-	}
-	if flags.NArg() != want {
-		return nil, usage("%s takes %d arguments, not %d; quire help shows them", flags.Name(), want, flags.NArg())
-	}
-	return flags.Args(), nil
-}
+// Groups of commands in the help.
+const (
+	operating = "operating"
+	using     = "using"
+)
 
-func (c *command) version(_ context.Context, args []string) error {
-	if len(args) > 0 {
-		return usage("version takes no arguments")
-	}
-	fmt.Fprintln(c.stdout, "quire", version)
-	return nil
-}
+func (c *command) commands() *cobra.Command {
+	up := func(cmd *cobra.Command, _ []string) error { return c.up(cmd.Context()) }
+	root := &cobra.Command{
+		Use:   "quire",
+		Short: "Pastes and files with exact bills, in one process",
+		Long: `Pastes and files with exact bills, in one process. quire alone is quire up.
 
-func (c *command) help(_ context.Context, args []string) error {
-	switch {
-	case len(args) == 0:
-		c.printHelp()
-		return nil
-	case len(args) == 1 && args[0] == "settings":
-		return host.ShowSettings(c.stdout)
-	}
-	return usage("help takes no arguments, or settings")
-}
-
-func (c *command) printHelp() {
-	fmt.Fprintln(c.stdout, "Usage: quire [command]")
-	fmt.Fprintln(c.stdout)
-	for _, s := range subcommands() {
-		fmt.Fprintf(c.stdout, "  %-50s %s\n", strings.TrimSpace(s.name+" "+s.arguments), s.about)
-	}
-	fmt.Fprint(c.stdout, `
 Settings are environment variables: quire help settings shows all of them, their defaults and their meaning.
 
-The other commands speak to the quire that runs on QUIRE_DATA, else to QUIRE_PUBLIC_URL or QUIRE_LISTEN, with the
+The operator's commands speak to the quire that runs on QUIRE_DATA, else to QUIRE_PUBLIC_URL or QUIRE_LISTEN, with the
 admin token of QUIRE_ADMIN_TOKEN or of the data folder. Where none runs, audit and explain start one on the data
-folder, on a free port of this machine, and stop it again.
-`)
+folder, on a free port of this machine, and stop it again.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return cli.Usage("there is no command %q; quire help lists them", args[0])
+		},
+		RunE: up,
+	}
+	root.SetOut(c.stdout)
+	root.SetErr(c.stderr)
+	root.AddGroup(&cobra.Group{ID: operating, Title: "Commands of the operator:"}, &cobra.Group{ID: using, Title: "Commands of users:"})
+	paste := cli.Paste(c.streams(), version)
+	paste.GroupID = using
+	operator := []*cobra.Command{
+		{Use: "up", Short: "Run quire (what bare quire does)", Args: cli.None, RunE: up},
+		c.account(),
+		{
+			Use: "audit", Short: "Fold the billing journals again and compare", Args: cli.None,
+			RunE: func(cmd *cobra.Command, _ []string) error { return c.audit(cmd.Context()) },
+		},
+		{
+			Use: "explain <request-id>", Short: "Show how a request of any account was charged", Args: cli.Exactly(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return c.explain(cmd.Context(), args[0]) },
+		},
+	}
+	for _, cmd := range operator {
+		cmd.GroupID = operating
+	}
+	root.AddCommand(operator...)
+	root.AddCommand(
+		paste,
+		&cobra.Command{
+			Use: "licenses", Short: "Print the licences of the software of others in quire", Args: cli.None,
+			RunE: func(*cobra.Command, []string) error { return c.licenses() },
+		},
+		cli.Version(c.stdout, version),
+	)
+	root.SetHelpCommand(cli.Help(map[string]func() error{"settings": func() error { return host.ShowSettings(c.stdout) }}))
+	cli.Prepare(root, c.stdout)
+	return root
 }

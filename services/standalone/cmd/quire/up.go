@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"quire.dev/cli"
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/host"
 	"quire.dev/services/standalone"
@@ -34,10 +34,7 @@ func boundMemory() {
 	}
 }
 
-func (c *command) up(ctx context.Context, args []string) error {
-	if _, err := c.parse(flag.NewFlagSet("up", flag.ContinueOnError), args, 0); err != nil {
-		return err
-	}
+func (c *command) up(ctx context.Context) error {
 	cfg, log, err := c.settings()
 	if err != nil {
 		return err
@@ -60,7 +57,7 @@ func (c *command) up(ctx context.Context, args []string) error {
 func (c *command) settings() (host.Settings, *slog.Logger, error) {
 	cfg, err := host.ReadSettings(host.Quire, c.environ)
 	if err != nil {
-		return cfg, nil, usageError{err}
+		return cfg, nil, cli.Usage("%w", err)
 	}
 	return cfg, cfg.Logger(host.Quire, c.stderr), nil
 }

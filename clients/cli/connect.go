@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"quire.dev/cli/internal/profile"
+	"quire.dev/client"
+)
+
+// account is the service that a command speaks to, and as whom.
+type account struct {
+	url, key string
+	profile  string // that the key is of; empty: of none
+}
+
+// account finds out the service and the key: flags win over variables, and these over the profile. The key of a profile is
+// for its service alone.
+func (a *app) account() (account, error) {
+	found := account{url: a.url, key: a.term.Env("QUIRE_API_KEY")}
+	if found.url == "" {
+		found.url = a.term.Env("QUIRE_URL")
+	}
+	if found.url != "" && found.key != "" {
+		return found, nil
+	}
+	name := a.profile
+	if name == "" {
+		name = a.term.Env("QUIRE_PROFILE")
+	}
+	store, err := a.store()
+	if err != nil && name == "" {
+		found.url = orDefault(found.url)
+		return found, nil
+	}
+	if err != nil {
+		return found, err
+	}
+	profiles, current, err := store.List()
+	if err != nil {
+		return found, err
+	}
+	named := name != ""
+	if !named {
+		name = current
+	}
+	kept, ok := profiles[name]
+	switch {
+	case !ok && named:
+		return found, Usage("there is no profile %q; quire paste profiles lists them", name)
+	case !ok:
+		found.url = orDefault(found.url)
+		return found, nil
+	case found.url != "" && !sameService(found.url, kept.URL):
+		if named {
+			return found, Usage("the profile %q is for %s, not for %s", name, kept.URL, found.url)
+		}
+		return found, nil // the key stays at home
+	}
+	if found.url == "" {
+		found.url = kept.URL
+	}
+	if found.key != "" {
+		return found, nil
+	}
+	kept, found.profile, err = store.Get(name)
+	found.key = kept.APIKey
+	return found, err
+}
+
+func orDefault(address string) string {
+	if address == "" {
+		return client.DefaultBaseURL
+	}
+	return address
+}
+
+// sameService tells whether two addresses are of one service.
+func sameService(a, b string) bool {
+	clean := func(s string) string {
+		u, err := url.Parse(s)
+		if err != nil {
+			return s
+		}
+		u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+		return strings.TrimRight(u.String(), "/")
+	}
+	return clean(a) == clean(b)
+}
+
+// connect makes the client of a command.
+func (a *app) connect() (*client.Client, account, error) {
+	as, err := a.account()
+	if err != nil {
+		return nil, as, err
+	}
+	c, err := a.clientOf(as)
+	return c, as, err
+}
+
+func (a *app) clientOf(as account) (*client.Client, error) {
+	c, err := client.New(as.key, client.WithBaseURL(as.url), client.WithUserAgent("quire-cli/"+a.version))
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	return c, nil
+}
+
+// reached explains an error of a connection by the address that was tried.
+func reached(as account, err error) error {
+	if err == nil || Status(context.Background(), err) != ExitUnavailable || errors.As(err, new(*client.APIError)) {
+		return err
+	}
+	return &unreachedError{as.url, err}
+}
+
+// unreachedError: no server answers at an address.
+type unreachedError struct {
+	address string
+	cause   error
+}
+
+// Error implements error. It leaves the request out, which says nothing to a user.
+func (e *unreachedError) Error() string {
+	cause := e.cause
+	var dial *net.OpError
+	if errors.As(e.cause, &dial) && dial.Err != nil {
+		cause = dial.Err
+	}
+	var call *os.SyscallError
+	if errors.As(cause, &call) {
+		cause = call.Err
+	}
+	return fmt.Sprintf("%s can't be reached: %v. QUIRE_URL, --url and quire paste login set another address", e.address, cause)
+}
+
+// Unwrap is the error of the connection.
+func (e *unreachedError) Unwrap() error { return e.cause }
+
+// completeProfile completes the names of profiles.
+func (a *app) completeProfile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	store, err := a.store()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	profiles, _, err := store.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return sortedNames(profiles), cobra.ShellCompDirectiveNoFileComp
+}
+
+func sortedNames(profiles map[string]profile.Profile) []string {
+	names := make([]string, 0, len(profiles))
+	for name := range profiles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,383 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"quire.dev/cli/internal/terminal"
+	"quire.dev/client"
+)
+
+// Sizes of content that the service takes, in bytes: docs/api.md, Limits.
+const (
+	largestPaste = 4 << 20
+	largestQuick = 256 << 10
+)
+
+// creation is a run of `create`.
+type creation struct {
+	*app
+	fields
+	quick, chosen    bool // chosen: the user has said which kind
+	lines            string
+	copy, qr, browse bool
+	dryRun           bool
+	client           *client.Client
+	as               account
+}
+
+func (a *app) create() *cobra.Command {
+	c := &creation{app: a}
+	cmd := &cobra.Command{
+		Use:   "create [flags] [file…|-]",
+		Short: "Make a paste of each file, or of standard input",
+		Long: `Make a paste of each file, or of standard input, and print its address.
+
+Which kind it is: a paste, which may have 4 MB and is counted as pastes.create. Without an API key, or where the plan has no
+pastes, it is a quick paste, which may have 256 KB and is counted as pasteLite.create. --quick makes a quick paste in any
+case, --quick=false never makes one. --dry-run says what would be made and who pays, and makes nothing.`,
+		Example: `  quire paste create main.go
+  quire paste create --lines 10-20 main.go
+  dmesg | quire paste create --title dmesg --expires 1d --copy
+  quire paste create --visibility private --burn --password secret.txt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.chosen = cmd.Flags().Changed("quick")
+			return c.run(cmd.Context(), args)
+		},
+	}
+	c.fields.add(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&c.quick, "quick", false, "make a quick paste; --quick=false: make none")
+	flags.StringVar(&c.lines, "lines", "", "only these lines of the file, such as 10-20, 10 or 10-")
+	flags.BoolVar(&c.copy, "copy", false, "put the address on the clipboard, also through ssh (OSC 52)")
+	flags.BoolVar(&c.qr, "qr", false, "show the address as a QR code")
+	flags.BoolVar(&c.browse, "open", false, "open the page in the browser")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be made and who pays, and make nothing")
+	return cmd
+}
+
+func (c *creation) run(ctx context.Context, files []string) error {
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	if err := c.check(files); err != nil {
+		return err
+	}
+	var err error
+	if c.client, c.as, err = c.connect(); err != nil {
+		return err
+	}
+	var password string
+	if c.password {
+		if password, err = c.newPassword(ctx); err != nil {
+			return err
+		}
+	}
+	// All files are read before the first paste is made: a name that is mistyped leaves nothing half done.
+	pastes := make([]client.NewPaste, len(files))
+	for i, file := range files {
+		if pastes[i], err = c.draft(ctx, file); err != nil {
+			return err
+		}
+		pastes[i].Password = password
+	}
+	for _, p := range pastes {
+		if c.dryRun {
+			err = c.foresee(ctx, p)
+		} else {
+			err = c.make(ctx, p)
+		}
+		if err != nil {
+			return reached(c.as, err)
+		}
+	}
+	return nil
+}
+
+// check finds mistakes in the flags.
+func (c *creation) check(files []string) error {
+	if len(files) > 1 && (c.lines != "" || c.title != "") {
+		return Usage("--lines and --title are for one file, and there are %d", len(files))
+	}
+	if c.lines != "" {
+		if _, _, err := parseLines(c.lines); err != nil {
+			return err
+		}
+	}
+	if _, _, err := until(c.expires); err != nil {
+		return err
+	}
+	return checkVisibility(c.visibility)
+}
+
+// draft reads a file and makes a paste of it.
+func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, error) {
+	var p client.NewPaste
+	content, err := c.read(ctx, file)
+	if err != nil {
+		return p, err
+	}
+	p = client.NewPaste{
+		Content: content, Title: c.title, Language: c.language, Visibility: client.Visibility(c.visibility),
+		BurnAfterRead: c.burn, Tags: c.tags,
+	}
+	if p.ExpiresIn, p.ExpiresAt, err = until(c.expires); err != nil {
+		return p, err
+	}
+	name := file
+	if file == "-" {
+		name = ""
+	}
+	if c.lines != "" {
+		from, to, err := parseLines(c.lines)
+		if err != nil {
+			return p, err
+		}
+		if p.Content, to, err = linesOf(p.Content, from, to); err != nil {
+			return p, err
+		}
+		if name != "" && p.Title == "" {
+			p.Title = fmt.Sprintf("%s, lines %d to %d", filepath.Base(name), from, to)
+		}
+	}
+	if name != "" {
+		if p.Title == "" {
+			p.Title = filepath.Base(name)
+		}
+		if p.Language == "" {
+			p.Language = languageOf(name)
+		}
+	}
+	return p, checkContent(file, p.Content)
+}
+
+// read reads a file that may be made a paste.
+func (c *creation) read(ctx context.Context, file string) (string, error) {
+	if file == "-" {
+		return c.readInput(ctx, "Type the text. Ctrl-D at the start of a line ends it.")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", readable(err)
+	}
+	defer f.Close()
+	return readText(f)
+}
+
+// readInput reads standard input. A person at a terminal is told what to do.
+func (a *app) readInput(ctx context.Context, invitation string) (string, error) {
+	if a.term.Interactive() {
+		a.note("%s", invitation)
+	}
+	return terminal.Await(ctx, func() (string, error) { return readText(a.term.In) })
+}
+
+// readText reads one byte more than a paste may have, with which it is refused. --lines may take a part of a larger file.
+func readText(f *os.File) (string, error) {
+	const most = 256 << 20 // no text for people is larger
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read %s: %w", f.Name(), err)
+	case len(content) > most:
+		return "", Usage("%s has more than %s", f.Name(), size(most))
+	}
+	return string(content), nil
+}
+
+// checkContent refuses what no paste can be, before it is sent.
+func checkContent(name, content string) error {
+	if name == "-" {
+		name = "standard input"
+	}
+	switch {
+	case content == "":
+		return Usage("%s is empty", name)
+	case !utf8.ValidString(content):
+		return Usage("%s is no text in UTF-8; quire paste upload takes any file", name)
+	case len(content) > largestPaste:
+		return Usage("%s has %s, and a paste %s at most; quire paste upload takes files up to 50 MB", name, size(len(content)), size(largestPaste))
+	}
+	return nil
+}
+
+// make makes the paste and prints it.
+func (c *creation) make(ctx context.Context, p client.NewPaste) error {
+	k := kindPaste
+	if c.quick || !c.chosen && c.as.key == "" {
+		k = kindQuick
+	}
+	made, err := k.texts(c.client).Create(ctx, p)
+	if noPlan := new(client.PlanUpgradeRequired); errors.As(err, &noPlan) && k == kindPaste && !c.chosen {
+		// The refusal has cost nothing.
+		if len(p.Content) > largestQuick {
+			return fmt.Errorf("it has %s, and a quick paste %s at most: %w", size(len(p.Content)), size(largestQuick), err)
+		}
+		k = kindQuick
+		made, err = k.texts(c.client).Create(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	return c.show(k, p, made)
+}
+
+// createdJSON is what create prints with --json.
+type createdJSON struct {
+	Kind        kind       `json:"kind"`
+	ID          string     `json:"id"`
+	URL         string     `json:"url"`
+	RawURL      string     `json:"rawUrl"`
+	Version     int64      `json:"version"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	ExpiresAt   *time.Time `json:"expiresAt"`
+	ManageToken string     `json:"manageToken,omitempty"`
+	chargeJSON
+}
+
+func (c *creation) show(k kind, p client.NewPaste, made *client.CreatedPaste) error {
+	var err error
+	if c.json {
+		err = c.printJSON(createdJSON{
+			Kind: k, ID: made.ID, URL: made.URL, RawURL: made.RawURL, Version: made.Version, CreatedAt: made.CreatedAt,
+			ExpiresAt: orNull(made.ExpiresAt), ManageToken: made.ManageToken, chargeJSON: chargeOf(made.Meta),
+		})
+	} else {
+		err = c.print(made.URL)
+	}
+	if err != nil {
+		return err
+	}
+	c.note("%s", sentences(fmt.Sprintf("Made a %s of %s.", k.name(), size(len(p.Content))), expiry(made.ExpiresAt), charge(made.Meta)))
+	if made.ManageToken != "" && !c.json {
+		// Nothing else can change or delete it, so that --quiet does not hide it.
+		fmt.Fprintf(c.term.Err, "Management token, shown only this once: %s\n", made.ManageToken)
+	}
+	c.present(made.URL)
+	return nil
+}
+
+// present does with an address what the flags say. What fails here is told, and changes no exit status: the paste is made, and
+// who makes it again pays again.
+func (c *creation) present(address string) {
+	var errs []error
+	if c.qr {
+		code, err := terminal.QR(address)
+		if err == nil {
+			_, err = io.WriteString(c.term.Err, code)
+		}
+		errs = append(errs, err)
+	}
+	if c.copy {
+		errs = append(errs, c.term.Copy(address))
+	}
+	if c.browse {
+		errs = append(errs, c.openBrowser(address))
+	}
+	for _, err := range errs {
+		if err != nil {
+			fmt.Fprintf(c.term.Err, "%s %v\n", c.term.Paint(c.term.Err, terminal.Yellow, "quire:"), err)
+		}
+	}
+}
+
+// foreseenJSON is what create prints with --json --dry-run.
+type foreseenJSON struct {
+	Kind         kind   `json:"kind"`
+	Size         int    `json:"size"`
+	QuotaKey     string `json:"quotaKey"`
+	Remaining    *int64 `json:"remaining"`    // null where nobody knows, without a key
+	ChargeSource string `json:"chargeSource"` // none where it would be refused
+}
+
+// foresee says what would be made and who pays. Nothing is charged for that.
+func (c *creation) foresee(ctx context.Context, p client.NewPaste) error {
+	out := foreseenJSON{Kind: kindPaste, Size: len(p.Content), ChargeSource: string(client.ChargedToQuota)}
+	if c.quick || !c.chosen && c.as.key == "" {
+		out.Kind = kindQuick
+	}
+	text := "It counts towards the quick pastes of this address without a key."
+	if c.as.key != "" {
+		used, err := c.client.Account.Usage(ctx)
+		if err != nil {
+			return err
+		}
+		if used.Usage["pastes.create"].Limit == 0 && !c.chosen {
+			out.Kind = kindQuick
+		}
+		out.QuotaKey = quotaKeys()[out.Kind]
+		quota := used.Usage[out.QuotaKey]
+		out.Remaining = &quota.Remaining
+		switch {
+		case quota.Limit == 0:
+			out.ChargeSource, text = string(client.NotCharged), fmt.Sprintf("It would be refused: the %s plan does not have %s.", used.Account.Tier, out.QuotaKey)
+		case quota.Remaining < 0:
+			text = "The plan has no limit."
+		case quota.Remaining > 0:
+			text = fmt.Sprintf("%s left, of which it takes one.", count(int(quota.Remaining), "free request"))
+		case used.Account.Tier == "free":
+			out.ChargeSource, text = string(client.NotCharged), "It would be refused: the month's requests are used up."
+		default:
+			out.ChargeSource = string(client.ChargedToCredits)
+			text = fmt.Sprintf("The month's free requests are used up: credits pay, and the balance is %s.", used.Credits.Balance)
+		}
+	}
+	out.QuotaKey = quotaKeys()[out.Kind]
+	if c.json {
+		return c.printJSON(out)
+	}
+	return c.print(fmt.Sprintf("It would be a %s of %s, counted as %s. %s", out.Kind.name(), size(out.Size), out.QuotaKey, text))
+}
+
+func quotaKeys() map[kind]string {
+	return map[kind]string{kindPaste: "pastes.create", kindQuick: "pasteLite.create"}
+}
+
+// parseLines reads a range of lines, from 1: "10-20", "10" or "10-". A to of 0 is the last line.
+func parseLines(text string) (from, to int, err error) {
+	wrong := Usage("--lines %s: it takes a range such as 10-20, 10 or 10-", text)
+	first, last, ranged := strings.Cut(text, "-")
+	if from, err = strconv.Atoi(first); err != nil || from < 1 {
+		return 0, 0, wrong
+	}
+	switch {
+	case !ranged:
+		return from, from, nil
+	case last == "":
+		return from, 0, nil
+	}
+	if to, err = strconv.Atoi(last); err != nil || to < from {
+		return 0, 0, wrong
+	}
+	return from, to, nil
+}
+
+// linesOf are lines of a text, with their ends, and the number of the last of them.
+func linesOf(text string, from, to int) (string, int, error) {
+	var out bytes.Buffer
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if n >= from && (to == 0 || n <= to) {
+			out.WriteString(line)
+		}
+	}
+	if n < from || n < to {
+		return "", 0, Usage("--lines: there is no line %d, the text has %s", max(from, to), count(n, "line"))
+	}
+	if to == 0 {
+		to = n
+	}
+	return out.String(), to, nil
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"quire.dev/client"
+)
+
+// fields are the flags of create and edit that are fields of a paste.
+type fields struct {
+	title, language, expires, visibility string
+	burn, password                       bool
+	tags                                 []string
+}
+
+// Names of the flags.
+const (
+	flagTitle      = "title"
+	flagLanguage   = "lang"
+	flagExpires    = "expires"
+	flagVisibility = "visibility"
+	flagBurn       = "burn"
+	flagPassword   = "password"
+	flagTag        = "tag"
+)
+
+func (f *fields) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.title, flagTitle, "t", "", "title, in place of the file's name")
+	flags.StringVarP(&f.language, flagLanguage, "l", "", "language for highlighting, such as go; by default that of the file's name")
+	flags.StringVarP(&f.expires, flagExpires, "e", "", `when it ends: 10m, 1h, 7d, 2w, 1y, "never", or a time such as 2026-12-31T18:00:00Z`)
+	flags.StringVarP(&f.visibility, flagVisibility, "v", "", "public, unlisted or private")
+	flags.BoolVar(&f.burn, flagBurn, false, "the first read by somebody else is the last")
+	flags.BoolVar(&f.password, flagPassword, false, "protect it with a password, which is asked for or is in QUIRE_PASSWORD")
+	flags.StringSliceVar(&f.tags, flagTag, nil, "tag; more than once, or several with commas")
+	completeValues(cmd, flagVisibility, "public", "unlisted", "private")
+	completeValues(cmd, flagExpires, "10m", "1h", "1d", "7d", "2w", "1y", "never")
+}
+
+// completeValues completes the values of a flag, which cmd has.
+func completeValues(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// lifetime is a period as the service takes it.
+var lifetime = regexp.MustCompile(`^([0-9]+[smhdwy]?|never)$`)
+
+// until reads the flag --expires: as a period, or as a time.
+func until(value string) (client.Lifetime, time.Time, error) {
+	if value == "" || lifetime.MatchString(value) {
+		return client.Lifetime(value), time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, value); err == nil {
+			return "", at.UTC(), nil
+		}
+	}
+	return "", time.Time{}, Usage("--%s %s: it takes a period such as 10m, 1h, 7d, 2w or 1y, never, or a time such as 2026-12-31T18:00:00Z", flagExpires, value)
+}
+
+func checkVisibility(value string) error {
+	switch client.Visibility(value) {
+	case "", client.Public, client.Unlisted, client.Private:
+		return nil
+	}
+	return Usage("--%s %s: it is public, unlisted or private", flagVisibility, value)
+}
+
+// newPassword is the password that a paste is to be protected with.
+func (a *app) newPassword(ctx context.Context) (string, error) {
+	if password := a.term.Env("QUIRE_PASSWORD"); password != "" {
+		return password, nil
+	}
+	if !a.term.Interactive() {
+		return "", Usage("--%s: set QUIRE_PASSWORD, since nobody can be asked", flagPassword)
+	}
+	password, err := a.term.AskSecret(ctx, "Password of the paste: ")
+	if err != nil {
+		return "", err
+	}
+	again, err := a.term.AskSecret(ctx, "The same again: ")
+	switch {
+	case err != nil:
+		return "", err
+	case password == "":
+		return "", Usage("the password is empty")
+	case password != again:
+		return "", Usage("the two passwords differ")
+	}
+	return password, nil
+}
+
+// languageOf is the language of a file's name, by the names that the service's highlighter knows. An extension that is not in
+// the list is a language itself, as the service takes extensions too.
+func languageOf(name string) string {
+	name = strings.ToLower(filepath.Base(name))
+	if language, ok := wholeNames()[name]; ok {
+		return language
+	}
+	extension := strings.TrimPrefix(filepath.Ext(name), ".")
+	if language, ok := extensions()[extension]; ok {
+		return language
+	}
+	const longest = 50 // of a language
+	if extension == "" || len(extension) > longest || strings.Trim(extension, "abcdefghijklmnopqrstuvwxyz0123456789+#_-") != "" {
+		return ""
+	}
+	return extension
+}
+
+func wholeNames() map[string]string {
+	return map[string]string{
+		"dockerfile": "docker", "containerfile": "docker", "makefile": "make", "gnumakefile": "make", "cmakelists.txt": "cmake",
+		"jenkinsfile": "groovy", "rakefile": "ruby", "gemfile": "ruby", "vagrantfile": "ruby", "nginx.conf": "nginx",
+		".bashrc": "bash", ".zshrc": "bash", ".profile": "bash", ".vimrc": "vim", ".gitconfig": "ini", "go.mod": "go.mod",
+	}
+}
+
+func extensions() map[string]string {
+	return map[string]string{
+		"txt": "plaintext", "text": "plaintext", "log": "plaintext",
+		"bash": "bash", "sh": "bash", "zsh": "bash", "ps1": "powershell", "bat": "batch", "fish": "fish",
+		"c": "c", "h": "c", "cc": "cpp", "cpp": "cpp", "cxx": "cpp", "hpp": "cpp", "cs": "csharp", "go": "go", "rs": "rust",
+		"java": "java", "kt": "kotlin", "kts": "kotlin", "scala": "scala", "swift": "swift", "m": "objectivec", "dart": "dart", "zig": "zig",
+		"js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "react", "ts": "typescript", "mts": "typescript", "tsx": "typescript",
+		"py": "python", "rb": "ruby", "pl": "perl", "php": "php", "lua": "lua", "r": "r", "jl": "julia",
+		"ex": "elixir", "exs": "elixir", "erl": "erlang", "hs": "haskell", "ml": "ocaml", "clj": "clojure", "lisp": "common-lisp", "el": "emacs-lisp",
+		"html": "html", "htm": "html", "css": "css", "scss": "scss", "xml": "xml", "svg": "xml", "vue": "vue",
+		"md": "markdown", "markdown": "markdown", "rst": "rst", "tex": "tex", "diff": "diff", "patch": "diff",
+		"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml", "ini": "ini", "csv": "csv", "tsv": "tsv",
+		"sql": "sql", "proto": "protobuf", "graphql": "graphql", "tf": "terraform", "hcl": "hcl", "nix": "nix", "vim": "vim",
+	}
+}
+
+// readable is the error of a file that can't be read, as one of the command's input.
+func readable(err error) error {
+	if os.IsNotExist(err) || os.IsPermission(err) {
+		return UsageError{err}
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"quire.dev/cli/internal/terminal"
+	"quire.dev/client"
+)
+
+// chargeJSON is what a metered call cost. docs/guides/command-line.md lists the fields of all JSON: they stay as they are,
+// and more may come.
+type chargeJSON struct {
+	RequestID    string          `json:"requestId"`
+	Remaining    int64           `json:"remaining"`
+	ChargeSource string          `json:"chargeSource"`
+	Cost         client.Credits  `json:"cost"`
+	Balance      *client.Credits `json:"balance"` // null where credits did not pay
+}
+
+func chargeOf(m client.Meta) chargeJSON {
+	out := chargeJSON{RequestID: m.RequestID, Remaining: m.Remaining, ChargeSource: string(m.ChargeSource), Cost: m.Cost}
+	if m.ChargeSource == client.ChargedToCredits {
+		out.Balance = &m.Balance
+	}
+	return out
+}
+
+// textJSON is a paste or quick paste.
+type textJSON struct {
+	Kind              kind       `json:"kind"`
+	ID                string     `json:"id"`
+	Title             string     `json:"title"`
+	Language          string     `json:"language"`
+	Visibility        string     `json:"visibility"`
+	Size              int64      `json:"size"`
+	Version           int64      `json:"version"`
+	Tags              []string   `json:"tags"`
+	BurnAfterRead     bool       `json:"burnAfterRead"`
+	PasswordProtected bool       `json:"passwordProtected"`
+	CreatedAt         time.Time  `json:"createdAt"`
+	UpdatedAt         time.Time  `json:"updatedAt"`
+	ExpiresAt         *time.Time `json:"expiresAt"`
+	URL               string     `json:"url"`
+	RawURL            string     `json:"rawUrl"`
+}
+
+func textOf(k kind, p client.PasteHead) textJSON {
+	tags := p.Tags
+	if tags == nil {
+		tags = []string{}
+	}
+	return textJSON{
+		Kind: k, ID: p.ID, Title: p.Title, Language: p.Language, Visibility: string(p.Visibility), Size: p.Size, Version: p.Version,
+		Tags: tags, BurnAfterRead: p.BurnAfterRead, PasswordProtected: p.PasswordProtected, CreatedAt: p.CreatedAt,
+		UpdatedAt: p.UpdatedAt, ExpiresAt: orNull(p.ExpiresAt), URL: p.URL, RawURL: p.RawURL,
+	}
+}
+
+// fileJSON is a file.
+type fileJSON struct {
+	Kind        kind       `json:"kind"`
+	ID          string     `json:"id"`
+	Name        string     `json:"name"`
+	Size        int64      `json:"size"`
+	ContentType string     `json:"contentType"`
+	SHA256      string     `json:"sha256"`
+	Visibility  string     `json:"visibility"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	ExpiresAt   *time.Time `json:"expiresAt"`
+	URL         string     `json:"url"`
+}
+
+func fileOf(f client.FileHead) fileJSON {
+	return fileJSON{
+		Kind: kindFile, ID: f.ID, Name: f.Name, Size: f.Size, ContentType: f.ContentType, SHA256: f.SHA256,
+		Visibility: string(f.Visibility), CreatedAt: f.CreatedAt, ExpiresAt: orNull(f.ExpiresAt), URL: f.URL,
+	}
+}
+
+// printJSON prints an object in a line of standard output.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.term.Out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+// print prints a line on standard output.
+func (a *app) print(line string) error {
+	if _, err := fmt.Fprintln(a.term.Out, line); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+// charge says what a call cost, and what is left.
+func charge(m client.Meta) string {
+	switch {
+	case m.Replayed:
+		return "It was done before, and costs nothing again."
+	case m.ChargeSource == client.ChargedToCredits:
+		return fmt.Sprintf("It cost %s credits; %s are left.", m.Cost, m.Balance)
+	case m.Remaining < 0:
+		return ""
+	}
+	return fmt.Sprintf("%s left.", count(int(m.Remaining), "free request"))
+}
+
+// sentences joins those that are not empty.
+func sentences(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), " ")
+}
+
+// expiry is when a document ends; empty: never.
+func expiry(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return "It expires at " + clock(at) + "."
+}
+
+// size is a number of bytes for people.
+func size(n int) string { return terminal.Size(int64(n)) }

@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"quire.dev/cli/internal/terminal"
+	"quire.dev/client"
+)
+
+// largestFile is the most bytes that a file may have: docs/api.md, Limits.
+const largestFile = 50 << 20
+
+// upload is a run of `upload`.
+type upload struct {
+	*app
+	name, contentType, expires, visibility string
+	copy, qr                               bool
+}
+
+func (a *app) upload() *cobra.Command {
+	u := &upload{app: a}
+	cmd := &cobra.Command{
+		Use:   "upload [flags] <file|->…",
+		Short: "Upload files of any kind, up to 50 MB each",
+		Long: `Upload files of any kind, up to 50 MB each, and print the addresses of their pages.
+
+What arrives is compared with what was sent. An upload that is interrupted leaves nothing behind and costs nothing.`,
+		Example: `  quire paste upload photo.jpg
+  tar cz src | quire paste upload --name src.tar.gz --expires 7d -`,
+		Args: atLeastOne,
+		RunE: func(cmd *cobra.Command, args []string) error { return u.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&u.name, "name", "", "name of the file, in place of its own; needed for standard input")
+	flags.StringVar(&u.contentType, "content-type", "", "media type, in place of the one that is found from the bytes")
+	flags.StringVarP(&u.expires, flagExpires, "e", "", "when it ends: 10m, 1h, 7d, 2w, 1y or never")
+	flags.StringVarP(&u.visibility, flagVisibility, "v", "", "public, unlisted or private")
+	flags.BoolVar(&u.copy, "copy", false, "put the address on the clipboard, also through ssh (OSC 52)")
+	flags.BoolVar(&u.qr, "qr", false, "show the address as a QR code")
+	completeValues(cmd, flagVisibility, "public", "unlisted", "private")
+	completeValues(cmd, flagExpires, "10m", "1h", "1d", "7d", "2w", "1y", "never")
+	return cmd
+}
+
+func (u *upload) run(ctx context.Context, files []string) error {
+	period, at, err := until(u.expires)
+	switch {
+	case err != nil:
+		return err
+	case !at.IsZero():
+		return Usage("--%s %s: of a file it is a period such as 7d", flagExpires, u.expires)
+	case len(files) > 1 && u.name != "":
+		return Usage("--name is for one file, and there are %d", len(files))
+	}
+	if err := checkVisibility(u.visibility); err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := u.check(file); err != nil {
+			return err
+		}
+	}
+	c, as, err := u.connect()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := u.send(ctx, c, file, period); err != nil {
+			return reached(as, err)
+		}
+	}
+	return nil
+}
+
+// check refuses a file that can't be uploaded, before anything is sent.
+func (u *upload) check(file string) error {
+	if file == "-" {
+		if u.name == "" {
+			return Usage("--name is needed for standard input")
+		}
+		return nil
+	}
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return readable(err)
+	case info.IsDir():
+		return Usage("%s is a folder: pack it first, such as by tar", file)
+	case info.Mode().IsRegular() && info.Size() == 0:
+		return Usage("%s is empty", file)
+	case info.Size() > largestFile:
+		return Usage("%s has %s, and a file %s at most", file, terminal.Size(info.Size()), terminal.Size(largestFile))
+	}
+	return nil
+}
+
+// uploadedJSON is what upload prints with --json.
+type uploadedJSON struct {
+	fileJSON
+	chargeJSON
+}
+
+func (u *upload) send(ctx context.Context, c *client.Client, file string, period client.Lifetime) error {
+	name := u.name
+	var content io.Reader = u.term.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return readable(err)
+		}
+		defer f.Close()
+		content = f
+		if name == "" {
+			name = filepath.Base(file)
+		}
+	} else {
+		// A pipe can be read once. What is in memory can be sent again when a connection breaks.
+		data, err := terminal.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(u.term.In, largestFile+1)) })
+		switch {
+		case err != nil:
+			return err
+		case len(data) == 0:
+			return Usage("standard input is empty")
+		case len(data) > largestFile:
+			return Usage("standard input has more than %s", terminal.Size(largestFile))
+		}
+		content = bytes.NewReader(data)
+	}
+	bar := u.term.NewBar(name)
+	if u.quiet {
+		bar.End()
+	}
+	made, err := c.Files.Upload(ctx, client.NewFile{
+		Name: name, Content: content, ContentType: u.contentType, Visibility: client.Visibility(u.visibility), ExpiresIn: period,
+		Progress: bar.Set,
+	})
+	bar.End()
+	if err != nil {
+		return err
+	}
+	if u.json {
+		err = u.printJSON(uploadedJSON{fileOf(made.FileHead), chargeOf(made.Meta)})
+	} else {
+		err = u.print(made.URL)
+	}
+	if err != nil {
+		return err
+	}
+	u.note("%s", sentences(fmt.Sprintf("Uploaded %s, %s.", terminal.Visible(made.Name, false), terminal.Size(made.Size)), expiry(made.ExpiresAt), charge(made.Meta)))
+	shown := creation{app: u.app, copy: u.copy, qr: u.qr}
+	shown.present(made.URL)
+	return nil
+}
+
+// download is a run of `download`.
+type download struct {
+	*app
+	output string
+	force  bool
+}
+
+func (a *app) download() *cobra.Command {
+	d := &download{app: a}
+	cmd := &cobra.Command{
+		Use:   "download [flags] <id|address>",
+		Short: "Download a file",
+		Long: `Download a file under its own name, or as -o says. The bytes are compared with their SHA-256, and the file appears when all
+of it is there. It goes on by itself where a connection breaks.`,
+		Example: `  quire paste download https://paste.example/f/8Qw2LkPz0aBc
+  quire paste download -o - 8Qw2LkPz0aBc | tar xz`,
+		Args: Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().StringVarP(&d.output, "output", "o", "", "file or folder to write to; - is standard output")
+	cmd.Flags().BoolVarP(&d.force, "force", "f", false, "replace a file that is there")
+	return cmd
+}
+
+// downloadedJSON is what download prints with --json.
+type downloadedJSON struct {
+	fileJSON
+	Path string `json:"path"` // empty: standard output
+	chargeJSON
+}
+
+func (d *download) run(ctx context.Context, arg string) error {
+	ref, err := parseReference(arg, kindFile)
+	if err != nil {
+		return err
+	}
+	folder, name := d.output, ""
+	if info, err := os.Stat(d.output); d.output != "" && d.output != "-" && (err != nil || !info.IsDir()) {
+		folder, name = filepath.Dir(d.output), filepath.Base(d.output)
+		if err := d.free(d.output); err != nil {
+			return err
+		}
+	}
+	if d.output == "-" && d.json {
+		return Usage("--json and -o - both use standard output")
+	}
+	c, as, err := d.connect()
+	if err != nil {
+		return err
+	}
+	if d.output == "-" {
+		return reached(as, d.stream(ctx, c, ref))
+	}
+	return reached(as, d.save(ctx, c, ref, folder, name))
+}
+
+// stream writes a file to standard output.
+func (d *download) stream(ctx context.Context, c *client.Client, ref reference) error {
+	if terminal.IsTerminal(d.term.Out) {
+		return Usage("standard output is a terminal: use -o, or a pipe")
+	}
+	bar := d.term.NewBar(ref.id)
+	defer bar.End()
+	if d.quiet {
+		bar.End()
+	}
+	_, err := c.Files.Download(ctx, ref.id, d.term.Out, bar.Set)
+	return err
+}
+
+// save writes a file into a folder, under a name or its own. Nothing is left of one that did not come whole.
+func (d *download) save(ctx context.Context, c *client.Client, ref reference, folder, name string) (err error) {
+	if folder == "" {
+		folder = "."
+	}
+	temporary, err := os.CreateTemp(folder, ".quire-download-*")
+	if err != nil {
+		return readable(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreMissing(os.Remove(temporary.Name())))
+		}
+	}()
+	label := name
+	if label == "" {
+		label = ref.id
+	}
+	bar := d.term.NewBar(label)
+	if d.quiet {
+		bar.End()
+	}
+	found, err := c.Files.Download(ctx, ref.id, temporary, bar.Set)
+	bar.End()
+	if err = errors.Join(err, temporary.Chmod(newFileMode), temporary.Close()); err != nil {
+		return err
+	}
+	if name == "" {
+		name = safeName(found.Name, found.ID)
+	}
+	path := filepath.Join(folder, name)
+	if err := d.place(temporary.Name(), path); err != nil {
+		return err
+	}
+	if d.json {
+		err = d.printJSON(downloadedJSON{fileOf(found.FileHead), path, chargeOf(found.Meta)})
+	} else {
+		err = d.print(path)
+	}
+	if err != nil {
+		return err
+	}
+	d.note("%s", sentences(fmt.Sprintf("Downloaded %s.", terminal.Size(found.Size)), charge(found.Meta)))
+	return nil
+}
+
+// free is an error where a file is there that may not be replaced.
+func (d *download) free(path string) error {
+	if _, err := os.Lstat(path); err == nil && !d.force {
+		return Usage("%s is there already: use --force to replace it, or -o for another name", path)
+	}
+	return nil
+}
+
+// place gives the downloaded file its name.
+func (d *download) place(temporary, path string) error {
+	if d.force {
+		return os.Rename(temporary, path)
+	}
+	// A link fails where the name is taken, also by a file that was made meanwhile.
+	err := os.Link(temporary, path)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return d.free(path)
+	case err != nil: // a file system without links
+		if err := d.free(path); err != nil {
+			return err
+		}
+		return os.Rename(temporary, path)
+	}
+	return os.Remove(temporary)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// safeName is the name under which a file of somebody else may be written: in the folder, seen, and without commands for a
+// terminal.
+func safeName(name, id string) string {
+	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		if r == '/' || r == ':' || terminal.Visible(string(r), false) != string(r) {
+			return '_'
+		}
+		return r
+	}, name)
+	if strings.HasPrefix(name, ".") {
+		name = "_" + strings.TrimPrefix(name, ".")
+	}
+	if name == "" || name == "_" {
+		return id
+	}
+	return name
+}
