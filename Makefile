@@ -161,6 +161,20 @@ bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(
 	@$(GO) build -trimpath -o bin/bench ./bench
 	@bin/bench -quire $(BINARY) -rows '$(ROWS)' $(if $(filter -smoke,$(BENCHFLAGS)),-results bin/bench-smoke) $(BENCHFLAGS)
 
+# Micro-benchmarks of a request's hops. COUNT=10 repetitions and more are what benchstat needs to tell a difference.
+MICRO := ./pkg/apikey:Parse ./pkg/event:Batch ./pkg/journal:Appender|Delivery/follow ./pkg/rpc:Batcher ./pkg/document:Memory ./pkg/document/fold:Decide \
+  ./pkg/views/sqlite:Commit ./services/billing/internal/account:Apply ./services/billing/internal/recent:Add ./services/edge/internal/bus:Admit
+
+.PHONY: bench-micro
+bench-micro: ## micro-benchmarks, for benchstat: key check, encoding, folds, batches, view commit, cache (COUNT=6)
+	@for each in $(foreach m,$(MICRO),'$(m)'); do \
+	  $(GO) test -run '^$$' -bench "$${each#*:}" -benchtime $(or $(BENCHTIME),1s) -count $(or $(COUNT),6) "$${each%%:*}" || exit 1; done
+
+.PHONY: bench-diff
+bench-diff: ## whether the files are faster than a commit, with an interval (BASE=main, DIFFFLAGS='-rows get-1')
+	$(call need,wrk,wrk)
+	@$(GO) run ./bench/diff -base '$(BASE)' $(DIFFFLAGS)
+
 .PHONY: scale
 scale: cluster-programs $(BINARY)-build ## measure clusters of 1, 2 and 4 partitions, for docs/scaling.md (5 minutes)
 	$(call need,wrk,wrk)
