@@ -256,7 +256,7 @@ type SpendingCapSet struct {
 
 // SetSpendingCap sets the most that the account's calls may take from the credits; nil takes the cap away. It wants a session.
 func (a *Account) SetSpendingCap(ctx context.Context, limit *CapChange, options ...CallOption) (*SpendingCapSet, error) {
-	r := write(http.MethodPut, "/api/users/user/spending-cap", options)
+	r := once(http.MethodPut, "/api/users/user/spending-cap", options)
 	var body any = limit
 	if limit == nil {
 		body = map[string]any{"amount": nil}

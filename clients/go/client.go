@@ -115,8 +115,8 @@ func WithUserAgent(name string) Option {
 // CallOption changes one call.
 type CallOption func(*request)
 
-// WithIdempotencyKey sends a key of your own in place of a drawn one: a call that is repeated under it within 24 hours, by
-// another process too, is carried out once. 1 to 128 printable ASCII characters.
+// WithIdempotencyKey sends a key of your own in place of a drawn one: a write that is repeated under it within 24 hours, by
+// another process too, is carried out once. A metered read is charged once within 10 minutes. 1 to 128 printable ASCII characters.
 func WithIdempotencyKey(key string) CallOption {
 	return func(r *request) { r.header.Set(headerIdempotencyKey, key) }
 }

@@ -69,7 +69,7 @@ type UploadedFile struct {
 // Upload sends a file. It compares the SHA-256 that the service has stored with that of the bytes that it has sent: the
 // error is ErrChecksum where they differ.
 func (f *Files) Upload(ctx context.Context, file NewFile, options ...CallOption) (*UploadedFile, error) {
-	r := write(http.MethodPost, "/api/dev/files/upload", options)
+	r := once(http.MethodPost, "/api/dev/files/upload", options)
 	for name, value := range map[string]string{
 		"name": file.Name, "visibility": string(file.Visibility), "expiresIn": string(file.ExpiresIn),
 	} {
@@ -203,7 +203,7 @@ func (f *Files) Get(ctx context.Context, id string, options ...CallOption) (*Fil
 	found, err := fetch[struct {
 		Meta
 		File File `json:"file"`
-	}](ctx, f.c, newRequest(http.MethodGet, "/api/dev/files/get/"+url.PathEscape(id), options))
+	}](ctx, f.c, once(http.MethodGet, "/api/dev/files/get/"+url.PathEscape(id), options))
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +295,7 @@ func (t *transfer) read(response *http.Response) error {
 
 // Delete deletes a file with its bytes.
 func (f *Files) Delete(ctx context.Context, id string, options ...CallOption) (*Deleted, error) {
-	return fetch[Deleted](ctx, f.c, write(http.MethodDelete, "/api/dev/files/delete/"+url.PathEscape(id), options))
+	return fetch[Deleted](ctx, f.c, once(http.MethodDelete, "/api/dev/files/delete/"+url.PathEscape(id), options))
 }
 
 // List goes through the account's files, page by page. It ends after the last one, or after the first error.

@@ -98,7 +98,7 @@ func keyPath(id string) string { return "/api/users/user/keys/" + url.PathEscape
 
 // Create makes an API key beside the default one. An account has 20 live ones at most.
 func (k *Keys) Create(ctx context.Context, key NewKey, options ...CallOption) (*MadeKey, error) {
-	r := write(http.MethodPost, "/api/users/user/keys", options)
+	r := once(http.MethodPost, "/api/users/user/keys", options)
 	if err := r.json(key); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (k *Keys) Create(ctx context.Context, key NewKey, options ...CallOption) (*
 
 // Update changes the rules of an API key. At least one field of the change is set or reset.
 func (k *Keys) Update(ctx context.Context, id string, change KeyChange, options ...CallOption) (*ChangedKey, error) {
-	r := write(http.MethodPut, keyPath(id), options)
+	r := once(http.MethodPut, keyPath(id), options)
 	if err := r.json(change); err != nil {
 		return nil, err
 	}
@@ -116,12 +116,12 @@ func (k *Keys) Update(ctx context.Context, id string, change KeyChange, options 
 
 // Revoke ends an API key: once it has answered, the key is admitted nowhere.
 func (k *Keys) Revoke(ctx context.Context, id string, options ...CallOption) (*ChangedKey, error) {
-	return fetch[ChangedKey](ctx, k.c, write(http.MethodDelete, keyPath(id), options))
+	return fetch[ChangedKey](ctx, k.c, once(http.MethodDelete, keyPath(id), options))
 }
 
 // Rotate makes an API key in place of another one. Both are admitted for the time of overlap, 0 to 7 days, in whole seconds.
 func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, options ...CallOption) (*RotatedKey, error) {
-	r := write(http.MethodPost, keyPath(id)+"/rotate", options)
+	r := once(http.MethodPost, keyPath(id)+"/rotate", options)
 	if err := r.json(map[string]string{"overlap": strconv.FormatInt(int64(overlap/time.Second), 10) + "s"}); err != nil {
 		return nil, err
 	}
@@ -130,5 +130,5 @@ func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, opt
 
 // RegenerateDefault replaces the default key: once it has answered, the old one is admitted nowhere.
 func (k *Keys) RegenerateDefault(ctx context.Context, options ...CallOption) (*RegeneratedKey, error) {
-	return fetch[RegeneratedKey](ctx, k.c, write(http.MethodPost, "/api/users/user/dev-key/regenerate", options))
+	return fetch[RegeneratedKey](ctx, k.c, once(http.MethodPost, "/api/users/user/dev-key/regenerate", options))
 }

@@ -43,7 +43,7 @@ func open(ctx context.Context, path, email, password string, options []Option) (
 	if err != nil {
 		return nil, err
 	}
-	r := write(http.MethodPost, path, nil)
+	r := once(http.MethodPost, path, nil)
 	r.keyless = true
 	if err := r.json(map[string]string{"email": email, "password": password}); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ type Done struct{ Meta }
 
 // LogOut ends the session that the client calls with.
 func (a *Account) LogOut(ctx context.Context, options ...CallOption) (*Done, error) {
-	return fetch[Done](ctx, a.c, write(http.MethodPost, "/api/users/logout", options))
+	return fetch[Done](ctx, a.c, once(http.MethodPost, "/api/users/logout", options))
 }
 
 // SessionInfo is a browser or program that is logged in.
@@ -103,12 +103,12 @@ func (a *Account) Sessions(ctx context.Context, options ...CallOption) (*Session
 
 // EndSession ends one of the account's sessions. It wants a session.
 func (a *Account) EndSession(ctx context.Context, id string, options ...CallOption) (*Done, error) {
-	return fetch[Done](ctx, a.c, write(http.MethodDelete, "/api/users/user/sessions/"+url.PathEscape(id), options))
+	return fetch[Done](ctx, a.c, once(http.MethodDelete, "/api/users/user/sessions/"+url.PathEscape(id), options))
 }
 
 // EndAllSessions ends all of the account's sessions, that of the client too. It wants a session.
 func (a *Account) EndAllSessions(ctx context.Context, options ...CallOption) (*Done, error) {
-	return fetch[Done](ctx, a.c, write(http.MethodDelete, "/api/users/user/sessions", options))
+	return fetch[Done](ctx, a.c, once(http.MethodDelete, "/api/users/user/sessions", options))
 }
 
 // ChangePassword changes the password, and ends the account's other sessions. It wants a session.
@@ -122,7 +122,7 @@ func (a *Account) ChangeEmail(ctx context.Context, currentPassword, email string
 }
 
 func (a *Account) change(ctx context.Context, path string, body map[string]string, options []CallOption) (*Done, error) {
-	r := write(http.MethodPut, path, options)
+	r := once(http.MethodPut, path, options)
 	if err := r.json(body); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ type Deletion struct {
 // Delete deletes the account: its sessions and keys end at once, its documents and personal data go after 14 days. Until
 // then a LogIn takes it back. It wants a session.
 func (a *Account) Delete(ctx context.Context, currentPassword string, options ...CallOption) (*Deletion, error) {
-	r := write(http.MethodDelete, "/api/users/user", options)
+	r := once(http.MethodDelete, "/api/users/user", options)
 	if err := r.json(map[string]string{"currentPassword": currentPassword}); err != nil {
 		return nil, err
 	}

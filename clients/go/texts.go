@@ -163,7 +163,7 @@ func (t *Texts) item(operation, id string) string {
 
 // Create makes a paste.
 func (t *Texts) Create(ctx context.Context, p NewPaste, options ...CallOption) (*CreatedPaste, error) {
-	r := write(http.MethodPost, t.path+"/create", options)
+	r := once(http.MethodPost, t.path+"/create", options)
 	if err := r.json(p); err != nil {
 		return nil, err
 	}
@@ -172,12 +172,12 @@ func (t *Texts) Create(ctx context.Context, p NewPaste, options ...CallOption) (
 
 // Get reads a paste. With IfNotVersion the error may be ErrNotModified.
 func (t *Texts) Get(ctx context.Context, id string, options ...CallOption) (*Paste, error) {
-	return t.get(ctx, newRequest(http.MethodGet, t.item("get", id), options))
+	return t.get(ctx, once(http.MethodGet, t.item("get", id), options))
 }
 
 // GetVersion reads an earlier version, from 1. Only the owner may.
 func (t *Texts) GetVersion(ctx context.Context, id string, version int64, options ...CallOption) (*Paste, error) {
-	r := newRequest(http.MethodGet, t.item("get", id), options)
+	r := once(http.MethodGet, t.item("get", id), options)
 	r.query.Set("version", strconv.FormatInt(version, 10))
 	return t.get(ctx, r)
 }
@@ -196,7 +196,7 @@ func (t *Texts) get(ctx context.Context, r *request) (*Paste, error) {
 
 // Update changes a paste. At least one field of the change is set or reset.
 func (t *Texts) Update(ctx context.Context, id string, change PasteChange, options ...CallOption) (*UpdatedPaste, error) {
-	r := write(http.MethodPut, t.item("update", id), options)
+	r := once(http.MethodPut, t.item("update", id), options)
 	if err := r.json(change); err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (t *Texts) Update(ctx context.Context, id string, change PasteChange, optio
 
 // Delete deletes a paste with all its versions.
 func (t *Texts) Delete(ctx context.Context, id string, options ...CallOption) (*Deleted, error) {
-	return fetch[Deleted](ctx, t.c, write(http.MethodDelete, t.item("delete", id), options))
+	return fetch[Deleted](ctx, t.c, once(http.MethodDelete, t.item("delete", id), options))
 }
 
 // List goes through the account's pastes, page by page. It ends after the last one, or after the first error.

@@ -47,8 +47,8 @@ func newRequest(method, path string, options []CallOption) *request {
 	return r
 }
 
-// write is a newRequest that is carried out once, however often it is sent.
-func write(method, path string, options []CallOption) *request {
+// once is a newRequest that is carried out and charged once, however often it is sent.
+func once(method, path string, options []CallOption) *request {
 	r := newRequest(method, path, options)
 	if r.header.Get(headerIdempotencyKey) == "" {
 		r.header.Set(headerIdempotencyKey, newIdempotencyKey())

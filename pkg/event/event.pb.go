@@ -92,6 +92,7 @@ const (
 	Decision_KEY_SCOPE             Decision = 10 // the key's scopes don't have the quota key
 	Decision_KEY_QUOTA_EXHAUSTED   Decision = 11 // the key's own limit for the quota key and month is reached
 	Decision_SPENDING_CAP_REACHED  Decision = 12 // the price would pass the spending cap of the key or of the account
+	Decision_IDEMPOTENCY_OTHER     Decision = 13 // the hold with that read_id is of another path or query
 )
 
 // Enum value maps for Decision.
@@ -110,6 +111,7 @@ var (
 		10: "KEY_SCOPE",
 		11: "KEY_QUOTA_EXHAUSTED",
 		12: "SPENDING_CAP_REACHED",
+		13: "IDEMPOTENCY_OTHER",
 	}
 	Decision_value = map[string]int32{
 		"DECISION_UNSPECIFIED":  0,
@@ -125,6 +127,7 @@ var (
 		"KEY_SCOPE":             10,
 		"KEY_QUOTA_EXHAUSTED":   11,
 		"SPENDING_CAP_REACHED":  12,
+		"IDEMPOTENCY_OTHER":     13,
 	}
 )
 
@@ -888,6 +891,8 @@ type Admission struct {
 	Write          bool                   `protobuf:"varint,7,opt,name=write,proto3" json:"write,omitempty"`                                     // settled by the domain service. Unsettled, a write becomes void and a read served
 	IdempotencyId  []byte                 `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"` // empty without Idempotency-Key
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                        // number of the API key within its account; 0: the default key
+	ReadId         []byte                 `protobuf:"bytes,40,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`                     // of a metered read, in place of idempotency_id; from rules 4 on
+	ReadHash       uint64                 `protobuf:"fixed64,41,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`             // with read_id: of the path and query that it stands for; not 0
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -981,6 +986,20 @@ func (x *Admission) GetIdempotencyId() []byte {
 func (x *Admission) GetKey() uint32 {
 	if x != nil {
 		return x.Key
+	}
+	return 0
+}
+
+func (x *Admission) GetReadId() []byte {
+	if x != nil {
+		return x.ReadId
+	}
+	return nil
+}
+
+func (x *Admission) GetReadHash() uint64 {
+	if x != nil {
+		return x.ReadHash
 	}
 	return 0
 }
@@ -8905,6 +8924,7 @@ type HoldAnswer struct {
 	ClosesInSeconds uint32                 `protobuf:"varint,3,opt,name=closes_in_seconds,json=closesInSeconds,proto3" json:"closes_in_seconds,omitempty"` // if nobody settles it
 	Abandoned       bool                   `protobuf:"varint,4,opt,name=abandoned,proto3" json:"abandoned,omitempty"`                                      // the edge that asked for it has ended, or can't be reached
 	Served          bool                   `protobuf:"varint,5,opt,name=served,proto3" json:"served,omitempty"`                                            // with HoldQuery.or_served: the hold is closed, and nothing above but request_id is set
+	ReadHash        uint64                 `protobuf:"fixed64,40,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`                      // as Admission.read_hash; 0: it is no read
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -8972,6 +8992,13 @@ func (x *HoldAnswer) GetServed() bool {
 		return x.Served
 	}
 	return false
+}
+
+func (x *HoldAnswer) GetReadHash() uint64 {
+	if x != nil {
+		return x.ReadHash
+	}
+	return 0
 }
 
 // Progress of an explanation or audit that is under way, in messages of the journal.
@@ -13548,6 +13575,8 @@ type HoldState struct {
 	ReturnedMicros uint64                 `protobuf:"varint,16,opt,name=returned_micros,json=returnedMicros,proto3" json:"returned_micros,omitempty"` // was paid by credits, which the void of another request has given back
 	Key            uint32                 `protobuf:"varint,20,opt,name=key,proto3" json:"key,omitempty"`                                             // number of the API key
 	Line           uint32                 `protobuf:"varint,21,opt,name=line,proto3" json:"line,omitempty"`                                           // of the API key
+	ReadHash       uint64                 `protobuf:"fixed64,40,opt,name=read_hash,json=readHash,proto3" json:"read_hash,omitempty"`                  // of a metered read with an idempotency id
+	Repeats        uint32                 `protobuf:"varint,41,opt,name=repeats,proto3" json:"repeats,omitempty"`                                     // how often such a read was served again without a charge
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -13711,6 +13740,20 @@ func (x *HoldState) GetKey() uint32 {
 func (x *HoldState) GetLine() uint32 {
 	if x != nil {
 		return x.Line
+	}
+	return 0
+}
+
+func (x *HoldState) GetReadHash() uint64 {
+	if x != nil {
+		return x.ReadHash
+	}
+	return 0
+}
+
+func (x *HoldState) GetRepeats() uint32 {
+	if x != nil {
+		return x.Repeats
 	}
 	return 0
 }
@@ -13881,7 +13924,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"admissions\x18\x05 \x03(\v2\x19.quire.event.v1.AdmissionR\n" +
 	"admissions\x12<\n" +
-	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\"\x98\x02\n" +
+	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\"\xce\x02\n" +
 	"\tAdmission\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -13893,7 +13936,9 @@ const file_event_proto_rawDesc = "" +
 	"\x0fkey_fingerprint\x18\x06 \x01(\x06R\x0ekeyFingerprint\x12\x14\n" +
 	"\x05write\x18\a \x01(\bR\x05write\x12%\n" +
 	"\x0eidempotency_id\x18\b \x01(\fR\ridempotencyId\x12\x10\n" +
-	"\x03key\x18\x14 \x01(\rR\x03key\"\xca\x02\n" +
+	"\x03key\x18\x14 \x01(\rR\x03key\x12\x17\n" +
+	"\aread_id\x18( \x01(\fR\x06readId\x12\x1b\n" +
+	"\tread_hash\x18) \x01(\x06R\breadHash\"\xca\x02\n" +
 	"\n" +
 	"Settlement\x12\x1d\n" +
 	"\n" +
@@ -14551,7 +14596,7 @@ const file_event_proto_rawDesc = "" +
 	" \x01(\x12R\tremaining\"O\n" +
 	"\tHoldQuery\x12%\n" +
 	"\x0eidempotency_id\x18\x01 \x01(\fR\ridempotencyId\x12\x1b\n" +
-	"\tor_served\x18\x02 \x01(\bR\borServed\"\xae\x01\n" +
+	"\tor_served\x18\x02 \x01(\bR\borServed\"\xcb\x01\n" +
 	"\n" +
 	"HoldAnswer\x12\x1d\n" +
 	"\n" +
@@ -14560,7 +14605,8 @@ const file_event_proto_rawDesc = "" +
 	"ageSeconds\x12*\n" +
 	"\x11closes_in_seconds\x18\x03 \x01(\rR\x0fclosesInSeconds\x12\x1c\n" +
 	"\tabandoned\x18\x04 \x01(\bR\tabandoned\x12\x16\n" +
-	"\x06served\x18\x05 \x01(\bR\x06served\"\x96\x01\n" +
+	"\x06served\x18\x05 \x01(\bR\x06served\x12\x1b\n" +
+	"\tread_hash\x18( \x01(\x06R\breadHash\"\x96\x01\n" +
 	"\bProgress\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
@@ -15010,7 +15056,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04over\x18\a \x01(\bR\x04over\"\xcf\x04\n" +
+	"\x04over\x18\a \x01(\bR\x04over\"\x86\x05\n" +
 	"\tHoldState\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1b\n" +
@@ -15033,7 +15079,9 @@ const file_event_proto_rawDesc = "" +
 	"\x03day\x18\x1e \x01(\rR\x03day\x12'\n" +
 	"\x0freturned_micros\x18\x10 \x01(\x04R\x0ereturnedMicros\x12\x10\n" +
 	"\x03key\x18\x14 \x01(\rR\x03key\x12\x12\n" +
-	"\x04line\x18\x15 \x01(\rR\x04line\"\xfd\x01\n" +
+	"\x04line\x18\x15 \x01(\rR\x04line\x12\x1b\n" +
+	"\tread_hash\x18( \x01(\x06R\breadHash\x12\x18\n" +
+	"\arepeats\x18) \x01(\rR\arepeats\"\xfd\x01\n" +
 	"\fNetworkState\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\x06R\anetwork\x12\x1f\n" +
 	"\vadmitted_ms\x18\x02 \x03(\x03R\n" +
@@ -15052,7 +15100,7 @@ const file_event_proto_rawDesc = "" +
 	"\x12RESULT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06SERVED\x10\x01\x12\b\n" +
-	"\x04VOID\x10\x02*\xab\x02\n" +
+	"\x04VOID\x10\x02*\xc2\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bADMITTED\x10\x01\x12\x13\n" +
@@ -15067,7 +15115,8 @@ const file_event_proto_rawDesc = "" +
 	"\tKEY_SCOPE\x10\n" +
 	"\x12\x17\n" +
 	"\x13KEY_QUOTA_EXHAUSTED\x10\v\x12\x18\n" +
-	"\x14SPENDING_CAP_REACHED\x10\f*E\n" +
+	"\x14SPENDING_CAP_REACHED\x10\f\x12\x15\n" +
+	"\x11IDEMPOTENCY_OTHER\x10\r*E\n" +
 	"\fChargeSource\x12\x0f\n" +
 	"\vCHARGE_NONE\x10\x00\x12\x10\n" +
 	"\fCHARGE_QUOTA\x10\x01\x12\x12\n" +

@@ -128,6 +128,23 @@ func (m *Admission) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ReadHash != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.ReadHash))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc9
+	}
+	if len(m.ReadId) > 0 {
+		i -= len(m.ReadId)
+		copy(dAtA[i:], m.ReadId)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ReadId)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc2
+	}
 	if m.Key != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Key))
 		i--
@@ -7631,6 +7648,14 @@ func (m *HoldAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ReadHash != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.ReadHash))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc1
+	}
 	if m.Served {
 		i--
 		if m.Served {
@@ -11831,6 +11856,21 @@ func (m *HoldState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Repeats != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Repeats))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc8
+	}
+	if m.ReadHash != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.ReadHash))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc1
+	}
 	if m.Day != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Day))
 		i--
@@ -12205,6 +12245,13 @@ func (m *Admission) SizeVT() (n int) {
 	}
 	if m.Key != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Key))
+	}
+	l = len(m.ReadId)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.ReadHash != 0 {
+		n += 10
 	}
 	n += len(m.unknownFields)
 	return n
@@ -15375,6 +15422,9 @@ func (m *HoldAnswer) SizeVT() (n int) {
 	if m.Served {
 		n += 2
 	}
+	if m.ReadHash != 0 {
+		n += 10
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -17235,6 +17285,12 @@ func (m *HoldState) SizeVT() (n int) {
 	if m.Day != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Day))
 	}
+	if m.ReadHash != 0 {
+		n += 10
+	}
+	if m.Repeats != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Repeats))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -17730,6 +17786,50 @@ func (m *Admission) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 40:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReadId", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ReadId = append(m.ReadId[:0], dAtA[iNdEx:postIndex]...)
+			if m.ReadId == nil {
+				m.ReadId = []byte{}
+			}
+			iNdEx = postIndex
+		case 41:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReadHash", wireType)
+			}
+			m.ReadHash = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ReadHash = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -35236,6 +35336,16 @@ func (m *HoldAnswer) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Served = bool(v != 0)
+		case 40:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReadHash", wireType)
+			}
+			m.ReadHash = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ReadHash = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -46278,6 +46388,35 @@ func (m *HoldState) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Day |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 40:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReadHash", wireType)
+			}
+			m.ReadHash = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ReadHash = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 41:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Repeats", wireType)
+			}
+			m.Repeats = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Repeats |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -17,6 +17,7 @@ require (
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	quire.dev/cli v0.0.0
+	quire.dev/client v0.0.0
 	quire.dev/cluster v0.0.0
 	quire.dev/docs v0.0.0
 	quire.dev/pkg v0.0.0
@@ -101,7 +102,6 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
-	quire.dev/client v0.0.0 // indirect
 	rsc.io/qr v0.2.0 // indirect
 )
 

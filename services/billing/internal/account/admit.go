@@ -16,8 +16,11 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	}
 	h := f.newHold()
 	h.request = event.RequestID(item.RequestId)
-	if len(item.IdempotencyId) == 16 {
-		h.idempotency, h.hasIdempotency = event.IdempotencyID(item.IdempotencyId), true
+	if id := f.idempotencyOf(item); len(id) == 16 {
+		h.idempotency, h.hasIdempotency = event.IdempotencyID(id), true
+		if len(item.IdempotencyId) == 0 {
+			h.readHash = item.ReadHash
+		}
 	}
 	h.key, h.write, h.time, h.sequence, h.index = key, item.Write, f.time, f.sequence, index
 	h.month = f.month.number
@@ -201,11 +204,29 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	if other == nil {
 		return false
 	}
-	v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
-	if other.result == event.Result_SERVED {
+	switch {
+	case other.readHash != h.readHash:
+		v.Decision = event.Decision_IDEMPOTENCY_OTHER
+	case other.result != event.Result_SERVED:
+		v.Decision = event.Decision_IDEMPOTENCY_IN_FLIGHT
+	case other.readHash == 0:
 		v.Decision = event.Decision_IDEMPOTENCY_SERVED
+	case other.repeats < MaxRepeats:
+		f.touch(other.principal)
+		other.repeats++
+		v.Decision = event.Decision_IDEMPOTENCY_SERVED
+	default:
+		return false // it is a new read, or nobody would pay for more than one
 	}
 	return true
+}
+
+// idempotencyOf is the idempotency id of a request; empty where it has none. That of a read counts from RulesHolders on.
+func (f *Fold) idempotencyOf(item *event.Admission) []byte {
+	if len(item.IdempotencyId) == 0 && f.rules >= RulesHolders && !item.Write && !item.Anonymous && item.ReadHash != 0 {
+		return item.ReadId
+	}
+	return item.IdempotencyId
 }
 
 // secondsUntil rounds up: a client that waits so long has waited long enough.

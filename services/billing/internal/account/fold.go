@@ -24,6 +24,7 @@ const (
 	CommandMillis  = 24 * 60 * 60 * 1000        // for which the outcomes of commands are kept
 	FailureMillis  = 60 * 1000                  // window of too_many_failures
 	MaxFailures    = 100                        // failed calls in that window after which more are refused
+	MaxRepeats     = 10                         // of a metered read under its Idempotency-Key that are not charged; the next is a new read
 	CloseMillis    = 24 * 60 * 60 * 1000        // after a month's end, when its statement is closed
 	sourceMillis   = 60 * 60 * 1000             // after which an idle edge is forgotten
 	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
@@ -265,7 +266,7 @@ func (f *Fold) OpenHolds() int { return f.open.count }
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
-const Decisions = int(event.Decision_SPENDING_CAP_REACHED) + 1
+const Decisions = int(event.Decision_IDEMPOTENCY_OTHER) + 1
 
 // Prices is the current price book as it was published, nil before the first one. It must not be changed.
 func (f *Fold) Prices() *event.PriceBook {
@@ -410,7 +411,7 @@ func (f *Fold) applyUsage(m Message) error {
 		}
 	}
 	for i, item := range b.Admissions {
-		if f.passes(item.Account, item.RequestId, item.IdempotencyId) {
+		if f.passes(item.Account, item.RequestId, f.idempotencyOf(item)) {
 			continue
 		}
 		f.admit(item, uint32(i), verdicts[i])

@@ -13,7 +13,8 @@ type hold struct {
 	hasIdempotency bool
 	write          bool
 	timedOut       bool
-	movable        bool // credits paid it under the account's present terms: the void of another hold may make it free
+	repeats        uint8 // of a read with an idempotency id: how often it was served again without a charge
+	movable        bool  // credits paid it under the account's present terms: the void of another hold may make it free
 	key            plan.QuotaKey
 	charge         event.ChargeSource
 	result         event.Result // of a closed one
@@ -29,6 +30,7 @@ type hold struct {
 	cost           uint64
 	returned       uint64 // was the cost, until the void of another hold gave it back
 	terms          uint64 // of the account at the admission
+	readHash       uint64 // of a read with an idempotency id: its path and query; 0: it is no such read
 	principal      *principal
 	use            []grantUse // of a hold that credits paid
 	links          [2]holdLink
@@ -116,7 +118,16 @@ func (f *Fold) addOpen(h *hold) {
 	}
 	f.byRequest[h.request] = h
 	if h.hasIdempotency {
+		f.replace(h)
 		f.byIdempotency[h.idempotency] = h
+	}
+}
+
+// replace frees the idempotency id of h from a read that may not be repeated any more.
+func (f *Fold) replace(h *hold) {
+	if used := f.byIdempotency[h.idempotency]; used != nil {
+		used.hasIdempotency = false
+		f.touch(used.principal)
 	}
 }
 

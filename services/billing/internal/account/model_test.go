@@ -80,6 +80,8 @@ type modelRequest struct {
 	at        int64
 	write     bool
 	idem      string
+	read      uint64 // path and query of a read with an idempotency id
+	repeats   int    // of such a read
 	state     string // open, served, void: what it counts as
 	memory    string // the same, as it is remembered; empty: not at all
 	timedOut  bool   // closed by a time-out and not settled since
@@ -326,16 +328,34 @@ func (m *model) known(r *modelRequest) bool {
 	return r.memory == "open" || r.memory != "" && r.closed > m.now-MemoryMillis
 }
 
-func (m *model) idempotency(idem string) event.Decision {
+// idempotency is the refusal of a request by one with its idempotency id.
+func (m *model) idempotency(next *modelRequest) event.Decision {
 	for _, r := range m.requests {
-		if r.idem == idem && idem != "" && m.known(r) {
-			if r.memory == "open" {
-				return event.Decision_IDEMPOTENCY_IN_FLIGHT
-			}
+		if r.idem != next.idem || next.idem == "" || !m.known(r) {
+			continue
+		}
+		switch {
+		case r.read != next.read:
+			return event.Decision_IDEMPOTENCY_OTHER
+		case r.memory == "open":
+			return event.Decision_IDEMPOTENCY_IN_FLIGHT
+		case r.read == 0:
+			return event.Decision_IDEMPOTENCY_SERVED
+		case r.repeats < MaxRepeats:
+			r.repeats++
 			return event.Decision_IDEMPOTENCY_SERVED
 		}
 	}
 	return admitted
+}
+
+// takesOver frees the idempotency id of an admitted read from the one that can't be repeated any more.
+func (m *model) takesOver(next *modelRequest) {
+	for _, r := range m.requests {
+		if r != next && r.idem == next.idem {
+			r.idem = ""
+		}
+	}
 }
 
 // admit decides a request.
@@ -344,6 +364,9 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 		id: string(item.RequestId), account: item.Account, anonymous: item.Anonymous, key: plan.QuotaKey(item.QuotaKey),
 		month: monthOf(m.now).number, at: m.now, write: item.Write, idem: string(item.IdempotencyId), state: "open", memory: "open",
 	}
+	if r.idem == "" && m.rules >= RulesHolders && !item.Write && !item.Anonymous && item.ReadHash != 0 {
+		r.idem, r.read = string(item.ReadId), item.ReadHash
+	}
 	if item.Anonymous {
 		if m.networks[item.Account] == nil {
 			m.networks[item.Account] = &modelParty{}
@@ -351,7 +374,7 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 		if m.recentFailures(m.networks[item.Account]) > MaxFailures {
 			return event.Decision_TOO_MANY_FAILURES, 0, 0
 		}
-		if d := m.idempotency(r.idem); d != admitted {
+		if d := m.idempotency(r); d != admitted {
 			return d, 0, 0
 		}
 		if m.inWindow(item.Account) >= m.book.AnonymousLimit {
@@ -375,10 +398,14 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 	if m.recentFailures(&a.modelParty) > MaxFailures {
 		return event.Decision_TOO_MANY_FAILURES, 0, 0
 	}
-	if d := m.idempotency(r.idem); d != admitted {
+	if d := m.idempotency(r); d != admitted {
 		return d, 0, 0
 	}
-	return m.charge(a, r)
+	decision, remaining, paid = m.charge(a, r)
+	if decision == admitted && r.read != 0 {
+		m.takesOver(r)
+	}
+	return decision, remaining, paid
 }
 
 // charge counts a request by quota or credits.

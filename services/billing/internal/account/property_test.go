@@ -202,8 +202,12 @@ func (m *machine) admissions(t *rapid.T) {
 			a.KeyVersion += uint32(rapid.SampledFrom([]int{0, 0, 0, 0, 1}).Draw(t, "version"))
 			a.Write = rapid.Bool().Draw(t, "write")
 		}
-		if rapid.IntRange(0, 2).Draw(t, "idempotent") == 0 {
+		switch rapid.IntRange(0, 5).Draw(t, "idempotent") {
+		case 0, 1:
 			a.IdempotencyId = fmt.Appendf(nil, "%016d", rapid.IntRange(0, 3).Draw(t, "idempotency"))
+		case 2:
+			a.ReadId = fmt.Appendf(nil, "%016d", rapid.IntRange(2, 5).Draw(t, "read"))
+			a.ReadHash = uint64(rapid.SampledFrom([]int{0, 1, 1, 1, 2}).Draw(t, "hash"))
 		}
 		batch = append(batch, a)
 	}

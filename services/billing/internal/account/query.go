@@ -170,28 +170,29 @@ func LedgerSequence(id string) uint64 {
 	return sequence
 }
 
-// OpenHold is an admission that is not settled yet.
-type OpenHold struct {
+// Hold is an admission under an idempotency id.
+type Hold struct {
 	Request     event.RequestID
 	Sequence    uint64 // of its message in the journal
 	SinceMillis int64
+	ReadHash    uint64 // of a read: its path and query
 }
 
 // HoldUnder is the open hold of an account or a keyless network under an idempotency id, and false where there is none.
-func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (OpenHold, bool) {
-	h := f.byIdempotency[id]
-	if h == nil || h.result != event.Result_RESULT_UNSPECIFIED || h.principal.id != uint64(payer) {
-		return OpenHold{}, false
-	}
-	return OpenHold{Request: h.request, Sequence: h.sequence, SinceMillis: h.time}, true
+func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
+	return f.under(payer, id, event.Result_RESULT_UNSPECIFIED)
 }
 
 // ServedUnder is the request of the payer that was served under an idempotency id, as long as the fold remembers it: admit
-// refuses its repetition with IDEMPOTENCY_SERVED.
-func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (event.RequestID, bool) {
+// refuses its repetition with IDEMPOTENCY_SERVED. It is false for a read that may not be repeated any more.
+func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
+	return f.under(payer, id, event.Result_SERVED)
+}
+
+func (f *Fold) under(payer event.AccountID, id event.IdempotencyID, result event.Result) (Hold, bool) {
 	h := f.byIdempotency[id]
-	if h == nil || h.result != event.Result_SERVED || h.principal.id != uint64(payer) {
-		return event.RequestID{}, false
+	if h == nil || h.result != result || h.principal.id != uint64(payer) || h.repeats >= MaxRepeats {
+		return Hold{}, false
 	}
-	return h.request, true
+	return Hold{Request: h.request, Sequence: h.sequence, SinceMillis: h.time, ReadHash: h.readHash}, true
 }

@@ -272,6 +272,99 @@ func TestIdempotencyInFlightAndServed(t *testing.T) {
 	}
 }
 
+// A metered read under a key is charged once, and served again MaxRepeats times. The next is a new read, with repeats of its own.
+func TestAReadUnderAKeyIsChargedOnce(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	read := func(hash uint64) *event.Admission {
+		a := h.admission(alice, plan.PastesGet)
+		a.ReadId, a.ReadHash = []byte("0123456789abcdef"), hash
+		return a
+	}
+	used := func(want uint32) {
+		t.Helper()
+		if u := h.usedBy(alice, plan.PastesGet); uint32(u.Used) != want {
+			t.Fatalf("used %d, want %d", u.Used, want)
+		}
+	}
+	failing := read(7)
+	h.want(failing, admitted)
+	h.want(read(7), event.Decision_IDEMPOTENCY_IN_FLIGHT)
+	h.want(read(8), event.Decision_IDEMPOTENCY_OTHER)
+	h.failed(failing)
+	first := read(7)
+	h.want(first, admitted)
+	h.served(first)
+	for range 2 { // with new repeats each time
+		for range MaxRepeats {
+			if v := h.want(read(7), event.Decision_IDEMPOTENCY_SERVED); v.Remaining != h.usedBy(alice, plan.PastesGet).Remaining || v.Charge != event.ChargeSource_CHARGE_NONE {
+				t.Fatalf("repeated with %v", v)
+			}
+			h.want(read(8), event.Decision_IDEMPOTENCY_OTHER)
+			h.fold = restored(t, h.fold)
+		}
+		next := read(7)
+		h.want(next, admitted)
+		h.served(next)
+		h.fold = restored(t, h.fold)
+	}
+	used(3)
+	h.wait(MemoryMillis*time.Millisecond - 1)
+	h.want(read(7), event.Decision_IDEMPOTENCY_SERVED)
+	h.wait(time.Millisecond)
+	h.want(read(8), admitted)
+	used(4)
+}
+
+// A read that takes over the key of one that was repeated too often, and fails, leaves nothing under it.
+func TestAReadThatTookOverAKeyMayFail(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	read := func() *event.Admission {
+		a := h.admission(alice, plan.PastesGet)
+		a.ReadId, a.ReadHash = []byte("0123456789abcdef"), 7
+		return a
+	}
+	first := read()
+	h.want(first, admitted)
+	h.served(first)
+	for range MaxRepeats {
+		h.want(read(), event.Decision_IDEMPOTENCY_SERVED)
+	}
+	over := read()
+	h.want(over, admitted)
+	h.failed(over)
+	h.fold = restored(t, h.fold)
+	h.want(read(), admitted)
+}
+
+// The repetition of a served read does not depend on what is left.
+func TestAServedReadIsRepeatedWithNothingLeft(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Free)
+	read := func() *event.Admission {
+		a := h.admission(alice, plan.LiteGet)
+		a.ReadId, a.ReadHash = []byte("0123456789abcdef"), 7
+		return a
+	}
+	first := read()
+	h.want(first, admitted)
+	h.served(first)
+	for range 499 {
+		a := h.admission(alice, plan.LiteGet)
+		h.want(a, admitted)
+		h.served(a)
+	}
+	h.want(h.admission(alice, plan.LiteGet), exhausted)
+	for range MaxRepeats {
+		h.want(read(), event.Decision_IDEMPOTENCY_SERVED)
+	}
+	h.want(read(), exhausted)
+	if u := h.usedBy(alice, plan.LiteGet); u.Used != 500 {
+		t.Fatalf("used %v", u)
+	}
+}
+
 func TestUnsettledWritesAreVoidedAndReadsServed(t *testing.T) {
 	h := historyOf(t)
 	h.account(alice, plan.Pro)

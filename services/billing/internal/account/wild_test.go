@@ -119,7 +119,7 @@ func wildData(t *rapid.T, kind Kind) []byte {
 		for range number(3) {
 			b.Admissions = append(b.Admissions, &event.Admission{
 				RequestId: id(), Account: who(), QuotaKey: number(20), Anonymous: number(3) == 0, KeyVersion: number(2),
-				KeyFingerprint: 1, Write: number(1) == 0, IdempotencyId: id(), Key: number(3),
+				KeyFingerprint: 1, Write: number(1) == 0, IdempotencyId: id(), Key: number(3), ReadId: id(), ReadHash: uint64(number(2)),
 			})
 		}
 		for range number(3) {

@@ -26,11 +26,11 @@ func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.Ho
 	id := event.IdempotencyID(q.GetIdempotencyId())
 	p.mu.Lock()
 	found, ok := p.fold.HoldUnder(payer, id)
-	request, served := p.fold.ServedUnder(payer, id)
+	repeated, served := p.fold.ServedUnder(payer, id)
 	p.mu.Unlock()
 	if q.GetOrServed() && served {
 		answer := status(event.QueryStatus_QUERY_OK)
-		answer.Answer = &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{RequestId: request[:], Served: true}}
+		answer.Answer = &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{RequestId: repeated.Request[:], Served: true, ReadHash: repeated.ReadHash}}
 		return answer, nil
 	}
 	if !ok {
@@ -49,6 +49,7 @@ func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.Ho
 	answer.Answer = &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{
 		RequestId: found.Request[:], AgeSeconds: uint32(age / 1000),
 		ClosesInSeconds: uint32((max(0, account.HoldMillis-age) + 999) / 1000), Abandoned: p.ended(ctx, batch.Source),
+		ReadHash: found.ReadHash,
 	}}
 	return answer, nil
 }

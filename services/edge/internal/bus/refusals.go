@@ -40,7 +40,7 @@ type refusal struct {
 	number      uint32
 	version     uint32
 	fingerprint uint64
-	id          string // idempotency id of the only request that it is for, which is in flight; empty: for all
+	id          string // idempotency id of the requests that it is for, one of which is in flight or another read; empty: for all
 	count       int    // number of refusals so far, each before the last one expired
 	until       time.Time
 	verdict     *Verdict
@@ -78,7 +78,7 @@ func sameMonth(now time.Time, ms int64) bool {
 	return a.Year() == b.Year() && a.Month() == b.Month()
 }
 
-// remember keeps a refusal that billing would repeat: one of an old key, a final one, or one of a request that is in flight. Final
+// remember keeps a refusal that billing would repeat: one of an old key, a final one, or one by the idempotency id. Final
 // means that no open hold of the account could give enough quota back.
 func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	old := v.Decision == event.Decision_INVALID_KEY && a.KeyNumber == 0 && v.CurrentKeyVersion > a.KeyVersion
@@ -92,7 +92,7 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 		life = r.ttl
 	}
 	id := ""
-	if v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT {
+	if isOfOneID(v.Decision) {
 		id, life = string(a.IdempotencyID), r.ttl
 	}
 	final := (v.Final || id != "") && life > 0 && sameMonth(now, v.TimeMs)

@@ -20,7 +20,11 @@ type Admission struct {
 	KeyFingerprint uint64
 	Write          bool   // the document service that folds the write settles it; all others are settled by Served or Void
 	IdempotencyID  []byte // empty without Idempotency-Key; must not be changed afterwards
+	ReadHash       uint64 // of a read with an IdempotencyID: the path and query that it stands for, not 0
 }
+
+// isRepeatable tells whether this is a read that is not charged again under its IdempotencyID.
+func (a *Admission) isRepeatable() bool { return a.ReadHash != 0 }
 
 // Verdict is what billing decided on an admission. It may be shared and must not be changed.
 type Verdict struct {
@@ -96,7 +100,12 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 			a := &as[len(batch.Admissions)]
 			a.RequestId, a.Account, a.QuotaKey = v.RequestID[:], uint64(v.Account), uint32(v.Key)
 			a.Anonymous, a.KeyVersion, a.KeyFingerprint = v.Anonymous, v.KeyVersion, v.KeyFingerprint
-			a.Write, a.IdempotencyId, a.Key = v.Write, v.IdempotencyID, v.KeyNumber
+			a.Write, a.Key = v.Write, v.KeyNumber
+			if v.isRepeatable() {
+				a.ReadId, a.ReadHash = v.IdempotencyID, v.ReadHash
+			} else {
+				a.IdempotencyId = v.IdempotencyID
+			}
 			batch.Admissions = append(batch.Admissions, a)
 			continue
 		}
@@ -161,7 +170,8 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 
 // repeat returns the remembered refusal. It holds for a new request only: a repetition of one that is in flight, or was served,
 // gets the verdict that billing would give it. Billing is asked for that with a query, since an admission of each call of a
-// client that is refused would fill the journal. repeat returns nil where the refusal was of a request that is not in flight any more.
+// client that is refused would fill the journal. repeat returns nil where the refusal was of a request that is not in flight any more,
+// and for a read that was served: billing counts how often it is repeated.
 func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	a, v := p.admission(), p.refusal
 	b := p.lane.bus
@@ -173,19 +183,29 @@ func (p *PendingVerdict) repeat(ctx context.Context) (*Verdict, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case hold == nil && v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT:
+	case hold == nil && isOfOneID(v.Decision):
 		return nil, nil
 	case hold == nil:
 		b.metrics.refusals.Inc()
 		return v, nil
 	}
 	decision := event.Decision_IDEMPOTENCY_IN_FLIGHT
-	if hold.Served {
+	switch {
+	case hold.ReadHash != a.ReadHash:
+		decision = event.Decision_IDEMPOTENCY_OTHER
+	case hold.Served && a.isRepeatable():
+		return nil, nil
+	case hold.Served:
 		decision = event.Decision_IDEMPOTENCY_SERVED
 	}
 	return &Verdict{TimeMs: v.TimeMs, Verdict: &event.Verdict{
 		Decision: decision, Tier: v.Tier, Limit: v.Limit, Remaining: v.Remaining, ResetSeconds: v.ResetSeconds,
 	}}, nil
+}
+
+// isOfOneID tells whether a refusal is of requests with one idempotency id.
+func isOfOneID(d event.Decision) bool {
+	return d == event.Decision_IDEMPOTENCY_IN_FLIGHT || d == event.Decision_IDEMPOTENCY_OTHER
 }
 
 // beforeIdempotency tells whether billing comes to a decision before it looks at the idempotency id: it then applies to

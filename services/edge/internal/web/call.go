@@ -72,7 +72,7 @@ func (s *Server) check(c *call) error {
 	if err := s.authenticate(c); err != nil {
 		return err
 	}
-	if r.rules.has(idempotent) {
+	if r.rules.has(idempotent | repeatable) {
 		if err := s.readIdempotencyKey(c); err != nil {
 			return err
 		}

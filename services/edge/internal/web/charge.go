@@ -33,6 +33,7 @@ type metered struct {
 	verdict   *bus.Verdict // nil before it is decided, and for a free call
 	started   time.Time
 	open      bool // admitted, and neither served nor given back
+	replayed  bool // a read that was served under its Idempotency-Key before: it is answered, and not charged
 }
 
 // defaultAdmissionAge is well within the 2 minutes of journal time after which billing voids the hold of a write by
@@ -52,6 +53,30 @@ func (s *Server) meter(c *call) *metered {
 	return m
 }
 
+// startRead is start for a read, which an Idempotency-Key may make repeatable; waitRead must follow.
+func (m *metered) startRead() *metered {
+	if c := m.c; c.idem != nil {
+		m.admission.IdempotencyID = c.idem
+		m.admission.ReadHash = max(1, event.BodyHash([]byte(c.Path()), canonicalQuery(c.Ctx)))
+	}
+	return m.start()
+}
+
+// waitRead is wait for a read. A call that has ended without a charge does not stand in the way of its repetition.
+func (m *metered) waitRead() error {
+	err := m.wait()
+	for try := 1; fault.KindOf(err) == fault.IdempotencyInFlight; try++ {
+		if err = m.s.inFlight(m); !errors.Is(err, errHoldClosed) {
+			return err
+		}
+		if try == servedTries {
+			return idempotencyInFlight(1)
+		}
+		err = m.start().wait()
+	}
+	return err
+}
+
 // start asks for the admission; wait must follow.
 func (m *metered) start() *metered {
 	m.started = time.Now()
@@ -59,11 +84,16 @@ func (m *metered) start() *metered {
 	return m
 }
 
-// wait returns nil once the request is admitted, and the refusal otherwise.
+// wait returns nil once the request is admitted, and the refusal otherwise. It also returns nil for the repetition of a read.
 func (m *metered) wait() error {
 	v, err := m.pending.Wait(m.s.ctx)
 	if err != nil {
 		return err
+	}
+	if v.Decision == event.Decision_IDEMPOTENCY_SERVED && m.admission.ReadHash != 0 {
+		m.verdict, m.replayed = v, true
+		m.c.Set(headerReplayed, "true")
+		return nil
 	}
 	if !v.Admitted() {
 		return m.refused(v)
@@ -94,8 +124,10 @@ func (m *metered) renew(r *event.Request) error {
 
 // served makes the admission final and writes the headers that say how it was paid. Called once the answer is made.
 func (m *metered) served() {
-	m.open = false
-	m.s.bus.Served(m.admission)
+	if m.open {
+		m.open = false
+		m.s.bus.Served(m.admission)
+	}
 	m.setCharge()
 }
 
@@ -132,6 +164,9 @@ func (m *metered) void(failure error) error {
 // giveBack is void; failed says whether the failure counts.
 func (m *metered) giveBack(failure error, failed bool) error {
 	if !m.open {
+		if m.replayed {
+			m.setVoided()
+		}
 		return failure
 	}
 	m.open = false
@@ -221,6 +256,9 @@ func (m *metered) refused(v *bus.Verdict) error {
 		return idempotencyInFlight(1)
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return errServedBefore
+	case event.Decision_IDEMPOTENCY_OTHER:
+		m.setRefused(v)
+		return idempotencyMismatch()
 	case event.Decision_QUOTA_EXHAUSTED:
 		if v.Held {
 			e = fault.New(fault.QuotaHeld, "The last requests of this month for %s are still being decided. Try again.", key)

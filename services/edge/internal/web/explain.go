@@ -152,6 +152,8 @@ func decisionName(v *event.Verdict) string {
 	switch d := v.GetDecision(); {
 	case d == event.Decision_INVALID_KEY:
 		return string(fault.InvalidAPIKey)
+	case d == event.Decision_IDEMPOTENCY_OTHER:
+		return string(fault.IdempotencyMismatch)
 	case d == event.Decision_QUOTA_EXHAUSTED && v.GetHeld():
 		return string(fault.QuotaHeld)
 	default:

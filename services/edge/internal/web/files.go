@@ -33,12 +33,12 @@ func (s *Server) getFile(c *call) error {
 		return err
 	}
 	id := c.param("id")
-	m := s.meter(c).start()
+	m := s.meter(c).startRead()
 	var pending *bus.PendingRead
 	if event.ValidItemID(id) {
 		pending = s.bus.StartRead(event.File, &event.Read{Item: id, Requester: uint64(c.who.account)})
 	}
-	if err := m.wait(); err != nil {
+	if err := m.waitRead(); err != nil {
 		return err
 	}
 	doc, err := s.readDocument(pending)

@@ -22,7 +22,8 @@ const (
 )
 
 // readIdempotencyKey sets call.idem. A key that is not 1 to 128 printable ASCII characters is 400. It belongs to the
-// caller and to the method and path as they were sent.
+// caller and to the method and path as they were sent. That of a read belongs to the caller and the route, so that another
+// path under it is a mismatch.
 func (s *Server) readIdempotencyKey(c *call) error {
 	values := c.Context().Request.Header.PeekAll(headerIdempotencyKey)
 	if len(values) == 0 {
@@ -45,7 +46,11 @@ func (s *Server) readIdempotencyKey(c *call) error {
 	default:
 		scope = c.who.payer().Bytes()
 	}
-	id := event.NewIdempotencyID(scope, c.Method(), c.Path(), key)
+	method, path := c.Method(), c.Path()
+	if c.route.rules.has(repeatable) {
+		method, path = c.route.method, c.route.path
+	}
+	id := event.NewIdempotencyID(scope, method, path, key)
 	c.idem = id[:]
 	if c.who.anonymous || c.route.who == anybody {
 		for _, network := range s.secret.OtherNetworks(s.networkBytes(c.Ctx)) {

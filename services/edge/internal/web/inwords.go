@@ -139,6 +139,8 @@ func (w *wording) refusal() string {
 		return "another call with the same Idempotency-Key was under way"
 	case event.Decision_IDEMPOTENCY_SERVED:
 		return "another call with the same Idempotency-Key had been served, whose answer stands for this one"
+	case event.Decision_IDEMPOTENCY_OTHER:
+		return "the Idempotency-Key stood for another path or query"
 	case event.Decision_KEY_SCOPE:
 		return fmt.Sprintf("%s is not among the key's scopes", w.key)
 	case event.Decision_KEY_QUOTA_EXHAUSTED:

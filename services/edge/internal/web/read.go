@@ -48,12 +48,12 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	if r.version, err = versionQuery(c.Ctx); err != nil {
 		return err
 	}
-	m := s.meter(c).start()
+	m := s.meter(c).startRead()
 	var pending *bus.PendingRead
 	if event.ValidItemID(r.ref) {
 		pending = s.startRead(r)
 	}
-	if err := m.wait(); err != nil {
+	if err := m.waitRead(); err != nil {
 		return err
 	}
 	f, err := r.find(pending)

@@ -24,21 +24,21 @@ func (s *Server) routes() []route {
 	return []route{
 		// method, path, who may call, counted under, body, rules, handler
 		{"POST", "/api/dev/pastes/create", apiKey, plan.PastesCreate, pasteText, idempotent | ownQuery, with(paste, s.createText)},
-		{"GET", "/api/dev/pastes/get/:ref", apiKey, plan.PastesGet, noBody, ownQuery, with(paste, s.getText)},
+		{"GET", "/api/dev/pastes/get/:ref", apiKey, plan.PastesGet, noBody, repeatable | ownQuery, with(paste, s.getText)},
 		{"PUT", "/api/dev/pastes/update/:ref", apiKey, plan.PastesUpdate, pasteJSON, idempotent, with(paste, s.updateText)},
 		{"DELETE", "/api/dev/pastes/delete/:ref", apiKey, plan.PastesDelete, noBody, idempotent, with(paste, s.deleteText)},
 		{"GET", "/api/dev/pastes/list", apiKey, unmetered, noBody, ownQuery, with(s.textList(paste), s.list)},
 		{"GET", "/api/dev/pastes/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(paste, s.listVersions)},
 
 		{"POST", "/api/dev/paste-lite/create", keyOrKeyless, plan.LiteCreate, quickText, idempotent | ownQuery, with(quick, s.createText)},
-		{"GET", "/api/dev/paste-lite/get/:ref", apiKey, plan.LiteGet, noBody, ownQuery, with(quick, s.getText)},
+		{"GET", "/api/dev/paste-lite/get/:ref", apiKey, plan.LiteGet, noBody, repeatable | ownQuery, with(quick, s.getText)},
 		{"PUT", "/api/dev/paste-lite/update/:ref", keyOrToken, plan.LiteUpdate, quickJSON, idempotent, with(quick, s.updateText)},
 		{"DELETE", "/api/dev/paste-lite/delete/:ref", keyOrToken, plan.LiteDelete, noBody, idempotent, with(quick, s.deleteText)},
 		{"GET", "/api/dev/paste-lite/versions/:ref", apiKey, unmetered, noBody, ownQuery, with(quick, s.listVersions)},
 		{"GET", "/api/dev/paste-lite/list", apiKey, plan.LiteList, noBody, ownQuery, with(s.textList(quick), s.list)},
 
 		{"POST", "/api/dev/files/upload", apiKey, plan.FilesUpload, file, idempotent | ownQuery, s.uploadFile},
-		{"GET", "/api/dev/files/get/:id", apiKey, plan.FilesGet, noBody, ownQuery, s.getFile},
+		{"GET", "/api/dev/files/get/:id", apiKey, plan.FilesGet, noBody, repeatable | ownQuery, s.getFile},
 		{"DELETE", "/api/dev/files/delete/:id", apiKey, plan.FilesDelete, noBody, idempotent, s.deleteFile},
 		{"GET", "/api/dev/files/list", apiKey, plan.FilesList, noBody, ownQuery, with(s.fileList(), s.list)},
 
@@ -191,6 +191,7 @@ type rules uint16
 
 const (
 	idempotent rules = 1 << iota // takes an Idempotency-Key: call.idem
+	repeatable                   // takes one too: a read that is charged once under it
 	ownQuery                     // the handler reads the query; without this or anyQuery a parameter is 400
 	anyQuery                     // query parameters are ignored
 	limited                      // a source may call so often a minute

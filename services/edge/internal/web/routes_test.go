@@ -41,7 +41,7 @@ func TestTheTableOfRoutesIsTheDescription(t *testing.T) {
 		if got, _ := op.Extensions["x-quota-key"].(string); got != key {
 			t.Errorf("%s: x-quota-key is %q, the table has %q", name, got, key)
 		}
-		if got := op.Parameters.GetByInAndName("header", headerIdempotencyKey) != nil; got != r.rules.has(idempotent) {
+		if got := op.Parameters.GetByInAndName("header", headerIdempotencyKey) != nil; got != r.rules.has(idempotent|repeatable) {
 			t.Errorf("%s: it is described that it takes an Idempotency-Key: %v", name, got)
 		}
 		query := slices.ContainsFunc(op.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.In == "query" })
