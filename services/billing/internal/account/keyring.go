@@ -398,14 +398,17 @@ func (a *account) addKey(k *apiKey, now int64) {
 	}
 }
 
-// liveKeys counts the live keys, and of them those that were replaced.
+// liveKeys counts the live keys, and those that are live although they were replaced. The default key has its place also where
+// there is none: a regeneration makes it at any time.
 func (a *account) liveKeys(now int64) (current, replaced int) {
 	if a.keys == nil {
-		return min(int(a.keyVersion), 1), 0
+		return 1, 0
 	}
 	for _, k := range a.keys.keys {
 		switch {
-		case !k.live(now) || k.number == 0 && a.keyVersion == 0:
+		case k.number == 0:
+			current++
+		case !k.live(now):
 		case k.replaced:
 			replaced++
 		default:

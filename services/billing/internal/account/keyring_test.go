@@ -149,6 +149,30 @@ func TestAnAccountHasTwentyKeys(t *testing.T) {
 	h.does(replaceKey(alice, last[len(last)-1].Number, 600, 0))
 }
 
+// TestTheDefaultKeyHasItsPlace: it may be made, or made again, at any time, and an account never has more than twenty.
+func TestTheDefaultKeyHasItsPlace(t *testing.T) {
+	h := historyOf(t)
+	h.does(&event.Command{Account: alice, Action: &event.Command_Create{Create: &event.CreateAccount{Tier: uint32(plan.Max)}}})
+	h.account(bob, plan.Max)
+	h.does(revokeKey(bob, 0))
+	for _, id := range []uint64{alice, bob} {
+		for n := range uint64(MaxKeys - 1) {
+			h.does(createKey(id, 100+n, &event.KeyRules{}))
+		}
+		h.refuses(createKey(id, 99, &event.KeyRules{}), event.CommandStatus_COMMAND_TOO_MANY_KEYS)
+		h.does(&event.Command{Account: id, Action: &event.Command_RotateKey{RotateKey: &event.RotateKey{Fingerprint: 5}}})
+		live := 0
+		for _, k := range h.keys(id).Keys {
+			if k.RevokedMs == 0 {
+				live++
+			}
+		}
+		if live != MaxKeys {
+			t.Errorf("%x has %d live keys", id, live)
+		}
+	}
+}
+
 func TestAReplacedKeyEndsOnTheMillisecond(t *testing.T) {
 	for name, number := range map[string]uint32{"default": 0, "further": 1} {
 		t.Run(name, func(t *testing.T) {
