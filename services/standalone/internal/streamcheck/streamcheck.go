@@ -44,8 +44,8 @@ type Options struct {
 	Forever func(stream string) bool
 	// Gapless reports whether a stream loses messages at its beginning only. nil: only those that keep every message.
 	Gapless func(stream string) bool
-	// Budget bounds the time for reading records. Of the blocks that are left, the oldest ones, only the names are read.
-	// 0: no bound.
+	// Budget bounds the time for reading records. Of the blocks that are left, the oldest ones, only the names are read; but
+	// the first of a stream that keeps every message is read always. 0: no bound.
 	Budget time.Duration
 	// Progress, unless it is nil, is called after each block with the bytes read so far and the bytes of all blocks.
 	Progress func(done, total int64)
@@ -250,12 +250,16 @@ func (c *checker) stream(p *plan) (Stream, error) {
 	s := Stream{Name: p.name}
 	indexed := indexedLast(p)
 	spans := make([]span, len(p.blocks))
+	begin := -1 // the block that must begin with the first message
+	if c.opts.Forever(p.name) {
+		begin = slices.IndexFunc(p.blocks, func(b block) bool { return b.size > 0 })
+	}
 	for i, b := range slices.Backward(p.blocks) {
 		if err := c.ctx.Err(); err != nil {
 			return s, err
 		}
 		last := i == len(p.blocks)-1
-		if !c.deadline.IsZero() && time.Now().After(c.deadline) && !last {
+		if !c.deadline.IsZero() && time.Now().After(c.deadline) && !last && i != begin {
 			spans[i].unread = true
 			c.report.Skipped++
 			continue
@@ -275,14 +279,14 @@ func (c *checker) stream(p *plan) (Stream, error) {
 
 // join checks that the blocks of a stream follow each other, and sets the result.
 func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
-	unread := false
+	unread, skipped := false, false
 	var top uint64
 	for i, sp := range spans {
 		if sp.torn != nil {
 			s.Torn = sp.torn
 		}
 		if sp.unread {
-			unread = true
+			unread, skipped = true, true
 			continue
 		}
 		top = max(top, sp.top)
@@ -292,13 +296,15 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 		if c.gapless(p.name) && s.Last > 0 && !unread && sp.first != s.Last+1 {
 			return damaged(p.blocks[i].file, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
 		}
-		if s.First == 0 && !unread {
+		if s.First == 0 && !skipped {
 			s.First = sp.first
 		}
 		s.Last, unread = sp.last, false
 	}
 	forever := c.opts.Forever(p.name)
-	if forever && (len(p.blocks) > 0 && p.blocks[0].index != 1 || s.First > 1) {
+	// The number of the first block tells nothing: if the process is killed before the first message, the server begins with another
+	// block at its next start.
+	if forever && s.First > 1 {
 		return damaged(p.dir, 0, "journal %s does not begin with its first message", p.name)
 	}
 	// A journal whose messages are all purged may have no record left that names the last sequence.

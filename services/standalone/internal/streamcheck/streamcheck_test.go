@@ -302,6 +302,93 @@ func TestBudgetReadsTheNewestBlocks(t *testing.T) {
 	}
 }
 
+// TestABudgetThatEndsAmongTheBlocksIsNoDamage: the oldest block that was read in time does not begin with the first message.
+func TestABudgetThatEndsAmongTheBlocksIsNoDamage(t *testing.T) {
+	dir := store(t, false, 0)
+	if n := len(blocks(t, dir, forever)); n < 3 {
+		t.Fatalf("%d blocks", n)
+	}
+	opts := options()
+	opts.Budget = time.Second
+	read := 0
+	opts.Progress = func(int64, int64) {
+		if read++; read == 2 {
+			<-time.After(opts.Budget) // it is over for the third
+		}
+	}
+	r, err := Check(t.Context(), dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.Streams {
+		if s.Name == forever && (s.First != 1 || s.Last != messages) {
+			t.Errorf("%+v", s)
+		}
+	}
+	remove(t, blocks(t, dir, forever)[0])
+	opts.Budget, opts.Progress = time.Nanosecond, nil
+	if _, err := Check(t.Context(), dir, opts); !errors.Is(err, ErrDamaged) {
+		t.Errorf("without its first block, and no time to read the others: %v", err)
+	}
+}
+
+// TestAJournalKilledBeforeItsFirstMessageIsWhole: the server finds an empty block without an index, removes it, and begins with
+// the block after it.
+func TestAJournalKilledBeforeItsFirstMessageIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	opts := options()
+	opts.Expected = []string{forever}
+	run := func(work func(jetstream.JetStream) error) {
+		t.Helper()
+		s, err := server.NewServer(&server.Options{StoreDir: dir, JetStream: true, DontListen: true, NoSigs: true, NoLog: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		defer func() { s.Shutdown(); s.WaitForShutdown() }()
+		if !s.ReadyForConnections(10 * time.Second) {
+			t.Fatal("journal server is not ready")
+		}
+		nc, err := nats.Connect("", nats.InProcessServer(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err == nil {
+			err = work(js)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := func(messages uint64) {
+		t.Helper()
+		r, err := Check(t.Context(), dir, opts)
+		if err != nil || len(r.Streams) != 1 || r.Streams[0].Last != messages {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	run(func(js jetstream.JetStream) error {
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: forever, Subjects: []string{forever + ".>"}})
+		return err
+	})
+	msgs := filepath.Join(dir, streamFolder, forever, "msgs")
+	remove(t, filepath.Join(msgs, "index.db")) // it is written at an orderly stop
+	run(func(jetstream.JetStream) error { return nil })
+	if _, err := os.Stat(filepath.Join(msgs, "1.blk")); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("the first block: %v", err)
+	}
+	whole(0)
+	run(func(js jetstream.JetStream) error {
+		_, err := js.Publish(t.Context(), forever+".usage", []byte("first"))
+		return err
+	})
+	whole(1)
+	opts.Budget = time.Nanosecond
+	whole(1)
+}
+
 func TestAFolderIsNotReadAsAPattern(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data[1]")
 	if err := os.CopyFS(dir, os.DirFS(store(t, true, 0))); err != nil {
