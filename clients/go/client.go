@@ -24,6 +24,7 @@ type Client struct {
 	Files       *Files   // up to 50 MB, with an account
 	Account     *Account // of the API key or session
 	Keys        *Keys    // the account's API keys, with a session
+	Webhooks    *Webhooks
 
 	base      *url.URL
 	key       string
@@ -58,6 +59,7 @@ func New(key string, options ...Option) (*Client, error) {
 	c.Files = &Files{c: c}
 	c.Account = &Account{c: c}
 	c.Keys = &Keys{c: c}
+	c.Webhooks = &Webhooks{c: c}
 	return c, nil
 }
 

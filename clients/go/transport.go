@@ -103,7 +103,7 @@ func (e *brokenError) Unwrap() error { return e.cause }
 func (c *Client) send(ctx context.Context, r *request, read func(*http.Response) error) error {
 	pause := firstPause
 	for attempt := 0; ; attempt++ {
-		response, err := c.attempt(ctx, r)
+		response, err := c.attempt(ctx, r) //nolint:bodyclose // read closes it
 		if err == nil {
 			err = read(response)
 		}
@@ -196,7 +196,7 @@ func repeatable(err error) (time.Duration, bool) {
 	var certificate *tls.CertificateVerificationError
 	var name *net.DNSError
 	var body *bodyError
-	return 0, !errors.As(err, &certificate) && !(errors.As(err, &name) && name.IsNotFound) && !errors.As(err, &body)
+	return 0, !errors.As(err, &certificate) && (!errors.As(err, &name) || !name.IsNotFound) && !errors.As(err, &body)
 }
 
 // waiter waits for d, or until ctx ends, which is its error.
