@@ -252,7 +252,7 @@ func manual(out *os.File) *cobra.Command {
 	}
 }
 
-// profiles' store is in the folder of the user's settings.
+// store has the profiles, in the folder of the user's settings.
 func (a *app) store() (*profile.Store, error) {
 	folder := a.term.Env("XDG_CONFIG_HOME")
 	switch {

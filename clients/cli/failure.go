@@ -74,7 +74,7 @@ func IsPaste(cmd *cobra.Command) bool {
 
 // Status is the exit status of an error.
 func Status(ctx context.Context, err error) int {
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil || errors.Is(err, terminal.ErrInterrupted) {
 		return ExitInterrupted
 	}
 	var failed *client.APIError

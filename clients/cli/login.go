@@ -117,7 +117,7 @@ func (a *app) askAccount(ctx context.Context) (account, error) {
 		as.key = strings.TrimSpace(string(data))
 	}
 	switch {
-	case errors.Is(err, io.EOF), err == nil && as.key == "":
+	case err == nil && as.key == "":
 		return as, Usage("there is no API key")
 	case err != nil:
 		return as, err

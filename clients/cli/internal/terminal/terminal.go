@@ -96,23 +96,33 @@ func (t *Terminal) Ask(ctx context.Context, question string) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
+// ErrInterrupted: the person has typed Ctrl-C, or Ctrl-D, in place of a secret.
+var ErrInterrupted = errors.New("interrupted")
+
 // AskSecret is Ask for an answer that is not shown while it is typed. The terminal shows typed text again afterwards, also
 // where ctx ends.
 func (t *Terminal) AskSecret(ctx context.Context, question string) (string, error) {
 	fd := int(t.In.Fd())
-	before, err := term.GetState(fd)
+	// Before the question is shown: who answers at once must not be seen either.
+	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(t.Err, question); err != nil {
-		return "", err
-	}
-	secret, err := Await(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
-	_, _ = io.WriteString(t.Err, "\n")
+	secret, err := Await(ctx, func() (string, error) {
+		person := struct {
+			io.Reader
+			io.Writer
+		}{t.In, t.Err}
+		return term.NewTerminal(person, "").ReadPassword(question)
+	})
+	err = errors.Join(err, term.Restore(fd, before))
 	if err != nil {
-		return "", errors.Join(err, term.Restore(fd, before))
+		_, _ = io.WriteString(t.Err, "\n") // the answer has not ended the line
 	}
-	return strings.TrimSpace(string(secret)), nil
+	if errors.Is(err, io.EOF) {
+		err = ErrInterrupted // in this mode Ctrl-C is no signal, but the end of the input
+	}
+	return strings.TrimSpace(secret), err
 }
 
 // readLine reads byte by byte, so that nothing behind the line is taken from other readers.
