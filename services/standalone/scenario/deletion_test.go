@@ -136,6 +136,9 @@ func TestADeletedAccountLeavesItsBillingHistoryAlone(t *testing.T) {
 	if number(t, before, "storage", "usedBytes") == 0 {
 		t.Fatal("nothing is stored")
 	}
+	const address = "hooks.invalid/an-address-that-nobody-else-has"
+	hook, _ := p.hook(t, object{"url": "https://" + address, "events": []string{"quota.threshold"}})
+	p.do(t, "POST", webhooksPath+"/"+hook+"/test", nil).ok(t, http.StatusAccepted)
 	p.deleteAccount(t)
 	i.audit(t)
 
@@ -178,6 +181,7 @@ func TestADeletedAccountLeavesItsBillingHistoryAlone(t *testing.T) {
 	i.audit(t)
 	holdsNoMore(t, filepath.Join(folder, "data"), "billing.db", p.email) // which knows the ids of what was deleted for an hour
 	holdsNoMore(t, filepath.Join(folder, "data"), "nats", secret)        // whose journal purges by message, and overwrites later
+	holdsNoMore(t, filepath.Join(folder, "data"), "nowhere", address)    // no journal has ever had it
 
 	again := i.do(t, "POST", "/api/users/register", request{body: object{"email": p.email, "password": p.password}}).ok(t, http.StatusCreated)
 	if text(t, again, "account", "id") == a.id {

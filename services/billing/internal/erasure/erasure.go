@@ -1,4 +1,4 @@
-// Package erasure ends the accounts of a partition whose deletion is due: their documents, users and sessions. What billing's
+// Package erasure ends the accounts of a partition whose deletion is due: their documents, webhooks, users and sessions. What billing's
 // journal and ledger have of them stays, without personal data.
 //
 // The users of accounts that are to be deleted are the list of what is to be done, and the last thing that goes is the user. So
@@ -37,8 +37,10 @@ type Config struct {
 	// such account.
 	Account func(context.Context, event.AccountID) (*event.AccountSummary, error)
 	Append  func(*event.Command) error // stores a command in the partition's journal, or does not
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Webhooks deletes an account's webhooks from the read model, after what its journal has told them.
+	Webhooks func(context.Context, event.AccountID) error
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Job erases accounts.
@@ -132,6 +134,9 @@ func (j *Job) erase(ctx context.Context, id event.AccountID) error {
 				return fmt.Errorf("delete the documents of %s: %w", domain.Stream(p), err)
 			}
 		}
+	}
+	if err := j.cfg.Webhooks(ctx, id); err != nil {
+		return fmt.Errorf("delete the webhooks: %w", err)
 	}
 	if err := j.cfg.Users.Erase(ctx, id); err != nil {
 		return fmt.Errorf("delete the user: %w", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type world struct {
 	documents map[string]int // by subject
 	failing   string         // subject of a service that does not answer
 	appended  int
+	unhooked  []event.AccountID
 }
 
 var errDown = errors.New("down")
@@ -65,6 +67,10 @@ func newWorld(t *testing.T) *world {
 			return w.accounts[id], nil
 		},
 		Append: w.append,
+		Webhooks: func(_ context.Context, id event.AccountID) error {
+			w.unhooked = append(w.unhooked, id)
+			return nil
+		},
 	})
 	return w
 }
@@ -160,8 +166,8 @@ func TestAnErasureGoesOnWhereItWasCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w.user(id) != nil || w.user(other) == nil || w.documents[event.File.EraseSubject(0)] != 0 {
-		t.Errorf("users %v and %v, documents %v", w.user(id), w.user(other), w.documents)
+	if w.user(id) != nil || w.user(other) == nil || w.documents[event.File.EraseSubject(0)] != 0 || !slices.Contains(w.unhooked, id) || slices.Contains(w.unhooked, other) {
+		t.Errorf("users %v and %v, documents %v, webhooks of %v", w.user(id), w.user(other), w.documents, w.unhooked)
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/billing/internal/erasure"
+	"quire.dev/services/billing/internal/webhooks"
 )
 
 // eraseAccounts ends the accounts of this partition whose deletion is due, until ctx ends.
 func (p *Partition) eraseAccounts(ctx context.Context) {
 	erasure.New(erasure.Config{
 		Partition: p.cfg.Partition, Partitions: p.cfg.Partitions, Users: p.deps.Users, NC: p.deps.NC,
-		Account: p.summary, Append: p.appendCommand, Now: p.now, Log: p.log,
+		Account: p.summary, Append: p.appendCommand, Webhooks: p.eraseWebhooks, Now: p.now, Log: p.log,
 	}).Run(ctx)
 }
 
@@ -30,6 +31,19 @@ func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.Acc
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fold.Summary(uint64(id)), nil
+}
+
+// eraseWebhooks deletes the webhooks of an account that the journal has ended, once all that they were told is in the read model:
+// what is projected later would stay.
+func (p *Partition) eraseWebhooks(ctx context.Context, id event.AccountID) error {
+	last, err := p.end.LastSequence(ctx)
+	if err == nil {
+		err = p.projection.Wait(ctx, last)
+	}
+	if err != nil {
+		return err
+	}
+	return webhooks.Erase(ctx, p.deps.Views, id)
 }
 
 // appendCommand publishes a command of billing's own. Each has a source of its own, since nobody waits for its outcome. The

@@ -43,10 +43,18 @@ func checkURL(text string, allowPrivate bool) string {
 		if !public(ip) {
 			return "be an address that the public internet can reach"
 		}
-	} else if !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
+	} else if numeric(host) || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
 		return "have a public host name"
 	}
 	return ""
+}
+
+// numeric tells whether a host ends in a number, as addresses do in notations like 0x7f.1 and 127.1, which some resolvers know.
+// No name of the public internet does.
+func numeric(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	_, err := strconv.ParseUint(last, 0, 64)
+	return err == nil || strings.Trim(last, "0123456789") == ""
 }
 
 // public tells whether an address is one of the public internet.

@@ -38,6 +38,7 @@ const (
 type poster struct {
 	store  *Store
 	client *http.Client
+	limit  time.Duration // of an attempt
 }
 
 func newPoster(store *Store) *poster {
@@ -45,9 +46,9 @@ func newPoster(store *Store) *poster {
 	if !store.allowPrivate {
 		dialer.Control = guardian().Safe // after the name was looked up, for each address of it
 	}
-	return &poster{store: store, client: &http.Client{
+	return &poster{store: store, limit: attemptTime, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTime, ResponseHeaderTimeout: attemptTime,
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTime,
 			MaxResponseHeaderBytes: headerBytes, MaxIdleConns: idleConns, MaxIdleConnsPerHost: 1, IdleConnTimeout: idleTime,
 			DisableCompression: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 		},
@@ -60,7 +61,7 @@ func (p *poster) attempt(ctx context.Context, a *event.Alert, address *event.Web
 	began := time.Now()
 	now := p.store.clock()
 	out := &event.DeliveryAttempt{TimeMs: now.UnixMilli()}
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	request, err := p.request(ctx, a, address, now)
 	if err != nil {

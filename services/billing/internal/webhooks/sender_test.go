@@ -465,3 +465,56 @@ func TestOldEventsAreDeletedAndNotSent(t *testing.T) {
 		t.Error("an old event was sent")
 	}
 }
+
+// TestAnAttemptIsBounded in time and in what is read of its answer.
+func TestAnAttemptIsBounded(t *testing.T) {
+	b := newBench(t)
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request)
+		status uint32
+		error  string
+	}{
+		"no answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, "no answer in time"},
+		"an answer that does not end": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			if err := http.NewResponseController(w).Flush(); err == nil {
+				<-r.Context().Done()
+			}
+		}, 200, ""},
+		"an endless answer": {func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := fmt.Fprint(w, strings.Repeat("x", 1000)); err != nil {
+					return
+				}
+			}
+		}, 200, ""},
+		"a large header": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 2*headerBytes)) }, 0, "the request failed"},
+	} {
+		hook, _ := b.hook(newReceiver(t, c.answer).URL)
+		address, err := b.load(t.Context(), alice, hook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPoster(b.Store)
+		p.limit = 200 * time.Millisecond
+		if name == "a large header" {
+			p.limit = attemptTime
+		}
+		a := p.attempt(t.Context(), &event.Alert{Id: "evt_1", Type: event.AlertType_ALERT_TEST, Account: uint64(alice)}, address)
+		if a.Status != c.status || a.Error != c.error || len(a.Answer) > excerptBytes {
+			t.Errorf("%s: %v", name, a)
+		}
+		p.client.CloseIdleConnections()
+	}
+}
+
+func TestTheLastAttemptsAreKept(t *testing.T) {
+	b := newBench(t)
+	s, d := NewSender(b.Store, "one", slog.New(slog.DiscardHandler), nil), &event.Delivery{}
+	for n := range uint32(keptAttempts + 3) {
+		s.conclude(d, &event.DeliveryAttempt{Status: n})
+	}
+	if len(d.Attempts) != keptAttempts || d.Attempts[0].Status != 3 {
+		t.Errorf("%d attempts from %v on", len(d.Attempts), d.Attempts[0])
+	}
+}

@@ -329,6 +329,52 @@ func (s *Store) deleteAll(ctx context.Context, at string) error {
 	}
 }
 
+// Erase deletes all that there is of an account's webhooks: addresses, secrets, deliveries and events.
+func Erase(ctx context.Context, store views.Store, account event.AccountID) error {
+	s := &Store{store: store}
+	of := func(collection string) ([]views.Doc, error) {
+		docs, err := store.List(ctx, collection, views.Query{Index: byAccount, Equal: []views.Value{views.String(account.String())}, Limit: sweepPage})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", collection, err)
+		}
+		return docs, nil
+	}
+	for {
+		docs, err := of(addresses)
+		if err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			if err := s.deleteAll(ctx, doc.ID); err != nil {
+				return err
+			}
+		}
+		if len(docs) < sweepPage {
+			break
+		}
+	}
+	for {
+		docs, err := of(alerts)
+		if err != nil || len(docs) == 0 {
+			return err
+		}
+		var b views.Batch
+		for _, doc := range docs {
+			a := &event.Alert{}
+			if err := event.Decode(doc.Head, a); err != nil {
+				return err
+			}
+			for _, webhook := range a.Webhooks { // that was deleted before its delivery was there, if it still is
+				b.Deletes = append(b.Deletes, views.Delete{Collection: deliveries, ID: deliveryID(account, webhook, a.Id), Seq: doc.Seq + 1})
+			}
+			b.Deletes = append(b.Deletes, views.Delete{Collection: alerts, ID: doc.ID, Seq: doc.Seq})
+		}
+		if err := store.Commit(ctx, b); err != nil {
+			return fmt.Errorf("delete the events of an account: %w", err)
+		}
+	}
+}
+
 // deliveries gives a page of what was and will be sent to a webhook, the newest first.
 func (s *Store) deliveries(ctx context.Context, account event.AccountID, webhook uint64, r *event.ListDeliveries) (*event.WebhookAnswer, error) {
 	limit := max(1, min(int(r.GetLimit()), mostPage))

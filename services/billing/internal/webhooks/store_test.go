@@ -29,6 +29,9 @@ func TestAddressesOfWebhooks(t *testing.T) {
 		// And by IPv6: loopback, unspecified, unique local, link-local, mapped, NAT64, 6to4, Teredo, documentation, multicast.
 		"https://[::1]", "https://[::]", "https://[fd00:ec2::254]", "https://[fe80::1]", "https://[::ffff:10.0.0.1]", "https://[::ffff:127.0.0.1]",
 		"https://[64:ff9b::a00:1]", "https://[2002:a00:1::]", "https://[2001:0:a00::1]", "https://[2001:db8::1]", "https://[ff02::1]",
+		"https://[::127.0.0.1]", "https://[::ffff:7f00:1]", "https://[64:ff9b:1::a00:1]", "https://[64:ff9b::127.0.0.1]", "https://[fe80::1%25eth0]",
+		// In other notations.
+		"https://2130706433", "https://0x7f000001", "https://0x7f.0.0.1", "https://0177.0.0.1", "https://127.1", "https://10.1", "https://example.127", "https://127.0.0.1.",
 	} {
 		if checkURL(url, false) == "" {
 			t.Errorf("%q is taken", url)
@@ -45,6 +48,7 @@ func TestAddressesOfWebhooks(t *testing.T) {
 func TestTheDialerRefusesTheSameAddresses(t *testing.T) {
 	for address, network := range map[string]string{
 		"10.0.0.1:443": "tcp4", "127.0.0.1:443": "tcp4", "169.254.169.254:80": "tcp4", "100.64.0.1:443": "tcp4",
+		"[::127.0.0.1]:443": "tcp6", "[64:ff9b:1::a00:1]:443": "tcp6", "[2001:0:a00::1]:443": "tcp6",
 		"[::1]:443": "tcp6", "[::ffff:10.0.0.1]:443": "tcp6", "[64:ff9b::a00:1]:443": "tcp6", "[2002:a00:1::]:443": "tcp6", "[fd00::1]:443": "tcp6",
 	} {
 		if guardian().Safe(network, address, nil) == nil {
@@ -153,6 +157,32 @@ func TestAnAddressWithoutAWebhookIsSwept(t *testing.T) {
 		list := b.ask(id, &event.WebhookRequest{Action: &event.WebhookRequest_Deliveries{Deliveries: &event.ListDeliveries{}}}).Deliveries
 		if len(list) != want {
 			t.Errorf("%d deliveries, want %d", len(list), want)
+		}
+	}
+}
+
+func TestAnAccountThatIsErasedLeavesNothing(t *testing.T) {
+	b := newBench(t)
+	const bob = event.AccountID(0xB0B)
+	first, _ := b.hook("https://example.com/one")
+	second, _ := b.hook("https://example.com/two")
+	b.tell(first, second)
+	b.ask(second, &event.WebhookRequest{Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}})
+	b.tell(first, second) // it was decided before, and is projected after the deletion
+	kept, err := b.Answer(t.Context(), &event.WebhookRequest{Account: uint64(bob), Action: &event.WebhookRequest_Create{Create: &event.CreateAddress{Url: "https://example.com"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.project(99, &event.Alert{Id: "evt_99", Position: "99", Account: uint64(bob), Webhooks: []uint64{kept.Addresses[0].Webhook}, TimeMs: b.now()})
+	for range 2 {
+		if err := Erase(t.Context(), b.views, alice); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for collection, index := range map[string]string{addresses: byAccount, alerts: byAccount, deliveries: byWebhook} {
+		docs, err := b.views.List(t.Context(), collection, views.Query{Index: index, Limit: 10})
+		if err != nil || len(docs) != 1 || !strings.HasPrefix(docs[0].ID, bob.String()) {
+			t.Errorf("%s has %v, %v", collection, docs, err)
 		}
 	}
 }
