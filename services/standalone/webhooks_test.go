@@ -40,9 +40,11 @@ type watched struct {
 
 // ask makes a call, with the session and the key. A call without an answer is an error.
 func (w *watched) ask(ctx context.Context, method, path string, body any) (status int, answer map[string]any, err error) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return 0, nil, err
+	var data []byte
+	if body != nil {
+		if data, err = json.Marshal(body); err != nil {
+			return 0, nil, err
+		}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, w.base.Load().(string)+path, bytes.NewReader(data))
 	if err != nil {

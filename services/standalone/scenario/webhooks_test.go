@@ -261,9 +261,16 @@ func TestWebhooksAreMadeChangedAndDeleted(t *testing.T) {
 	hook := webhooksPath + "/" + text(t, made, "webhook", "id")
 
 	for _, bad := range []object{
-		{}, {"url": r.URL}, {"events": []string{"quota.threshold"}}, {"url": r.URL, "events": []string{}}, {"url": r.URL, "events": []string{"quota"}}, {"url": r.URL, "events": []string{"webhook.test"}},
-		{"url": "ftp://example.com", "events": []string{"quota.threshold"}}, {"url": r.URL, "events": []string{"balance.low"}},
-		{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{0}}, {"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{101}},
+		{},
+		{"url": r.URL},
+		{"events": []string{"quota.threshold"}},
+		{"url": r.URL, "events": []string{}},
+		{"url": r.URL, "events": []string{"quota"}},
+		{"url": r.URL, "events": []string{"webhook.test"}},
+		{"url": "ftp://example.com", "events": []string{"quota.threshold"}},
+		{"url": r.URL, "events": []string{"balance.low"}},
+		{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{0}},
+		{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{101}},
 		{"url": r.URL, "events": []string{"quota.threshold"}, "thresholds": []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
 		{"url": r.URL, "events": []string{"balance.low"}, "balanceBelow": "-1"},
 		{"url": r.URL + "/" + strings.Repeat("x", 2048), "events": []string{"quota.threshold"}},
