@@ -16,24 +16,29 @@ func unindented(t *testing.T, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// What the README shows is part of the examples, which are run.
-func TestTheReadmeShowsTheExamples(t *testing.T) {
+// What the README and the guide show is part of the examples, which are run.
+func TestDocumentsShowTheExamples(t *testing.T) {
 	examples, err := os.ReadFile("example_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(readme), "```go\n")[1:]
-	if len(blocks) < 5 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
-	for _, block := range blocks {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.Contains(unindented(t, string(examples)), unindented(t, block)) {
-			t.Errorf("no example has\n%s", block)
+	for name, least := range map[string]int{"README.md": 5, "../../docs/guides/clients.md": 2} {
+		text, err := os.ReadFile(name)
+		if os.IsNotExist(err) && name != "README.md" {
+			continue // the module alone has no guides
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(string(text), "```go\n")[1:]
+		if len(blocks) < least {
+			t.Errorf("%s has %d blocks", name, len(blocks))
+		}
+		for _, block := range blocks {
+			block, _, _ = strings.Cut(block, "```")
+			if !strings.Contains(unindented(t, string(examples)), unindented(t, block)) {
+				t.Errorf("no example has this of %s:\n%s", name, block)
+			}
 		}
 	}
 }

@@ -63,6 +63,8 @@ func (i *instance) follow(t *testing.T, path string) {
 			i.tryTasks(t, user, b.text)
 		case "yaml":
 			i.tryWorkflow(t, user, b.text)
+		case "go":
+			// TestDocumentsShowTheExamples of the Go client holds it to an example that is run.
 		case "console":
 			checkTargets(t, b.text)
 		default:
