@@ -98,7 +98,7 @@ func main() {
 			starts: 1, connections: []int{32},
 		}
 		if *pattern == "" {
-			*pattern = "^(get|create)-32$|^bad-key$|^upload$|^open-get|^disk$"
+			*pattern = "^get-32$|^bad-key$|^upload$|^open-get|^disk$"
 		}
 	}
 	var err error

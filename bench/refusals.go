@@ -32,7 +32,11 @@ func (b *bench) measureRefusals(ctx context.Context) error {
 	}
 	keys := map[string]string{bareBadKey: wrongKey(owner.key), bareExhausted: free.key}
 	var answers []recorded
-	for _, path := range []string{bareBadKey, bareExhausted} {
+	paths := map[string]string{"bad-key": bareBadKey, "exhausted": bareExhausted}
+	for row, path := range paths {
+		if !b.wants(row) {
+			continue
+		}
 		// A source with many bad keys gets another answer after the first hundred, which is the one that a flood of them gets.
 		if _, err := b.wrk(ctx, s.process.URL(), keys[path], getLoad(id), 32, warmUp); err != nil {
 			return err
@@ -54,7 +58,7 @@ func (b *bench) measureRefusals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for row, path := range map[string]string{"bad-key": bareBadKey, "exhausted": bareExhausted} {
+	for row, path := range paths {
 		if !b.wants(row) {
 			continue
 		}
