@@ -211,7 +211,7 @@ generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the ge
 .PHONY: notices
 notices: ## write THIRD_PARTY_NOTICES again, after a change of modules
 	@cd deploy && GOWORK=off $(GO) build -trimpath -o ../bin/notices ./notices
-	@bin/notices ./services/*/cmd/* >bin/THIRD_PARTY_NOTICES && mv bin/THIRD_PARTY_NOTICES .
+	@bin/notices -vendored services/edge/internal/pages/vendored ./services/*/cmd/* >bin/THIRD_PARTY_NOTICES && mv bin/THIRD_PARTY_NOTICES .
 	@gzip -9nc THIRD_PARTY_NOTICES >services/standalone/cmd/quire/notices.gz
 
 .PHONY: tidy

@@ -1,7 +1,10 @@
 // Command notices prints the licences and notices of all modules that programs are built from, with the standard library.
 // Equal texts are printed once. It reads the module cache, for Linux on each architecture that images are built for.
 //
-//	notices [-dir folder] package...
+//	notices [-dir folder] [-vendored folder] package...
+//
+// The folder of -vendored has a folder for each software that is in the programs and no module, named <name>-<version>, with its
+// licences.
 package main
 
 import (
@@ -21,20 +24,26 @@ import (
 
 func main() {
 	dir := flag.String("dir", ".", "folder of the module or workspace of the packages")
+	vendored := flag.String("vendored", "", "folder with the licences of software that is no module; empty: none")
 	flag.Parse()
-	if err := run(os.Stdout, *dir, flag.Args()); err != nil {
+	if err := run(os.Stdout, *dir, *vendored, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "notices:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, dir string, packages []string) error {
+func run(out io.Writer, dir, vendored string, packages []string) error {
 	if len(packages) == 0 {
 		return errors.New("name the packages of the programs")
 	}
 	modules := map[string]*module{}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		if err := list(modules, dir, architecture, packages); err != nil {
+			return err
+		}
+	}
+	if vendored != "" {
+		if err := addVendored(modules, vendored); err != nil {
 			return err
 		}
 	}
@@ -117,6 +126,23 @@ func list(modules map[string]*module, dir, architecture string, packages []strin
 			}
 		}
 	}
+}
+
+// addVendored adds the folders of a folder as modules.
+func addVendored(modules map[string]*module, folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		at := strings.LastIndexByte(entry.Name(), '-')
+		if !entry.IsDir() || at < 0 {
+			return fmt.Errorf("%s is no folder with a name and a version", filepath.Join(folder, entry.Name()))
+		}
+		name := entry.Name()[:at] + " " + entry.Name()[at+1:]
+		modules[name] = &module{root: filepath.Join(folder, entry.Name()), folders: map[string]bool{".": true}}
+	}
+	return nil
 }
 
 // standardLibrary is the folder above src.

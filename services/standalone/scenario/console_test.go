@@ -1,12 +1,14 @@
 package scenario
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // visitor is a browser without scripts.
@@ -73,7 +75,7 @@ func newEmail() string {
 
 const correct = "correct horse battery"
 
-func TestSomebodySignsUpMakesAKeyAndSignsOut(t *testing.T) {
+func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	i := common(t)
 	v := i.visitor()
 	v.open(t, "/console").leads(t, "/console/sign-in")
@@ -82,38 +84,58 @@ func TestSomebodySignsUpMakesAKeyAndSignsOut(t *testing.T) {
 	}
 	email := newEmail()
 	form := v.open(t, "/console/sign-up").shows(t, http.StatusOK, `autocomplete="new-password"`, `href="/console/sign-in"`)
-	v.submit(t, form, "/console/sign-up", "email", " "+email+" ", "password", correct).leads(t, "/console")
+	shown := v.submit(t, form, "/console/sign-up", "email", " "+email+" ", "password", correct).
+		shows(t, http.StatusOK, "Welcome to Quire", email, "shown this once", "/api/users/user/dev-usage", "-T main.go "+i.public, "uses 1 of the 100 quick pastes",
+			"You are on the Free plan", "http.NewRequest", "await fetch")
+	shown.hasHeader(t, "Cache-Control", "no-store")
+	shown.hasHeader(t, "Content-Encoding", "")
 	if len(v.cookies) != 1 || !v.cookies[0].HttpOnly || v.cookies[0].SameSite != http.SameSiteLaxMode {
 		t.Fatalf("cookies %v", v.cookies)
 	}
-	account := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "You have no key yet", "pasteLite.create", ">100<",
-		"not on your plan", "0.000000", "10.0 GiB")
-	account.hasHeader(t, "Cache-Control", "no-store")
-
-	shown := v.submit(t, account, "/console/key").shows(t, http.StatusOK, "shown this once", "/api/users/user/dev-usage", "-T main.go "+i.public)
-	shown.hasHeader(t, "Cache-Control", "no-store")
-	shown.hasHeader(t, "Content-Encoding", "")
-	key := regexp.MustCompile(`id="api-key">([^<]+)<`).FindStringSubmatch(string(shown.body))[1]
-	keyed := pipe("x", "x-api-key", key)
-	i.do(t, "POST", "/", keyed).line(t, i)
-	again := v.submit(t, account, "/console/key") // a browser sends the form again where its reader goes back
-	if !strings.Contains(string(again.body), key) {
+	key := shownKey(t, shown)
+	again := v.submit(t, form, "/console/sign-up", "email", email, "password", correct) // a browser sends the form again where its reader goes back
+	if shownKey(t, again) != key {
 		t.Error("the form sent twice makes two keys")
 	}
-	account = v.open(t, "/console").shows(t, http.StatusOK, "Your key begins with", key[:len("qk_")], ">1<", ">99<").hides(t, key)
-	other := v.submit(t, account, "/console/key").shows(t, http.StatusOK).hides(t, key)
-	i.do(t, "GET", "/api/users/user", request{key: key}).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
-	key = regexp.MustCompile(`id="api-key">([^<]+)<`).FindStringSubmatch(string(other.body))[1]
-	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
+	made := v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, "you can make 99 more this month").hides(t, "X-Manage-Token")
+	made.hasHeader(t, "X-Quota-Remaining", "")
+	if list := (account{i: i, key: key}).do(t, "GET", "/api/dev/paste-lite/list", nil).ok(t, http.StatusOK); len(list["pastes"].([]any)) != 1 {
+		t.Errorf("the account has %v", list)
+	}
+	v.submit(t, shown, "/paste/create", "content", "my first paste").shows(t, http.StatusCreated, made.header.Get("Location"))
+	v.submit(t, shown, "/paste/create", "content", "").shows(t, http.StatusBadRequest, "content-error", key)
+	page := v.open(t, "/console").shows(t, http.StatusOK, email, "Free plan", "pasteLite.create", ">100<", ">1<", ">99<",
+		"not on your plan", "0.000000", "10.0 GiB", "<svg").hides(t, key, "You have no key yet")
+	page.hasHeader(t, "Cache-Control", "no-store")
 
 	before := v.cookies
-	v.submit(t, account, "/console/sign-out").leads(t, "/")
+	v.submit(t, page, "/console/sign-out").leads(t, "/")
 	if v.cookies != nil {
 		t.Errorf("cookies %v", v.cookies)
 	}
 	v.cookies = before // a session that is closed stays closed
 	v.open(t, "/console").leads(t, "/console/sign-in")
-	v.submit(t, account, "/console/key").leads(t, "/console/sign-in")
+	v.open(t, "/console/keys").leads(t, "/console/sign-in?next=%2Fconsole%2Fkeys")
+	v.send(t, "GET", "/console/usage", request{header: map[string]string{}}).fails(t, http.StatusUnauthorized, "session_required", "")
+	v.send(t, "GET", "/console/events", request{header: map[string]string{}}).fails(t, http.StatusUnauthorized, "session_required", "")
+}
+
+// shownKey is the API key that a page shows.
+func shownKey(t *testing.T, page answer) string {
+	t.Helper()
+	found := regexp.MustCompile(`id="api-key">([^<]+)<`).FindStringSubmatch(string(page.body))
+	if found == nil {
+		t.Fatalf("%s shows no key:\n%.2000s", page.what, page.body)
+	}
+	return found[1]
+}
+
+// signUp is a visitor with an account.
+func (i *instance) signUp(t *testing.T) (v *visitor, email, key string) {
+	t.Helper()
+	v, email = i.visitor(), newEmail()
+	shown := v.submit(t, v.open(t, "/console/sign-up"), "/console/sign-up", "email", email, "password", correct).shows(t, http.StatusOK)
+	return v, email, shownKey(t, shown)
 }
 
 func TestSomebodySignsInAndGoesOn(t *testing.T) {
@@ -171,15 +193,28 @@ func TestAFormOfTheConsoleThatIsRefusedSaysWhereAndWhy(t *testing.T) {
 	form := v.open(t, "/console/sign-up")
 	email := newEmail()
 	for range 2 {
-		v.submit(t, form, "/console/sign-up", "email", email, "password", correct).leads(t, "/console")
+		v.submit(t, form, "/console/sign-up", "email", email, "password", correct).shows(t, http.StatusOK, "Welcome")
 	}
+	// Who was on the way somewhere goes on. The first key is then made in the console.
+	v = i.visitor()
+	v.submit(t, v.open(t, "/console/sign-up?next=/docs"), "/console/sign-up", "email", newEmail(), "password", correct).leads(t, "/docs")
+	page := v.open(t, "/console").shows(t, http.StatusOK, "You have no key yet")
+	other := v.open(t, "/console/keys").shows(t, http.StatusOK, "You have no key yet")
+	key := shownKey(t, v.submit(t, page, "/console/key"))
+	if shownKey(t, v.submit(t, page, "/console/key")) != key {
+		t.Error("the form sent twice makes two keys")
+	}
+	v.submit(t, other, "/console/key").shows(t, http.StatusBadRequest, "has an API key already") // a page that was open all the time
+	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
 }
 
 func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 	i := common(t)
-	v := i.visitor()
-	v.submit(t, v.open(t, "/console/sign-up"), "/console/sign-up", "email", newEmail(), "password", correct).leads(t, "/console")
-	for _, path := range []string{"/console/sign-up", "/console/sign-in", "/console/sign-out", "/console/key"} {
+	v, email, key := i.signUp(t)
+	for _, path := range []string{
+		"/console/sign-up", "/console/sign-in", "/console/sign-out", "/console/key", "/console/keys", "/console/keys/default", "/console/keys/default/rotate",
+		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete",
+	} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
 			r := browser(append(header, "Content-Type", "application/x-www-form-urlencoded")...)
 			r.cookies, r.body = v.cookies, strings.NewReader("email=a@b.example&password="+url.QueryEscape(correct))
@@ -194,15 +229,14 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 		i.do(t, "POST", "/console/sign-in", r).fails(t, http.StatusBadRequest, code, "")
 	}
 	i.do(t, "POST", "/console/sign-in", request{body: `{"email": "x"}`}).fails(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
-	v.open(t, "/console").shows(t, http.StatusOK, "You have no key yet")
+	v.open(t, "/console").shows(t, http.StatusOK, email)
+	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
 }
 
 // TestTheConsoleShowsWhatTheMonthCost: overage, spent credits and storage, as dev-usage does.
 func TestTheConsoleShowsWhatTheMonthCost(t *testing.T) {
 	i := common(t)
-	v := i.visitor()
-	email := newEmail()
-	v.submit(t, v.open(t, "/console/sign-up"), "/console/sign-up", "email", email, "password", correct).leads(t, "/console")
+	v, email, _ := i.signUp(t)
 	id := text(t, v.send(t, "GET", "/api/users/user", request{header: map[string]string{}}).ok(t, http.StatusOK), "account", "id")
 	a := account{i: i, id: id, email: email}
 	a.setTier(t, "pro")
@@ -211,4 +245,227 @@ func TestTheConsoleShowsWhatTheMonthCost(t *testing.T) {
 		hides(t, "not on your plan")
 	a.setTier(t, "admin")
 	v.open(t, "/console").shows(t, http.StatusOK, "Admin plan", "unlimited")
+}
+
+// TestKeysAreMadeChangedReplacedAndRevokedInTheConsole, and each time the API shows it.
+func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
+	i := common(t)
+	v, _, first := i.signUp(t)
+	page := v.open(t, "/console/keys").shows(t, http.StatusOK, "/console/keys/default", first[:len("qk_")+4]).hides(t, first)
+	refused := v.submit(t, page, "/console/keys", "name", "", "scopes", "some", "expiresIn", "30d", "quotas.pastes.get", "many")
+	refused.shows(t, http.StatusBadRequest, `aria-invalid="true"`, `value="many"`, "<details open>")
+	v.submit(t, page, "/console/keys", "name", "ci", "scopes", "some").shows(t, http.StatusBadRequest, "The list must be a list of quota keys", "create-scopes-error")
+	v.submit(t, page, "/console/keys", "name", "ci", "spendingCap.amount", "much").shows(t, http.StatusBadRequest, "The amount must be from 0", "create-spendingCap-amount-error")
+	v.submit(t, page, "/console/keys", "name", strings.Repeat("n", 101)).shows(t, http.StatusBadRequest, "The name must have at most 100 characters.")
+
+	filled := []string{
+		"name", "ci", "expiresIn", "30d", "scopes", "some", "scopes.pasteLite.create", "on", "spendingCap.amount", "0.5", "spendingCap.period", "day", "quotas.pasteLite.create", "7",
+	}
+	page = v.open(t, "/console/keys")
+	made := v.submit(t, page, "/console/keys", filled...).shows(t, http.StatusOK, "Your new API key", "A quick paste with it")
+	ci := shownKey(t, made)
+	if shownKey(t, v.submit(t, page, "/console/keys", filled...)) != ci {
+		t.Error("the form sent twice makes two keys")
+	}
+	quick := func(key string) answer {
+		return i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "x"}})
+	}
+	quick(ci).ok(t, http.StatusCreated)
+	i.do(t, "GET", "/api/dev/pastes/list", request{key: ci}).fails(t, http.StatusForbidden, "key_scope", "")
+	keys := v.send(t, "GET", "/api/users/user/keys", request{header: map[string]string{}}).ok(t, http.StatusOK)["keys"].([]any)
+	if len(keys) != 2 {
+		t.Fatalf("%v", keys)
+	}
+	view := keys[1].(map[string]any)
+	if view["name"] != "ci" || fmt.Sprint(view["scopes"]) != "[pasteLite.create]" || fmt.Sprint(view["quotas"]) != "map[pasteLite.create:7]" || view["expiresAt"] == nil ||
+		!strings.Contains(fmt.Sprint(view["spendingCap"]), "amount:0.500000 period:day") {
+		t.Errorf("made as %v", view)
+	}
+	path := "/console/keys/" + view["id"].(string)
+
+	one := v.open(t, path).shows(t, http.StatusOK, "ci", ">1<", ">7<", `value="0.5"`)
+	v.submit(t, one, path, "name", "build", "scopes", "all", "spendingCap.amount", "", "quotas.pasteLite.create", "").leads(t, path+"?done=changed")
+	v.open(t, path+"?done=changed").shows(t, http.StatusOK, "<h1>build</h1>", "The change is saved", "ends <time").hides(t, ">7<")
+	i.do(t, "GET", "/api/dev/pastes/list", request{key: ci}).ok(t, http.StatusOK)
+
+	v.submit(t, v.open(t, path), path+"/rotate", "overlap", "0s", "confirm", "ci").shows(t, http.StatusBadRequest, "rotate-confirm-error", "This must be build.")
+	v.submit(t, v.open(t, path), path+"/rotate", "overlap", "8d").shows(t, http.StatusBadRequest, "rotate-overlap-error")
+	replaced := v.submit(t, v.open(t, path), path+"/rotate", "overlap", "1h").shows(t, http.StatusOK, "The old key works until <time")
+	next := shownKey(t, replaced)
+	quick(ci).ok(t, http.StatusCreated)
+	quick(next).ok(t, http.StatusCreated)
+	v.open(t, path).shows(t, http.StatusOK, "Another key has taken its place").hides(t, path+"/rotate")
+
+	v.submit(t, v.open(t, path), path+"/revoke", "confirm", "nonsense").shows(t, http.StatusBadRequest, "revoke-confirm-error")
+	quick(ci).ok(t, http.StatusCreated)
+	stale := v.open(t, path)
+	v.submit(t, stale, path+"/revoke", "confirm", "Build ").leads(t, "/console/keys?done=revoked")
+	quick(ci).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+	v.submit(t, stale, path+"/rotate", "overlap", "1h").shows(t, http.StatusNotFound) // a page that was open all the time
+	v.open(t, "/console/keys?done=revoked").shows(t, http.StatusOK, "The key is revoked", "Keys that have ended")
+
+	// The default key is replaced at once by its name.
+	v.submit(t, v.open(t, "/console/keys/default"), "/console/keys/default/rotate", "overlap", "0s", "confirm", "default").shows(t, http.StatusOK).hides(t, "The old key works until")
+	quick(first).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+	for _, missing := range []string{"/console/keys/k999", "/console/keys/nonsense", "/console/keys/k0"} {
+		v.open(t, missing).shows(t, http.StatusNotFound)
+	}
+}
+
+// TestTheSpendingCapIsSetInTheConsole, shown on the overview, and taken away.
+func TestTheSpendingCapIsSetInTheConsole(t *testing.T) {
+	i := common(t)
+	v, _, _ := i.signUp(t)
+	page := v.open(t, "/console/keys")
+	v.submit(t, page, "/console/spending-cap", "amount", "-1", "period", "month").shows(t, http.StatusBadRequest, "cap-amount-error", `value="-1"`)
+	v.submit(t, page, "/console/spending-cap", "amount", "1", "period", "week").shows(t, http.StatusBadRequest, "cap-period-error")
+	v.submit(t, v.open(t, "/console/keys"), "/console/spending-cap", "amount", "2.5", "period", "day").leads(t, "/console/keys?done=cap")
+	v.open(t, "/console").shows(t, http.StatusOK, "0.000000 of 2.500000 a day")
+	view := v.send(t, "GET", "/api/users/user/keys", request{header: map[string]string{}}).ok(t, http.StatusOK)
+	if got := fmt.Sprint(view["spendingCap"]); !strings.Contains(got, "amount:2.500000 period:day") {
+		t.Error(got)
+	}
+	v.submit(t, v.open(t, "/console/keys"), "/console/spending-cap", "amount", "", "period", "day").leads(t, "/console/keys?done=cap")
+	v.open(t, "/console").shows(t, http.StatusOK, "Set a spending cap")
+}
+
+// TestAnAccountIsChangedInTheConsole: its email, password and sessions, until it is deleted and kept.
+func TestAnAccountIsChangedInTheConsole(t *testing.T) {
+	i := common(t)
+	v, email, key := i.signUp(t)
+	page := v.open(t, "/console/account").shows(t, http.StatusOK, email, "this one")
+	moved := newEmail()
+	v.submit(t, page, "/console/email", "email", moved, "currentPassword", "wrong password").shows(t, http.StatusForbidden, "email-currentPassword-error", `value="`+moved+`"`).hides(t, "wrong password")
+	v.submit(t, page, "/console/email", "email", "none", "currentPassword", correct).shows(t, http.StatusBadRequest, "The email must be an email address.")
+	v.submit(t, v.open(t, "/console/account"), "/console/email", "email", moved, "currentPassword", correct).leads(t, "/console/account?done=email")
+	v.open(t, "/console/account?done=email").shows(t, http.StatusOK, moved, "Your email is changed").hides(t, email)
+
+	other := i.visitor()
+	other.submit(t, other.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", correct).leads(t, "/console")
+	page = v.open(t, "/console/account")
+	v.submit(t, page, "/console/password", "currentPassword", correct, "password", "short").shows(t, http.StatusBadRequest, "password-password-error", "The new password must have 8 to 128 characters.")
+	const renewed = "another horse battery"
+	v.submit(t, page, "/console/password", "currentPassword", correct, "password", renewed).leads(t, "/console/account?done=password")
+	other.open(t, "/console").leads(t, "/console/sign-in") // its session has ended
+	other.submit(t, other.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", renewed).leads(t, "/console")
+
+	page = v.open(t, "/console/account")
+	ids := regexp.MustCompile(`action="(/console/sessions/[0-9a-f]{24})"`).FindAllStringSubmatch(string(page.body), -1)
+	if len(ids) != 2 {
+		t.Fatalf("sessions %v", ids)
+	}
+	for _, id := range ids { // one of them is this one
+		if answer := v.submit(t, page, id[1]); answer.header.Get("Location") == "/console/sign-in" {
+			v.cookies = nil
+			v.submit(t, v.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", renewed).leads(t, "/console")
+		}
+	}
+	other.open(t, "/console").leads(t, "/console/sign-in")
+
+	page = v.open(t, "/console/account")
+	v.submit(t, page, "/console/delete", "confirm", email, "currentPassword", renewed).shows(t, http.StatusBadRequest, "delete-confirm-error")
+	v.submit(t, page, "/console/delete", "confirm", moved, "currentPassword", "wrong password").shows(t, http.StatusForbidden, "delete-currentPassword-error")
+	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
+	v.submit(t, v.open(t, "/console/account"), "/console/delete", "confirm", moved, "currentPassword", renewed).shows(t, http.StatusOK, "Your account will be deleted", "<time")
+	i.do(t, "GET", "/api/users/user", request{key: key}).fails(t, http.StatusForbidden, "account_suspended", "")
+	if v.cookies != nil {
+		t.Errorf("cookies %v", v.cookies)
+	}
+	v.submit(t, v.open(t, "/console/sign-in"), "/console/sign-in", "email", moved, "password", renewed).leads(t, "/console?done=kept")
+	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
+	page = v.open(t, "/console/account")
+	v.submit(t, page, "/console/sessions").leads(t, "/console/sign-in")
+	v.open(t, "/console").leads(t, "/console/sign-in")
+}
+
+// TestAPageOfAnotherAccountChangesNothing: somebody signs in to another account while a page of the first one is open.
+func TestAPageOfAnotherAccountChangesNothing(t *testing.T) {
+	i := common(t)
+	v, email, _ := i.signUp(t)
+	stale := v.open(t, "/console/keys/default")
+	other, _, key := i.signUp(t)
+	v.cookies = other.cookies
+	v.submit(t, stale, "/console/keys/default/revoke", "confirm", "default").shows(t, http.StatusBadRequest, "signed in to another account").hides(t, email)
+	i.do(t, "GET", "/api/users/user", request{key: key}).ok(t, http.StatusOK)
+}
+
+// TestAPageIsToldOfNewRequests as they come in, through another edge where there are two, until its session ends. Of the pages
+// of an account that listen there are no more than eight on an edge.
+func TestAPageIsToldOfNewRequests(t *testing.T) {
+	i := common(t)
+	v, _, key := i.signUp(t)
+	edge := i.edge()
+	listen := func() *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", edge+"/console/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range v.cookies {
+			r.AddCookie(c)
+		}
+		r.Header.Set("X-Forwarded-For", v.source)
+		res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		return res
+	}
+	const most = 8
+	var first *bufio.Scanner
+	for n := range most {
+		res := listen()
+		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("Cache-Control") != "no-store" {
+			t.Fatalf("%d: %d %v", n, res.StatusCode, res.Header)
+		}
+		lines := bufio.NewScanner(res.Body)
+		if !lines.Scan() || lines.Text() != "event: rest" {
+			t.Fatalf("%d begins with %q", n, lines.Text())
+		}
+		if n == 0 {
+			first = lines
+		}
+	}
+	if res := listen(); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
+		t.Errorf("one more: %d %v", res.StatusCode, res.Header)
+	}
+	told := make(chan string)
+	go func() {
+		defer close(told)
+		for first.Scan() {
+			if strings.HasPrefix(first.Text(), "data: ") {
+				told <- first.Text()
+			}
+		}
+	}()
+	create := func() {
+		i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "x"}}).ok(t, http.StatusCreated)
+	}
+	// A request between the first look and its answer would be in that look, so that nothing has changed since: one more is told.
+	for n := 0; ; n++ {
+		create()
+		select {
+		case line := <-told:
+			if line != "data: changed" {
+				t.Errorf("told %q", line)
+			}
+		case <-time.After(3 * time.Second):
+			if n < 10 {
+				continue
+			}
+			t.Fatal("nothing is told")
+		}
+		break
+	}
+	v.send(t, "GET", "/console/usage", request{header: map[string]string{}}).shows(t, http.StatusOK, "pasteLite.create").hides(t, "<html")
+	v.submit(t, v.open(t, "/console/account"), "/console/sessions").leads(t, "/console/sign-in")
+	deadline := time.After(time.Minute)
+	for ended := false; !ended; { // what it is told until then says nothing of the account
+		select {
+		case _, open := <-told:
+			ended = !open
+		case <-deadline:
+			t.Fatal("a page listens on after its session has ended")
+		}
+	}
 }

@@ -1,6 +1,9 @@
-// Package console renders the pages of an account: signing up and in, the account with its usage, and a new API key. It
+// Package console renders the pages of an account: signing up and in, the month, its API keys, the account itself. It
 // puts them into the layout of package pages. A handler does what a form asks for; nothing here asks another part of the
 // system.
+//
+// A page is a template of the folder templates with a type that has its data, and a method of Console that shows it. What
+// its forms have is a Form. A page works without scripts.
 package console
 
 import (
@@ -9,24 +12,36 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/credit"
-	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
 
-// The paths of the pages. Each form is posted to the path of its page.
+// The paths of the pages. Each form is posted to the path of its page, or to one below it.
 const (
 	Path        = "/console"
 	SignUpPath  = Path + "/sign-up"
 	SignInPath  = Path + "/sign-in"
-	KeptPath    = Path + "?kept=yes" // after a sign-in that has taken a deletion back
 	SignOutPath = Path + "/sign-out"
-	KeyPath     = Path + "/key"
+	KeyPath     = Path + "/key" // makes the default key
+
+	UsagePath  = Path + "/usage"  // the part of the overview that moves
+	EventsPath = Path + "/events" // tells when it has
+
+	KeysPath        = Path + "/keys" // and one of them: /default, /k1
+	SpendingCapPath = Path + "/spending-cap"
+
+	AccountPath  = Path + "/account"
+	EmailPath    = Path + "/email"
+	PasswordPath = Path + "/password"
+	SessionsPath = Path + "/sessions" // and one of them
+	DeletePath   = Path + "/delete"
 
 	StatementPath = Path + "/statements" // of a month: /2026-11 behind it
 )
@@ -44,32 +59,98 @@ type Console struct {
 func New(p *pages.Pages) *Console {
 	functions := pages.Functions()
 	functions["path"] = func(name string) (string, error) {
-		to, ok := map[string]string{"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "statements": StatementPath}[name]
+		to, ok := map[string]string{
+			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
+			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
+			"sessions": SessionsPath, "delete": DeletePath, "statements": StatementPath,
+		}[name]
 		if !ok {
 			return "", fmt.Errorf("the console has no page %q", name)
 		}
 		return to, nil
 	}
+	functions["credits"], functions["number"], functions["title"] = credits, number[int64], title
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
+}
+
+// Holder is whose page it is. Its zero value is nobody, who has no session.
+type Holder struct {
+	Account string // id; a form carries it, so that it is not taken for another account's
+	Email   string
 }
 
 // page is a page of the console.
 type page struct {
 	template, title string
+	section         string // path of the section that the page belongs to; empty for a page without a session
+	holder          Holder
+	done            string // name of a notice
 	status          int
 	secret          bool // see pages.Page.Secret
+	live            bool // its scripts ask for more
 	data            any
 }
 
+// frame is the data of the template around every page.
+type frame struct {
+	Email  string
+	Notice string
+	Main   template.HTML
+}
+
+// sections are the parts of the console, in the order of the navigation.
+func sections(current string) []pages.Link {
+	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Account", Path: AccountPath}}
+	for i := range out {
+		out[i].Current = out[i].Path == current
+	}
+	return out
+}
+
+// notices tell what a form has done, by the name that the address of the page has.
+func notice(done string) string {
+	switch done {
+	case "kept":
+		return "Your account was about to be deleted. Signing in has stopped that: everything stays, and your API keys work again."
+	case "changed":
+		return "The change is saved, and holds from now on."
+	case "revoked":
+		return "The key is revoked. No call with it is admitted any more."
+	case "cap":
+		return "The spending cap is saved, and holds from now on."
+	case "email":
+		return "Your email is changed. Use the new one the next time that you sign in."
+	case "password":
+		return "Your password is changed, and your other sessions have ended."
+	case "session":
+		return "The session has ended."
+	}
+	return ""
+}
+
+// Done is the address of a page that tells what was done: one of the names of notice.
+func Done(path, done string) string { return path + "?done=" + done }
+
 func (c *Console) render(ctx *fiber.Ctx, p page) error {
-	var main bytes.Buffer
+	var main, all bytes.Buffer
 	if err := c.templates.ExecuteTemplate(&main, p.template, p.data); err != nil {
 		return fmt.Errorf("render page %s: %w", p.template, err)
 	}
-	return c.pages.Render(ctx, &pages.Page{
-		Template: "console", Title: p.title, Data: template.HTML(main.String()), //nolint:gosec // a template made it
+	around := frame{Email: p.holder.Email, Notice: notice(p.done), Main: template.HTML(main.String())} //nolint:gosec // a template made it
+	if err := c.templates.ExecuteTemplate(&all, "frame", &around); err != nil {
+		return fmt.Errorf("render page %s: %w", p.template, err)
+	}
+	out := &pages.Page{
+		Template: "console", Title: p.title, Data: template.HTML(all.String()), //nolint:gosec // likewise
 		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"landing", "console"}, Scripts: []string{"copy.js", "times.js"},
-	})
+	}
+	if p.section != "" {
+		out.Sections, out.SectionsName = sections(p.section), "Your account"
+	}
+	if p.live {
+		out.Fetches, out.Scripts = true, []string{"times.js", "htmx.min.js", "live.js"}
+	}
+	return c.pages.Render(ctx, out)
 }
 
 // Sign is the form to sign up or in.
@@ -98,68 +179,29 @@ func (c *Console) SignIn(ctx *fiber.Ctx, status int, s *Sign) error {
 	return c.render(ctx, page{template: "sign-in", title: "Sign in", status: status, data: s})
 }
 
-// Account is an account and its month.
-type Account struct {
-	Email      string
-	Usage      *event.UsageAnswer
-	UpgradeURL string // where a larger plan is to be had; empty where nothing says so
-	Once       string // sent with the form for a new key, so that sending it twice makes one
-	Kept       bool   // signing in has taken the account's deletion back
-}
-
-// Account shows an account.
-func (c *Console) Account(ctx *fiber.Ctx, a *Account) error {
-	return c.render(ctx, page{template: "account", title: "Your account", data: a})
-}
-
-// Key is an API key that was just made.
-type Key struct {
-	APIKey string
-	URL    string // of this site, without a slash at its end
-}
-
-// Key shows a new API key, this once.
-func (c *Console) Key(ctx *fiber.Ctx, k *Key) error {
-	return c.render(ctx, page{template: "key", title: "Your new API key", secret: true, data: k})
-}
-
-// Tier is the name of the plan.
-func (a *Account) Tier() string { return plan.Tier(a.Usage.Tier).Title() }
-
-// Free tells whether the plan has no further requests for credits.
-func (a *Account) Free() bool { return plan.Tier(a.Usage.Tier) == plan.Free }
-
-// Month is the month that is counted.
-func (a *Account) Month() string { return utc(a.Usage.PeriodStartMs).Format("January 2006") }
-
-// Period is that month, as the path of its statement has it.
-func (a *Account) Period() string { return utc(a.Usage.PeriodStartMs).Format("2006-01") }
-
-// Renews is the day on which the counters start again.
-func (a *Account) Renews() string { return utc(a.Usage.PeriodEndMs).Format("2\u00a0January") }
-
 func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// row is the usage under a quota key, as text.
-type row struct {
-	Key, About, Used, Limit, Left, Overage, Spent string
-	None                                          bool // the plan has no such request
+// plainNumber is a number as a form has it.
+func plainNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+// plainCredits is an amount as a form has it, without zeros at its end.
+func plainCredits(micros uint64) string {
+	return strings.TrimSuffix(strings.TrimRight(credit.Micros(micros).String(), "0"), ".")
 }
 
-// Rows are the usage under each quota key.
-func (a *Account) Rows() []row {
-	out := make([]row, 0, len(a.Usage.Usage))
-	for _, u := range a.Usage.Usage {
-		key := plan.QuotaKey(u.QuotaKey)
-		out = append(out, row{
-			Key: key.String(), About: pages.AboutKey(key), None: u.Limit == 0 && u.Used == 0,
-			Used: pages.Number(int64(u.Used)), Limit: limit(u.Limit), Left: limit(u.Remaining),
-			Overage: pages.Number(int64(u.Overage)), Spent: credits(u.SpentMicros),
-		})
+// number is a whole number with commas between thousands.
+func number[N int | int64 | uint32 | uint64](n N) string { return pages.Number(int64(n)) }
+
+// credits is an amount with commas between thousands.
+func credits(micros uint64) string {
+	whole, rest, _ := strings.Cut(credit.Micros(micros).String(), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	return out
+	return whole + "." + rest
 }
 
+// limit is a limit of requests.
 func limit(n int64) string {
 	if n == plan.Unlimited {
 		return "unlimited"
@@ -167,15 +209,5 @@ func limit(n int64) string {
 	return pages.Number(n)
 }
 
-func credits(micros uint64) string { return credit.Micros(micros).String() }
-
-// Balance are the credits that are left.
-func (a *Account) Balance() string { return credits(a.Usage.BalanceMicros) }
-
-// Spent are the credits that this month's requests took.
-func (a *Account) Spent() string { return credits(a.Usage.SpentMicros) }
-
-// StorageUSD is what the storage of this month costs so far.
-func (a *Account) StorageUSD() string {
-	return usd(a.Usage.StorageOverageCents)
-}
+// title is the name of a plan.
+func title(tier uint32) string { return plan.Tier(tier).Title() }

@@ -14,8 +14,7 @@ import (
 
 // Statement is the statement of a month.
 type Statement struct {
-	Email   string
-	Account event.AccountID
+	Holder  Holder
 	Start   time.Time
 	Answer  *event.StatementAnswer
 	Created int64 // when the account was made, in Unix milliseconds
@@ -24,7 +23,7 @@ type Statement struct {
 
 // Statement shows a statement, to be read or printed.
 func (c *Console) Statement(ctx *fiber.Ctx, s *Statement) error {
-	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), data: s})
+	return c.render(ctx, page{template: "statement", title: "Statement of " + s.Month(), section: Path, holder: s.Holder, data: s})
 }
 
 // Month is the month of the statement.
@@ -63,8 +62,8 @@ func (s *Statement) Rows() (out []row) {
 		}
 		key := plan.QuotaKey(u.QuotaKey)
 		out = append(out, row{
-			Key: key.String(), About: pages.AboutKey(key), Used: pages.Number(int64(u.Used)),
-			Overage: pages.Number(int64(u.Overage)), Spent: credits(u.SpentMicros),
+			Key: key.String(), About: pages.AboutKey(key), Used: number(u.Used),
+			Overage: number(u.Overage), Spent: credits(u.SpentMicros),
 		})
 	}
 	return out
@@ -76,7 +75,7 @@ func (s *Statement) Requests() string {
 	for _, u := range s.Answer.Usage {
 		sum += u.Used
 	}
-	return pages.Number(int64(sum))
+	return number(sum)
 }
 
 // Spent are the credits that the requests took.

@@ -95,6 +95,21 @@ func decode(t *testing.T, coding string, data []byte) []byte {
 	return out
 }
 
+// TestVendoredScriptsAreTheirReleases holds scripts of others to what was released: the checksums of the files in the npm packages.
+func TestVendoredScriptsAreTheirReleases(t *testing.T) {
+	for file, want := range map[string]string{
+		"htmx.min.js": "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130", // htmx.org 4.0.1
+	} {
+		data, err := files.ReadFile("assets/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s is not the release: %x", file, sum)
+		}
+	}
+}
+
 func TestOnlyEmbeddedNamesAreAssets(t *testing.T) {
 	p := New()
 	for _, name := range []string{"", "quire.svg", "quire.0000000000000000.svg", "..", "../pages.go", "%2e%2e/pages.go"} {

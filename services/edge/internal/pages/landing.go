@@ -18,6 +18,7 @@ type Draft struct {
 	Content, Title, Language, Visibility, ExpiresIn, Password string
 
 	BurnAfterRead bool
+	APIKey        string            // of the account that makes it; empty: none does
 	Once          string            // sent with the form, so that sending it twice makes one paste
 	Errors        map[string]string // by the name of the field; "" is the whole form
 }
@@ -35,7 +36,7 @@ type Landing struct {
 // Landing shows the first page. status is that of a draft that was refused.
 func (p *Pages) Landing(c *fiber.Ctx, status int, l *Landing) error {
 	return p.Render(c, &Page{
-		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "", Section: "/",
+		Template: "landing", Status: status, Index: true, Secret: l.Draft.Password != "" || l.Draft.APIKey != "", Section: "/",
 		Styles: []string{"landing"}, Scripts: []string{"copy.js", "compose.js"},
 		Title: "Paste text, share a link", Data: l,
 		Description: "Quire keeps text and files behind a link, from a browser, a terminal or a program, and counts every request exactly.",
@@ -49,7 +50,8 @@ type Created struct {
 	URL         string          // of this site
 	Path        string          // of the paste's page
 	ManageToken string          // "" where an account owns the paste
-	Remaining   int64           // that the source may still create; plan.Unlimited for no limit
+	Account     bool            // an account has made it
+	Remaining   int64           // that the account or source may still create; plan.Unlimited for no limit
 }
 
 // Created shows the links to a new paste, and its management token this once.

@@ -61,17 +61,19 @@ type Page struct {
 	Title    string // of the window
 	Data     any
 
-	Status      int      // fiber.StatusOK where 0
-	Description string   // for search engines; "" is none
-	Index       bool     // search engines may keep the page
-	Social      *Social  // for sites that show a card in place of a link; nil is none
-	Styles      []string // sheets of the folder styles beside "base", without their extension: "code"
-	Scripts     []string // files of the folder assets, which are run once the page is there: "paste.js"
-	Embeds      []string // CSP sources of frames and images that are not ours; 'self' for frames of our own
-	Fetches     bool     // its scripts ask this server for more
-	Wide        bool     // for code and tables
-	Section     string   // path of the header's link that the page belongs to
-	Secret      bool     // shows what was made for one reader: it is not compressed together with what they sent
+	Status       int      // fiber.StatusOK where 0
+	Description  string   // for search engines; "" is none
+	Index        bool     // search engines may keep the page
+	Social       *Social  // for sites that show a card in place of a link; nil is none
+	Styles       []string // sheets of the folder styles beside "base", without their extension: "code"
+	Scripts      []string // files of the folder assets, which are run once the page is there: "paste.js"
+	Embeds       []string // CSP sources of frames and images that are not ours; 'self' for frames of our own
+	Fetches      bool     // its scripts ask this server for more
+	Wide         bool     // for code and tables
+	Section      string   // path of the header's link that the page belongs to
+	Sections     []Link   // a navigation of its own, below the header's
+	SectionsName string   // of that navigation, for people with a screen reader
+	Secret       bool     // shows what was made for one reader: it is not compressed together with what they sent
 }
 
 // Social is a page as other sites show it. It must have nothing that a reader of the page could not see.
@@ -88,7 +90,7 @@ type Link struct {
 
 // links are in the header of each page.
 func links(section string) []Link {
-	out := []Link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Account", Path: "/console"}}
+	out := []Link{{Name: "New paste", Path: "/"}, {Name: "Docs", Path: "/docs"}, {Name: "Console", Path: "/console"}}
 	for i := range out {
 		out[i].Current = out[i].Path == section
 	}
@@ -145,6 +147,21 @@ func (p *Pages) Render(c *fiber.Ctx, page *Page) error {
 	c.Vary(fiber.HeaderAcceptEncoding)
 	c.Status(cmp.Or(page.Status, fiber.StatusOK))
 	if !page.Secret && len(body) >= minCompressBytes && accepts(c.Get(fiber.HeaderAcceptEncoding), "gzip") {
+		body = fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestSpeed)
+		c.Set(fiber.HeaderContentEncoding, "gzip")
+	}
+	c.Response().SetBodyRaw(body)
+	return nil
+}
+
+// Fragment answers with a part of a page, for a script of a page of ours that puts it in its place.
+func (p *Pages) Fragment(c *fiber.Ctx, part template.HTML) error {
+	protectPage(c, "default-src 'none'; frame-ancestors 'none'")
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
+	c.Vary(fiber.HeaderAcceptEncoding)
+	body := []byte(part)
+	if len(body) >= minCompressBytes && accepts(c.Get(fiber.HeaderAcceptEncoding), "gzip") {
 		body = fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestSpeed)
 		c.Set(fiber.HeaderContentEncoding, "gzip")
 	}

@@ -10,7 +10,7 @@ import (
 
 // Functions are those that templates of other packages have in common with the ones here.
 func Functions() template.FuncMap {
-	return template.FuncMap{"size": sizeText, "time": timeTag}
+	return template.FuncMap{"size": sizeText, "time": timeTag, "number": numberText}
 }
 
 // Number is a whole number with commas between thousands.

@@ -131,15 +131,25 @@ type madeKeyView struct {
 
 // createKey makes a further key. Its text is shown this once, and again under the same Idempotency-Key.
 func (s *Server) createKey(c *call) error {
-	rules, err := readKeyRules(c.json, s.now(), true)
+	made, err := s.furtherKey(c)
 	if err != nil {
 		return err
 	}
+	return s.json(c.Ctx, fiber.StatusCreated, made)
+}
+
+// furtherKey makes the key that the body describes.
+func (s *Server) furtherKey(c *call) (*madeKeyView, error) {
+	rules, err := readKeyRules(c.json, s.now(), true)
+	if err != nil {
+		return nil, err
+	}
 	key := s.newKey(c, c.who.account)
 	rotation := s.rotation(key)
-	return s.makeFurtherKey(c, fiber.StatusCreated, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
+	made, _, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_CreateKey{CreateKey: &event.CreateKey{
 		Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, Rules: rules,
 	}}})
+	return made, err
 }
 
 // ownCommand is a command about the account of the session.
@@ -148,24 +158,24 @@ func (s *Server) ownCommand(c *call, cmd *event.Command) (*event.CommandOutcome,
 	return s.command(c, cmd)
 }
 
-// makeFurtherKey has billing carry out a command that makes a key, and answers with the key's text.
-func (s *Server) makeFurtherKey(c *call, status int, key apikey.Key, cmd *event.Command) error {
+// makeFurtherKey has billing carry out a command that makes a key.
+func (s *Server) makeFurtherKey(c *call, key apikey.Key, cmd *event.Command) (*madeKeyView, *event.CommandOutcome, error) {
 	o, err := s.ownCommand(c, cmd)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if o.Key == nil {
-		return unavailable(errUnknownOutcome)
+		return nil, nil, unavailable(errUnknownOutcome)
 	}
 	key.Number, o.KeyVersion = o.Key.Number, o.Key.Version
 	if key, err = s.madeKey(c, key, o); err != nil {
-		return err
+		return nil, nil, err
 	}
-	out := madeKeyView{success: succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
+	out := &madeKeyView{success: succeeded(), APIKey: s.secret.Format(key), Key: viewAPIKey(o.Key)}
 	if o.OldKeyExpiresMs != 0 {
 		out.OldKeyExpiresAt = formatTime(o.OldKeyExpiresMs)
 	}
-	return s.json(c.Ctx, status, out)
+	return out, o, nil
 }
 
 type keyChangedView struct {
@@ -174,56 +184,82 @@ type keyChangedView struct {
 }
 
 // updateKey changes what the body names of a key.
-func (s *Server) updateKey(c *call) error {
+func (s *Server) updateKey(c *call) error { return s.answerKey(c, s.changedKey) }
+
+func (s *Server) changedKey(c *call) (*event.ApiKey, error) {
 	rules, err := readKeyRules(c.json, s.now(), false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	number, err := pathKey(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return s.changeKey(c, &event.Command{Action: &event.Command_UpdateKey{UpdateKey: &event.UpdateKey{Key: number, Rules: rules}}})
 }
 
 // revokeKey ends a key. The outcome comes from the fold that admits requests, so that no request with the key is admitted after it.
-func (s *Server) revokeKey(c *call) error {
+func (s *Server) revokeKey(c *call) error { return s.answerKey(c, s.revokedKey) }
+
+func (s *Server) revokedKey(c *call) (*event.ApiKey, error) {
 	number, err := pathKey(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return s.changeKey(c, &event.Command{Action: &event.Command_RevokeKey{RevokeKey: &event.RevokeKey{Key: number}}})
 }
 
-func (s *Server) changeKey(c *call, cmd *event.Command) error {
+func (s *Server) changeKey(c *call, cmd *event.Command) (*event.ApiKey, error) {
 	o, err := s.ownCommand(c, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if o.Key == nil {
+		return nil, unavailable(errUnknownOutcome)
+	}
+	return o.Key, nil
+}
+
+// answerKey answers with the key that a change has left.
+func (s *Server) answerKey(c *call, change func(*call) (*event.ApiKey, error)) error {
+	key, err := change(c)
 	if err != nil {
 		return err
 	}
-	if o.Key == nil {
-		return unavailable(errUnknownOutcome)
-	}
-	return s.json(c.Ctx, fiber.StatusOK, keyChangedView{success: succeeded(), Key: viewAPIKey(o.Key)})
+	return s.json(c.Ctx, fiber.StatusOK, keyChangedView{success: succeeded(), Key: viewAPIKey(key)})
 }
 
 // rotateKey makes a new key in place of one that stays valid for a while.
 func (s *Server) rotateKey(c *call) error {
-	overlap := time.Duration(-1)
-	if err := httpin.ParseObject(c.json, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
-		return err
-	}
-	if overlap < 0 {
-		return httpin.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
-	}
-	number, err := pathKey(c)
+	made, _, err := s.replacedKey(c)
 	if err != nil {
 		return err
 	}
+	return s.json(c.Ctx, fiber.StatusOK, made)
+}
+
+// replacedKey makes a key in place of the one that the path names, which is valid until endsMs.
+func (s *Server) replacedKey(c *call) (made *madeKeyView, endsMs int64, err error) {
+	overlap := time.Duration(-1)
+	if err := httpin.ParseObject(c.json, httpin.Fields{"overlap": httpin.To(&overlap, overlapField)}.Set); err != nil {
+		return nil, 0, err
+	}
+	if overlap < 0 {
+		return nil, 0, httpin.InvalidField("overlap", `is required: for how long the old key stays valid, like "24h", or "0s"`)
+	}
+	number, err := pathKey(c)
+	if err != nil {
+		return nil, 0, err
+	}
 	key := s.newKey(c, c.who.account)
 	rotation := s.rotation(key)
-	return s.makeFurtherKey(c, fiber.StatusOK, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
+	made, o, err := s.makeFurtherKey(c, key, &event.Command{Action: &event.Command_ReplaceKey{ReplaceKey: &event.ReplaceKey{
 		Key: number, Fingerprint: rotation.Fingerprint, Prefix: rotation.Prefix, OverlapMs: overlap.Milliseconds(),
 	}}})
+	if err != nil {
+		return nil, 0, err
+	}
+	return made, o.OldKeyExpiresMs, nil
 }
 
 // overlapField reads a whole number with one of s, m, h, d, from 0s to 7d.
@@ -258,19 +294,28 @@ type spendingCapView struct {
 
 // setSpendingCap sets the cap of the account, or takes it away.
 func (s *Server) setSpendingCap(c *call) error {
+	set, err := s.cappedSpending(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, spendingCapView{success: succeeded(), SpendingCap: viewCap(set)})
+}
+
+// cappedSpending sets the cap that the body has.
+func (s *Server) cappedSpending(c *call) (*event.CapStatus, error) {
 	limit := &capInput{}
 	if err := httpin.ParseObject(c.json, limit.fields("").Set); err != nil {
-		return err
+		return nil, err
 	}
 	set, err := limit.read("")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetSpendingCap{SetSpendingCap: &event.SetSpendingCap{Cap: set}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, spendingCapView{success: succeeded(), SpendingCap: viewCap(o.Cap)})
+	return o.Cap, nil
 }
 
 // capInput is {amount, period} as the client wrote it.

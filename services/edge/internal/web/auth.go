@@ -70,15 +70,20 @@ func (s *Server) readKey(c *call) (found bool, err error) {
 	if !sent {
 		return false, nil
 	}
+	return true, s.useKey(c, text)
+}
+
+// useKey has the call made with the API key.
+func (s *Server) useKey(c *call, text string) error {
 	key, err := s.secret.Parse(text)
 	if err != nil {
-		return true, s.badKey(c.Ctx)
+		return s.badKey(c.Ctx)
 	}
 	if !s.secret.Signs(key.Secret) {
 		s.metrics.oldKey.Inc()
 	}
 	c.who = caller{account: key.Account, key: key}
-	return true, nil
+	return nil
 }
 
 // badKey is the answer to a key that is not valid: 401, or 429 for a source that has sent too many.

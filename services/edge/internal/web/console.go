@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"crypto/rand"
 	"net/url"
 	"strings"
@@ -18,30 +17,19 @@ import (
 // maxNextBytes is more than any path of ours has.
 const maxNextBytes = 1 << 10
 
-// showConsole shows the account of the session, or has its reader sign in first.
-func (s *Server) showConsole(c *call) error {
-	if err := s.readSession(c); err != nil {
-		return s.signInFirst(c, err)
-	}
-	u, email, err := s.ownUsage(c)
-	if err != nil {
-		return err
-	}
-	return s.console.Account(c.Ctx, &console.Account{Email: email, Usage: u, UpgradeURL: s.cfg.UpgradeURL, Once: rand.Text(), Kept: c.Query("kept") != ""})
-}
-
 // showStatement shows the statement of a month of the session's account, to be printed. A month that is none, has not begun, or was
 // over before the account was made, is 404.
 func (s *Server) showStatement(c *call) error {
-	if err := s.readSession(c); err != nil {
-		return s.signInFirst(c, err)
-	}
 	period := c.param("period")
 	start, err := parsePeriod(period)
 	if err != nil {
 		return notFound()
 	}
-	u, email, err := s.ownUsage(c)
+	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{})
+	if err != nil {
+		return err
+	}
+	holder, err := s.holder(c)
 	if err != nil {
 		return err
 	}
@@ -49,15 +37,20 @@ func (s *Server) showStatement(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.console.Statement(c.Ctx, &console.Statement{Email: email, Account: event.AccountID(u.Account), Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs})
+	return s.console.Statement(c.Ctx, &console.Statement{Holder: holder, Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs})
 }
 
-// signInFirst leads a reader without a session to the form. Any other failure of the session stays what it is.
+// signInFirst leads a reader without a session to the form, and back to the page that they asked for. Any other failure of the
+// session stays what it is.
 func (s *Server) signInFirst(c *call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {
 		return err
 	}
-	return redirect(c.Ctx, console.SignInPath)
+	form := &console.Sign{}
+	if c.Method() == fiber.MethodGet {
+		form.Next = c.Path()
+	}
+	return redirect(c.Ctx, console.SignInPath+form.Query())
 }
 
 // redirect leads a browser to a path of ours, with GET.
@@ -94,24 +87,48 @@ func (s *Server) showSign(c *call, show func(*fiber.Ctx, int, *console.Sign) err
 	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text()})
 }
 
-// signUpFromPage makes an account, as registerUser does.
+// signUpFromPage makes an account, as registerUser does, and its API key, as regenerateKey does.
 func (s *Server) signUpFromPage(c *call) error {
-	return s.sign(c, accountPasswordMin, s.console.SignUp, func(sent credentials) error {
-		_, _, err := s.signUp(c, sent)
-		return err
+	return s.sign(c, accountPasswordMin, s.console.SignUp, func(sent credentials, form *console.Sign) error {
+		u, _, err := s.signUp(c, sent)
+		if err != nil {
+			return err
+		}
+		if c.kept || form.Next != console.Path {
+			return s.goOn(c, form)
+		}
+		c.who = caller{account: event.AccountID(u.Account)}
+		if form.Once != "" {
+			c.idem = onceID(c.who.account, fiber.MethodPost, console.KeyPath, form.Once)
+		}
+		made, err := s.makeKey(c, c.who.account)
+		if err != nil {
+			return s.goOn(c, form) // the account is there, and a key can be made from its page
+		}
+		return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey, Welcome: true}, nil)
 	})
 }
 
 // signInFromPage opens a session, as login does.
 func (s *Server) signInFromPage(c *call) error {
-	return s.sign(c, 1, s.console.SignIn, func(sent credentials) error {
-		_, _, err := s.signIn(c, sent)
-		return err
+	return s.sign(c, 1, s.console.SignIn, func(sent credentials, form *console.Sign) error {
+		if _, _, err := s.signIn(c, sent); err != nil {
+			return err
+		}
+		return s.goOn(c, form)
 	})
 }
 
-// sign takes a form with credentials and leads to the next page. A form that is refused is shown again.
-func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(credentials) error) error {
+// goOn leads to the page that who has signed in wanted to see.
+func (s *Server) goOn(c *call, form *console.Sign) error {
+	if c.kept {
+		return redirect(c.Ctx, console.Done(console.Path, "kept"))
+	}
+	return redirect(c.Ctx, form.Next)
+}
+
+// sign takes a form with credentials. One that is refused is shown again.
+func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console.Sign) error, do func(credentials, *console.Sign) error) error {
 	var email, password, next, once string
 	err := httpin.ParseForm(c.form, httpin.Fields{
 		"email": httpin.To(&email, httpin.StringField), "password": httpin.To(&password, httpin.StringField),
@@ -127,14 +144,9 @@ func (s *Server) sign(c *call, shortest int, show func(*fiber.Ctx, int, *console
 		err = s.readOnce(c, once)
 	}
 	if err == nil {
-		err = do(sent)
+		err = do(sent, form)
 	}
-	switch {
-	case err == nil && c.kept:
-		return redirect(c.Ctx, console.KeptPath)
-	case err == nil:
-		return redirect(c.Ctx, form.Next)
-	case !pages.WantsHTML(c.Ctx):
+	if err == nil || !pages.WantsHTML(c.Ctx) {
 		return err
 	}
 	return s.refuseSign(c, form, show, err)
@@ -147,24 +159,6 @@ func readSign(email, password string, shortest int) (sent credentials, err error
 	}
 	sent.password, err = accountPasswordField(shortest)("password", httpin.Value{Kind: httpin.Query, Text: []byte(password)})
 	return sent, err
-}
-
-// readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
-// it goes to a journal that is kept for ever.
-func (s *Server) readOnce(c *call, once string) error {
-	if once == "" {
-		return nil
-	}
-	if len(once) > maxOnceBytes {
-		return httpin.InvalidField("once", "must be what the page has")
-	}
-	scope := c.who.payer()
-	if scope == 0 {
-		scope = s.network(c.Ctx)
-	}
-	id := event.NewIdempotencyID(scope.Bytes(), c.Method(), c.Path(), once)
-	c.idem = id[:]
-	return nil
 }
 
 // refuseSign shows the form again, without the password. The error stands beside its field. The form keeps its Once where
@@ -183,12 +177,7 @@ func (s *Server) refuseSign(c *call, form *console.Sign, show func(*fiber.Ctx, i
 	default:
 		field = ""
 	}
-	switch e.Kind {
-	case fault.OutcomeUnknown, fault.Unavailable, fault.IdempotencyInFlight:
-		form.Once = cmp.Or(form.Once, rand.Text())
-	default:
-		form.Once = rand.Text()
-	}
+	form.Once = onceAfter(form.Once, e.Kind)
 	form.Errors = map[string]string{field: message}
 	return show(c.Ctx, e.Kind.Status(), form)
 }
@@ -202,23 +191,4 @@ func (s *Server) signOutFromPage(c *call) error {
 		return err
 	}
 	return redirect(c.Ctx, "/")
-}
-
-// makeKeyFromPage makes a new API key, as regenerateKey does, and shows it this once.
-func (s *Server) makeKeyFromPage(c *call) error {
-	if err := s.readSession(c); err != nil {
-		return s.signInFirst(c, err)
-	}
-	var once string
-	if err := httpin.ParseForm(c.form, httpin.Fields{"once": httpin.To(&once, httpin.StringField)}); err != nil {
-		return err
-	}
-	if err := s.readOnce(c, once); err != nil {
-		return err
-	}
-	made, err := s.makeKey(c, c.who.account)
-	if err != nil {
-		return err
-	}
-	return s.console.Key(c.Ctx, &console.Key{APIKey: made.APIKey, URL: s.url("")})
 }

@@ -66,16 +66,11 @@ func (s *Server) usageDays(c *call) error {
 	if err := s.checkHolder(c); err != nil {
 		return err
 	}
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
-		FromDay: uint32(first), ToDay: uint32(last),
-	}}})
+	a, err := s.daysOf(c.who.account, first, last)
 	if err != nil {
 		return err
 	}
-	if a.GetUsageDays() == nil {
-		return unavailable(errQueryAnswer)
-	}
-	out := viewDays(a.GetUsageDays(), by)
+	out := viewDays(a, by)
 	if !wantsCSV(c) {
 		return s.json(c.Ctx, fiber.StatusOK, out)
 	}
@@ -87,6 +82,20 @@ func (s *Server) usageDays(c *call) error {
 	}
 	name := "usage-" + from.Format(dateFormat) + "-" + to.Format(dateFormat) + ".csv"
 	return sendCSV(c, name, []string{"day", "quotaKey", "key", "used", "overage", "creditsSpent"}, records)
+}
+
+// daysOf asks for the usage of an account from a day to another, both included.
+func (s *Server) daysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
+	a, err := s.query(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
+		FromDay: uint32(first), ToDay: uint32(last),
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	if a.GetUsageDays() == nil {
+		return nil, unavailable(errQueryAnswer)
+	}
+	return a.GetUsageDays(), nil
 }
 
 // dateField reads a day like 2026-11-21.

@@ -17,36 +17,45 @@ type deletionView struct {
 // sessions end. The user is marked first, so that the job that erases accounts finds it wherever this stops: what counts is
 // whether the journal was told.
 func (s *Server) deleteAccount(c *call) error {
+	user, o, err := s.deletedAccount(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, deletionView{success: succeeded(), Account: viewOutcome(user, o)})
+}
+
+// deletedAccount has the account deleted by the password that the body has.
+func (s *Server) deletedAccount(c *call) (*event.User, *event.CommandOutcome, error) {
 	var current string
 	err := httpin.ParseObject(c.json, httpin.Fields{"currentPassword": httpin.To(&current, accountPasswordField(1))}.Set)
 	if err == nil && current == "" {
 		err = httpin.InvalidField("currentPassword", "is required")
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	user, err := s.ownUser(c)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := s.checkCurrentPassword(c, user, current); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := s.noteDeletion(user, event.Deletion_DELETION_ASKED, 0); err != nil {
-		return err
+		return nil, nil, err
 	}
 	// Without an idempotency id: to ask again is no other request, also after a deletion was taken back.
 	o, err := s.command(c, &event.Command{
 		Account: user.Account, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}},
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := s.noteDeletion(user, event.Deletion_DELETION_SET, o.DeletesMs); err != nil {
-		return err
+		return nil, nil, err
 	}
 	s.setSessionCookie(c.Ctx, "", 0)
-	return s.json(c.Ctx, fiber.StatusOK, deletionView{success: succeeded(), Account: viewOutcome(user, o)})
+	return user, o, nil
 }
 
 func (s *Server) noteDeletion(user *event.User, deletion event.Deletion, deletesMs int64) error {

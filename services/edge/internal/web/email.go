@@ -15,6 +15,14 @@ import (
 
 // changeEmail gives the account of the session another address. Its sessions stay.
 func (s *Server) changeEmail(c *call) error {
+	if err := s.newEmail(c); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// newEmail sets the email that the body has.
+func (s *Server) newEmail(c *call) error {
 	var current, email string
 	err := httpin.ParseObject(c.json, httpin.Fields{
 		"currentPassword": httpin.To(&current, accountPasswordField(1)),
@@ -41,15 +49,12 @@ func (s *Server) changeEmail(c *call) error {
 			return idempotencyMismatch()
 		}
 		c.Set(headerReplayed, "true")
-		return s.json(c.Ctx, fiber.StatusOK, succeeded())
+		return nil
 	}
 	if err := s.checkCurrentPassword(c, user, current); err != nil {
 		return err
 	}
-	if err := s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: change}); err != nil {
-		return err
-	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.storeEmail(c, &event.SetEmail{Account: user.Account, Email: email, IfHash: user.PasswordHash, Change: change})
 }
 
 // emailChangeBytes are an idempotency id and a hash: SetEmail.change.

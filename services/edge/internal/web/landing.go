@@ -88,6 +88,11 @@ func (s *Server) createFromPage(c *call) error {
 	if err != nil {
 		return err
 	}
+	if form.APIKey != "" { // a page that shows a new key sends it along
+		if err := s.useKey(c, form.APIKey); err != nil {
+			return err
+		}
+	}
 	d := &draft{}
 	done, err := s.createOfForm(c, d, form, bodyHash(c.Ctx, body))
 	if err != nil {
@@ -103,7 +108,9 @@ func (s *Server) createFromPage(c *call) error {
 		Protected: d.password != nil && *d.password != "", URL: s.url(""),
 		Path: quickKind().page + done.outcome.Item, Remaining: plan.Unlimited,
 	}
-	if c.who.anonymous {
+	if !c.who.anonymous {
+		shown.Account, shown.Remaining = true, done.remaining
+	} else {
 		shown.Remaining = done.remaining
 		shown.ManageToken = s.manageToken(quickKind().domain, done)
 	}
@@ -143,7 +150,7 @@ func parsePasteForm(body []byte) (*pages.Draft, error) {
 	fields := make(httpin.Fields)
 	for name, to := range map[string]*string{
 		"content": &out.Content, "title": &out.Title, "language": &out.Language, "visibility": &out.Visibility,
-		"expiresIn": &out.ExpiresIn, "password": &out.Password, "once": &out.Once, "burnAfterRead": &burn,
+		"expiresIn": &out.ExpiresIn, "password": &out.Password, "once": &out.Once, "burnAfterRead": &burn, "apiKey": &out.APIKey,
 	} {
 		fields[name] = httpin.To(to, httpin.StringField)
 	}

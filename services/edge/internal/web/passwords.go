@@ -14,6 +14,14 @@ import (
 
 // changePassword sets a new password for the account of the session and ends its other sessions.
 func (s *Server) changePassword(c *call) error {
+	if err := s.newPassword(c); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// newPassword sets the password that the body has.
+func (s *Server) newPassword(c *call) error {
 	var current, password string
 	err := httpin.ParseObject(c.json, httpin.Fields{
 		"currentPassword": httpin.To(&current, accountPasswordField(1)),
@@ -27,10 +35,7 @@ func (s *Server) changePassword(c *call) error {
 	case password == "":
 		return httpin.InvalidField("password", "is required")
 	}
-	if err := s.replacePassword(c, current, password); err != nil {
-		return err
-	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return s.replacePassword(c, current, password)
 }
 
 func (s *Server) replacePassword(c *call, current, password string) error {

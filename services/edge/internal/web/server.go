@@ -82,17 +82,18 @@ type Server struct {
 
 	signInHashes, registrationHashes, documentHashes *hasher
 
-	metrics   *metrics
-	views     *viewLimit
-	keyless   *keylessLimit
-	pages     *pages.Pages
-	render    *render.Renderer
-	forgetful *render.Renderer // render, without its cache
-	console   *console.Console
-	docs      func() (*documentation, error) // made when first asked for
-	health    *telemetry.Health
-	priceBook priceCache
-	publicURL atomic.Pointer[string]
+	metrics       *metrics
+	views         *viewLimit
+	keyless       *keylessLimit
+	pages         *pages.Pages
+	render        *render.Renderer
+	forgetful     *render.Renderer // render, without its cache
+	console       *console.Console
+	pageListeners *pageListeners
+	docs          func() (*documentation, error) // made when first asked for
+	health        *telemetry.Health
+	priceBook     priceCache
+	publicURL     atomic.Pointer[string]
 
 	contentHost string // of Config.ContentURL
 }
@@ -122,7 +123,7 @@ func New(cfg Config, deps Deps) *Server {
 		s.putBytes = b.PutBytes()
 	}
 	s.forgetful = s.render.Uncached()
-	s.console = console.New(s.pages)
+	s.console, s.pageListeners = console.New(s.pages), newPageListeners()
 	s.publicURL.Store(&s.cfg.PublicURL)
 	s.contentHost = hostOf(s.cfg.ContentURL)
 	s.docs = sync.OnceValues(s.newDocumentation)

@@ -33,20 +33,15 @@ type sessionView struct {
 
 // listSessions lists the sessions of the account.
 func (s *Server) listSessions(c *call) error {
-	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_ListSessions{
-		ListSessions: &event.ListSessions{Account: uint64(c.who.account)},
-	}})
+	sessions, err := s.sessionsOf(c)
 	if err != nil {
 		return err
 	}
-	if a.Status != event.UserStatus_USER_OK {
-		return unavailable(errUserAnswer)
-	}
 	current := apikey.HashToken(s.sessionToken(c.Ctx))
-	out := sessionList{success: succeeded(), Sessions: make([]sessionView, 0, len(a.Sessions))}
-	for _, session := range a.Sessions {
+	out := sessionList{success: succeeded(), Sessions: make([]sessionView, 0, len(sessions))}
+	for _, session := range sessions {
 		out.Sessions = append(out.Sessions, sessionView{
-			ID:        hex.EncodeToString(session.SessionHash[:min(len(session.SessionHash), sessionIDPrefix)]),
+			ID:        sessionID(session.SessionHash),
 			CreatedAt: optionalTime(session.CreatedMs), LastSeenAt: optionalTime(session.SeenMs),
 			ExpiresAt: formatTime(session.ExpiresMs), Current: bytes.Equal(session.SessionHash, current),
 			Client: session.Agent, Network: session.Network,
@@ -55,29 +50,55 @@ func (s *Server) listSessions(c *call) error {
 	return s.json(c.Ctx, fiber.StatusOK, out)
 }
 
+// sessionsOf are the sessions of the account that calls, the one that was used last first.
+func (s *Server) sessionsOf(c *call) ([]*event.OpenSession, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_ListSessions{
+		ListSessions: &event.ListSessions{Account: uint64(c.who.account)},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != event.UserStatus_USER_OK {
+		return nil, unavailable(errUserAnswer)
+	}
+	return a.Sessions, nil
+}
+
+// sessionID is the id of a session in the API.
+func sessionID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), sessionIDPrefix)]) }
+
 // endSession ends one session of the account, which may be this one.
 func (s *Server) endSession(c *call) error {
+	if _, err := s.endedSession(c); err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+}
+
+// endedSession ends the session that the path names. It tells whether that is the one of the call.
+func (s *Server) endedSession(c *call) (own bool, err error) {
 	prefix, err := hex.DecodeString(c.param("id"))
 	if err != nil || len(prefix) != sessionIDPrefix {
-		return notFound()
+		return false, notFound()
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_EndSession{
 		EndSession: &event.EndSession{Account: uint64(c.who.account), Prefix: prefix, Change: c.idem},
 	}})
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return notFound()
+		return false, notFound()
 	case a.Status == event.UserStatus_USER_EXISTS:
 		c.Set(headerReplayed, "true")
 	case a.Status != event.UserStatus_USER_OK:
-		return unavailable(errUserAnswer)
+		return false, unavailable(errUserAnswer)
 	}
-	if bytes.HasPrefix(apikey.HashToken(s.sessionToken(c.Ctx)), prefix) {
+	own = bytes.HasPrefix(apikey.HashToken(s.sessionToken(c.Ctx)), prefix)
+	if own {
 		s.setSessionCookie(c.Ctx, "", 0)
 	}
-	return s.json(c.Ctx, fiber.StatusOK, succeeded())
+	return own, nil
 }
 
 // optionalTime is nil for a time that is not known.

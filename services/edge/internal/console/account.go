@@ -1,0 +1,88 @@
+package console
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+)
+
+// Account is what an account is to its holder: an email, a password, and sessions.
+type Account struct {
+	Holder   Holder
+	Usage    *event.UsageAnswer
+	Sessions []Session
+	Email    *Form
+	Password *Form
+	Delete   *Form
+	End      *Form // ends a session, by the path of its id, or all of them
+	Done     string
+}
+
+// Session is an open session.
+type Session struct {
+	*event.OpenSession
+	ID      string
+	Current bool // the one that asks
+}
+
+// Opened is when it was opened, in Unix milliseconds; 0: a version opened it that did not note it.
+func (s Session) Opened() int64 { return s.CreatedMs }
+
+// Browser is what a reader knows it by.
+func (s Session) Browser() string {
+	if s.Agent == "" {
+		return "Unknown browser"
+	}
+	return s.Agent
+}
+
+// Account shows an account. status is that of a form that was refused, else fiber.StatusOK.
+func (c *Console) Account(ctx *fiber.Ctx, status int, a *Account) error {
+	return c.render(ctx, page{template: "account", title: "Account", section: AccountPath, holder: a.Holder, done: a.Done, status: status, data: a})
+}
+
+// ChangeEmail is the form for another email.
+func ChangeEmail(account, once string) *Form {
+	return &Form{ID: "email", Action: EmailPath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
+		{Name: "email", Label: "New email", Type: "email", Autocomplete: "email", Most: event.MaxEmailBytes, Required: true, Subject: "The email"},
+		currentPassword(),
+	}}
+}
+
+// ChangePassword is the form for another password.
+func ChangePassword(account, once string) *Form {
+	return &Form{ID: "password", Action: PasswordPath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
+		currentPassword(),
+		{Name: "password", Label: "New password", Type: "password", Autocomplete: "new-password", Most: 128, Required: true, Hint: "8 to 128 characters.", Subject: "The new password"},
+	}}
+}
+
+// DeleteAccount is the form that deletes an account.
+func DeleteAccount(account, once, email string) *Form {
+	return &Form{ID: "delete", Action: DeletePath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{
+		{Name: "confirm", Label: "Type your email", Type: "text", Hint: email, Required: true, Subject: "This"},
+		currentPassword(),
+	}}
+}
+
+// EndSessions is the form that ends sessions.
+func EndSessions(account, once string) *Form {
+	return &Form{ID: "sessions", Action: SessionsPath, Account: account, Once: once, Values: map[string]string{}}
+}
+
+func currentPassword() Field {
+	return Field{
+		Name: "currentPassword", Label: "Current password", Type: "password", Autocomplete: "current-password", Required: true, Subject: "The current password",
+	}
+}
+
+// Goodbye is an account that will be deleted.
+type Goodbye struct {
+	Email     string
+	DeletesMs int64
+}
+
+// Goodbye tells until when a deletion can be taken back.
+func (c *Console) Goodbye(ctx *fiber.Ctx, g *Goodbye) error {
+	return c.render(ctx, page{template: "goodbye", title: "Your account will be deleted", data: g})
+}

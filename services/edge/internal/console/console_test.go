@@ -1,0 +1,299 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// shown renders a page.
+func shown(t testing.TB, h fiber.Handler) (string, http.Header) {
+	t.Helper()
+	app := fiber.New()
+	app.Get("/", h)
+	res, err := app.Test(httptest.NewRequest("GET", "/", nil), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body), res.Header
+}
+
+const hostile = `</script><script>alert(1)</script>" onload="x`
+
+func month() (now time.Time, u *event.UsageAnswer, days *event.UsageDaysAnswer) {
+	now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	u = &event.UsageAnswer{
+		Account: 1, Tier: uint32(plan.Pro), PeriodStartMs: start.UnixMilli(), PeriodEndMs: start.AddDate(0, 1, 0).UnixMilli(),
+		BalanceMicros: 1_234_567_500_000, SpentMicros: 70_000, CreatedMs: start.AddDate(-1, 0, 0).UnixMilli(), KeyVersion: 1, StorageFreeBytes: 10 << 30,
+		Cap: &event.CapStatus{Cap: &event.SpendingCap{AmountMicros: 5_000_000, Period: event.CapPeriod_CAP_MONTH}, SpentMicros: 70_000, ResetMs: now.UnixMilli()},
+	}
+	for _, key := range plan.QuotaKeys() {
+		u.Usage = append(u.Usage, &event.KeyUsage{QuotaKey: uint32(key), Used: 600, Limit: 500, Overage: 100, SpentMicros: 70_000})
+	}
+	days = &event.UsageDaysAnswer{SinceMs: start.AddDate(-1, 0, 0).UnixMilli()}
+	for d := range 30 {
+		day := &event.UsageDay{Day: uint32(start.AddDate(0, 0, d).Unix() / 86400)}
+		for _, key := range plan.QuotaKeys() {
+			day.Usage = append(day.Usage, &event.DayUsage{QuotaKey: uint32(key), Used: int64(d), Overage: int64(d / 2), SpentMicros: 10_000})
+		}
+		days.Days = append(days.Days, day)
+	}
+	return now, u, days
+}
+
+// full are the pages with as much on them as an account can have.
+func full() map[string]func(*Console) fiber.Handler {
+	now, u, days := month()
+	holder := Holder{Account: "AAAAAAAAAAA", Email: strings.Repeat("e", 240) + "@example.com"}
+	var keys []Key
+	for n := range 40 {
+		k := &event.ApiKey{
+			Number: uint32(n), Name: strings.Repeat("n", 90) + hostile[:10], Prefix: "qk_AAAAA", CreatedMs: 1, LastUsedMs: 2, ExpiresMs: now.UnixMilli() + int64(n) - 20,
+			Cap: u.Cap, Usage: u.Usage,
+		}
+		for _, key := range plan.QuotaKeys() {
+			k.Scopes = append(k.Scopes, uint32(key))
+			k.Quotas = append(k.Quotas, &event.KeyQuota{QuotaKey: uint32(key), Limit: 1_000_000_000})
+		}
+		keys = append(keys, Key{ApiKey: k, ID: fmt.Sprintf("k%d", n), Now: now.UnixMilli()})
+	}
+	sessions := make([]Session, 0, 100)
+	for n := range 100 {
+		sessions = append(sessions, Session{
+			OpenSession: &event.OpenSession{CreatedMs: 1, SeenMs: 2, Agent: "Chrome on Linux", Network: "2001:db8:aaaa::/48"}, ID: fmt.Sprintf("%024d", n),
+		})
+	}
+	live := keys[30]
+	over := &Overview{Holder: holder, Usage: u, Days: days, Now: now, Key: FirstKey(holder.Account, "once")}
+	return map[string]func(*Console) fiber.Handler{
+		"sign up": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.SignUp(ctx, 200, &Sign{Next: hostile, Once: "once"}) }
+		},
+		"overview": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.Overview(ctx, 200, over) }
+		},
+		"keys": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Keys(ctx, 200, &Keys{
+					Holder: holder, List: keys, Cap: u.Cap, First: FirstKey(holder.Account, "once"),
+					Create: CreateKey(holder.Account, "once"), Capping: CapSpending(holder.Account, "once", u.Cap),
+				})
+			}
+		},
+		"one key": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.OneKey(ctx, 200, &OneKey{
+					Holder: holder, Key: live, Change: ChangeKey(holder.Account, "once", live),
+					Rotate: RotateKey(holder.Account, "once", live), Revoke: RevokeKey(holder.Account, "once", live),
+				})
+			}
+		},
+		"new key": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.NewKey(ctx, &NewKey{Holder: holder, APIKey: "qk_" + strings.Repeat("A", 59), URL: "https://quire.example", Welcome: true, Once: "once", CanPaste: true, Known: true, Left: 100, Limit: 100})
+			}
+		},
+		"account": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Account(ctx, 200, &Account{
+					Holder: holder, Usage: u, Sessions: sessions, Email: ChangeEmail(holder.Account, "once"), Password: ChangePassword(holder.Account, "once"),
+					Delete: DeleteAccount(holder.Account, "once", holder.Email), End: EndSessions(holder.Account, ""),
+				})
+			}
+		},
+		"goodbye": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.Goodbye(ctx, &Goodbye{Email: holder.Email, DeletesMs: 1}) }
+		},
+	}
+}
+
+// TestAFullPageIsLight: with all that an account can have, a page is below 100 KB before it is compressed. Nothing on it is run,
+// and each of its fields is a field of its form.
+func TestAFullPageIsLight(t *testing.T) {
+	const mostBytes = 100_000
+	c := New(pages.New())
+	for name, page := range full() {
+		body, header := shown(t, page(c))
+		t.Logf("%s: %d bytes", name, len(body))
+		if len(body) > mostBytes {
+			t.Errorf("%s has %d bytes", name, len(body))
+		}
+		if policy := header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "default-src 'none'") {
+			t.Errorf("%s: %s", name, policy)
+		}
+		if strings.Contains(body, "<script>") || strings.Contains(body, `" onload=`) || strings.Contains(body, ` style="`) {
+			t.Errorf("%s has what a policy would have to stop", name)
+		}
+		for _, empty := range []string{`name=""`, `id=""`, `for=""`, `type=""`, `action=""`} {
+			if strings.Contains(body, empty) {
+				t.Errorf("%s: a field is none of its form's: %s", name, empty)
+			}
+		}
+		seen := map[string]bool{}
+		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			if seen[m[1]] {
+				t.Errorf("%s has two elements of the id %s", name, m[1])
+			}
+			seen[m[1]] = true
+		}
+		for _, m := range regexp.MustCompile(` aria-(?:labelledby|describedby)="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			for id := range strings.FieldsSeq(m[1]) {
+				if !seen[id] {
+					t.Errorf("%s is described by %s, which it has not", name, id)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkFullPages(b *testing.B) {
+	c := New(pages.New())
+	for name, page := range full() {
+		b.Run(name, func(b *testing.B) {
+			app := fiber.New()
+			app.Get("/", page(c))
+			for b.Loop() {
+				res, err := app.Test(httptest.NewRequest("GET", "/", nil), -1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				res.Body.Close()
+			}
+		})
+	}
+}
+
+// TestTemplatesEvaluateNothing: htmx runs the code of some attributes, which the policy of a page forbids; a template that has
+// one is a mistake.
+func TestTemplatesEvaluateNothing(t *testing.T) {
+	banned := regexp.MustCompile(`(?i)hx-on|hx-vals|hx-headers|hx-confirm="js|\bjs:|javascript:|hx-trigger="[^"]*\[|\son[a-z]+=|\sstyle=|<style|<script`)
+	for _, text := range []string{`<a hx-on:click="x">`, `<a data-hx-on="x">`, `hx-trigger="click[x]"`, `<p onclick="x">`, `<p style="x">`, "js:x"} {
+		if !banned.MatchString(text) {
+			t.Errorf("%s is not found", text)
+		}
+	}
+	read := 0
+	err := fs.WalkDir(files, "templates", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		read++
+		text, err := files.ReadFile(path)
+		if found := banned.FindAllString(string(text), -1); found != nil {
+			t.Errorf("%s has %q", path, found)
+		}
+		return err
+	})
+	if err != nil || read < 5 {
+		t.Errorf("%d templates, %v", read, err)
+	}
+}
+
+func TestABalanceLastsAsLongAsItsBurnRateSays(t *testing.T) {
+	now, u, days := month()
+	o := &Overview{Usage: u, Days: days, Now: now}
+	// 13 quota keys of 0.01 a day, for six days and a half, which are seven days of the calendar.
+	spent := uint64(7 * (plan.KeyCount - 1) * 10_000)
+	burn := o.Burn()
+	if want := spent * 2 / 13; burn == nil || burn.PerDay != want {
+		t.Fatalf("%+v, want %d a day", burn, want)
+	}
+	if burn.UntilMs != 0 {
+		t.Errorf("a balance for centuries ends %v", utc(burn.UntilMs))
+	}
+	u.BalanceMicros = spent
+	if got, want := utc(o.Burn().UntilMs), now.Add(156*time.Hour); !got.Equal(want) {
+		t.Errorf("until %v, want %v", got, want)
+	}
+	u.CreatedMs = now.Add(-time.Hour).UnixMilli() // what a new account spends in an hour is not taken for its rate
+	if got := o.Burn(); got.PerDay != uint64((plan.KeyCount-1)*10_000) {
+		t.Errorf("%+v on the first day", got)
+	}
+	days.Days = nil
+	if got := o.Burn(); got != nil {
+		t.Errorf("%+v where nothing was spent", got)
+	}
+	if o.Chart() != nil {
+		t.Error("a chart of nothing")
+	}
+}
+
+func TestABarHasWhatIsWithinTheLimitAndWhatIsBeyond(t *testing.T) {
+	for _, test := range []struct {
+		used  uint64
+		limit int64
+		want  bar
+	}{
+		{0, 500, bar{0, 0}},
+		{1, 1_000_000, bar{1, 0}},
+		{250, 500, bar{500, 0}},
+		{500, 500, bar{1000, 0}},
+		{1000, 500, bar{500, 500}},
+		{1_000_000_001, 1_000_000_000, bar{999, 1}},
+	} {
+		if got := barOf(&event.KeyUsage{Used: test.used, Limit: test.limit}); *got != test.want {
+			t.Errorf("%d of %d: %+v, want %+v", test.used, test.limit, *got, test.want)
+		}
+	}
+	for _, none := range []int64{0, plan.Unlimited} {
+		if barOf(&event.KeyUsage{Used: 1, Limit: none}) != nil {
+			t.Errorf("a bar of a limit of %d", none)
+		}
+	}
+}
+
+func TestTheChartIsTheDaysOfTheMonth(t *testing.T) {
+	now, u, days := month()
+	days.Days[3].Usage[0].Used = -1_000 // a correction after midnight
+	chart := (&Overview{Usage: u, Days: days, Now: now}).Chart()
+	if len(chart.Bars) != 28 || len(chart.Days) != 28 || chart.Width != 30*chartSlot {
+		t.Fatalf("%d bars, %d days, %d wide", len(chart.Bars), len(chart.Days), chart.Width)
+	}
+	last := chart.Bars[len(chart.Bars)-1]
+	if last.High != chartHigh || last.Y != 0 || last.Over == 0 || chart.MostOn != "30\u00a0November" || chart.Most != "377" {
+		t.Errorf("%+v, %+v", last, chart)
+	}
+}
+
+func TestAnErrorFindsItsField(t *testing.T) {
+	f := CreateKey("AAAAAAAAAAA", "once")
+	for field, want := range map[string]string{
+		"name": "The name must be x.", "spendingCap.amount": "The amount must be x.", "quotas.pastes.get": "The limit must be x.", "scopes": "The list must be x.",
+	} {
+		f.Refuse(field, Problem{Message: field + " must be x."})
+		if got := f.Field(field); got.Problem == nil || got.Problem.Message != want || !got.Focus || f.Whole() != nil {
+			t.Errorf("%s: %+v", field, got.Problem)
+		}
+	}
+	f.Refuse("quotas.nonsense", Problem{Message: "No."})
+	if f.Field("quotas").Problem == nil {
+		t.Error("an error of a part is not that of the whole list")
+	}
+	f.Refuse("other", Problem{Message: "other is wrong."})
+	if whole := f.Whole(); whole == nil || whole.Message != "other is wrong." || !f.Wrong() {
+		t.Errorf("%+v", whole)
+	}
+	secret := ChangePassword("AAAAAAAAAAA", "once")
+	secret.Values["password"] = "secret"
+	if secret.Field("password").Value != "" {
+		t.Error("a password is shown again")
+	}
+}

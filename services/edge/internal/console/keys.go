@@ -1,0 +1,330 @@
+package console
+
+import (
+	"slices"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// The values of the field "scopes": a key may do all, or what is marked.
+const (
+	ScopesAll  = "all"
+	ScopesSome = "some"
+)
+
+// Keys are the API keys of an account, and its spending cap.
+type Keys struct {
+	Holder  Holder
+	List    []Key
+	Cap     *event.CapStatus
+	Create  *Form
+	Capping *Form
+	First   *Form // to make the default key; nil where there is one
+	Done    string
+}
+
+// Key is an API key.
+type Key struct {
+	*event.ApiKey
+	ID  string // in the API and in the path of its page
+	Now int64  // Unix milliseconds
+}
+
+// Live tells whether calls with the key are admitted.
+func (k Key) Live() bool { return k.RevokedMs == 0 && (k.ExpiresMs == 0 || k.ExpiresMs > k.Now) }
+
+// Label is the name of the key. The default key has none of its own, unless it was given one.
+func (k Key) Label() string {
+	if k.Name == "" {
+		return "Default key"
+	}
+	return k.Name
+}
+
+// Path is the path of its page.
+func (k Key) Path() string { return KeysPath + "/" + k.ID }
+
+// Allowed are the requests that the key may make; none: all.
+func (k Key) Allowed() (out []string) {
+	for _, scope := range k.Scopes {
+		out = append(out, plan.QuotaKey(scope).String())
+	}
+	return out
+}
+
+// Requests are those of this month under all quota keys.
+func (k Key) Requests() string {
+	var sum uint64
+	for _, u := range k.Usage {
+		sum += u.Used
+	}
+	return number(sum)
+}
+
+// Spent are the credits of this month.
+func (k Key) Spent() string {
+	var sum uint64
+	for _, u := range k.Usage {
+		sum += u.SpentMicros
+	}
+	return credits(sum)
+}
+
+// SpendingCap is the key's own cap; nil where it has none.
+func (k Key) SpendingCap() *Cap { return capOf(k.Cap) }
+
+// Rows are the usage of this month under each quota key, with the key's own limit.
+func (k Key) Rows() (out []row) {
+	for _, key := range plan.QuotaKeys() {
+		r := row{Key: key.String(), About: pages.AboutKey(key), Limit: "–"}
+		u := &event.KeyUsage{}
+		if i := slices.IndexFunc(k.Usage, func(u *event.KeyUsage) bool { return plan.QuotaKey(u.QuotaKey) == key }); i >= 0 {
+			u = k.Usage[i]
+		}
+		q := slices.IndexFunc(k.Quotas, func(q *event.KeyQuota) bool { return plan.QuotaKey(q.QuotaKey) == key })
+		if q >= 0 {
+			r.Limit = number(k.Quotas[q].Limit)
+			r.Bar = barOf(&event.KeyUsage{Used: u.Used, Limit: int64(k.Quotas[q].Limit)})
+		}
+		if q < 0 && u.Used == 0 {
+			continue
+		}
+		r.Used, r.Overage, r.Spent = number(u.Used), number(u.Overage), credits(u.SpentMicros)
+		out = append(out, r)
+	}
+	return out
+}
+
+// Live are the keys that work.
+func (k *Keys) Live() []Key { return k.only(true) }
+
+// Ended are the last keys that do not work any more.
+func (k *Keys) Ended() []Key { return k.only(false) }
+
+func (k *Keys) only(live bool) (out []Key) {
+	for _, key := range k.List {
+		if key.Live() == live {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// SpendingCap is the cap of the account; nil where there is none.
+func (k *Keys) SpendingCap() *Cap { return capOf(k.Cap) }
+
+// ruleFields are the fields of what a key may do.
+func ruleFields() []Field {
+	out := append([]Field{
+		{Name: "name", Label: "Name", Type: "text", Most: 100, Required: true, Hint: "What uses it, such as “backup of the office”. It stays in the journal for ever: write nothing personal.", Subject: "The name"},
+		{Name: "expiresIn", Label: "Expires", Type: "select", Options: lifetimes(), Subject: "The expiry"},
+		{Name: "scopes", Label: "May do", Subject: "The list"},
+		{Name: "quotas", Label: "Limits", Subject: "The limit"},
+		{Name: "spendingCap", Label: "Spending cap", Subject: "The spending cap"},
+	}, capFields("spendingCap.")...)
+	for _, key := range plan.QuotaKeys() {
+		out = append(
+			out,
+			Field{Name: "scopes." + key.String(), Label: pages.AboutKey(key), Type: "checkbox"},
+			Field{Name: "quotas." + key.String(), Label: pages.AboutKey(key), Type: "text", Most: 10, Subject: "The limit"},
+		)
+	}
+	return out
+}
+
+// Marks are the fields of the form that mark what a key may do.
+func (f *Form) Marks() []Mark {
+	out := make([]Mark, 0, plan.KeyCount)
+	for _, key := range plan.QuotaKeys() {
+		out = append(out, Mark{key.String(), f.Field("scopes." + key.String())})
+	}
+	return out
+}
+
+// Limits are the fields of the form that limit a key's requests of a month.
+func (f *Form) Limits() []Mark {
+	out := make([]Mark, 0, plan.KeyCount)
+	for _, key := range plan.QuotaKeys() {
+		out = append(out, Mark{key.String(), f.Field("quotas." + key.String())})
+	}
+	return out
+}
+
+// Limited tells whether a limit is written or wrong, so that its reader should see it.
+func (f *Form) Limited() bool {
+	return slices.ContainsFunc(f.Limits(), func(m Mark) bool { return m.Value != "" || m.Problem != nil }) || f.Field("quotas").Problem != nil
+}
+
+// Mark is a field about a quota key.
+type Mark struct {
+	Key string
+	Field
+}
+
+// CreateKey is the form to make a further key.
+func CreateKey(account, once string) *Form {
+	return &Form{
+		ID: "create", Action: KeysPath, Account: account, Once: once, fields: ruleFields(),
+		Values: map[string]string{"expiresIn": "never", "scopes": ScopesAll, "spendingCap.period": "month"},
+	}
+}
+
+// KeepExpiry is the value of the field "expiresIn" that leaves the expiry as it is.
+const KeepExpiry = "keep"
+
+// ChangeKey is the form to change what a key may do.
+func ChangeKey(account, once string, k Key) *Form {
+	f := &Form{ID: "change", Action: k.Path(), Account: account, Once: once, fields: ruleFields(), Values: map[string]string{
+		"name": k.Label(), "expiresIn": KeepExpiry, "scopes": ScopesAll, "spendingCap.period": "month",
+	}}
+	for i := range f.fields {
+		if f.fields[i].Name == "expiresIn" {
+			f.fields[i].Options = append([][2]string{{KeepExpiry, "As it is"}}, f.fields[i].Options...)
+		}
+	}
+	for _, scope := range k.Allowed() {
+		f.Values["scopes"], f.Values["scopes."+scope] = ScopesSome, "on"
+	}
+	for _, q := range k.Quotas {
+		f.Values["quotas."+plan.QuotaKey(q.QuotaKey).String()] = plainNumber(q.Limit)
+	}
+	fillCap(f, "spendingCap.", k.Cap)
+	return f
+}
+
+// CapSpending is the form for the spending cap of the account.
+func CapSpending(account, once string, c *event.CapStatus) *Form {
+	f := &Form{
+		ID: "cap", Action: SpendingCapPath, Account: account, Once: once, fields: capFields(""),
+		Values: map[string]string{"period": "month"},
+	}
+	fillCap(f, "", c)
+	return f
+}
+
+func fillCap(f *Form, before string, c *event.CapStatus) {
+	if c == nil {
+		return
+	}
+	f.Values[before+"amount"] = plainCredits(c.Cap.GetAmountMicros())
+	switch c.Cap.GetPeriod() {
+	case event.CapPeriod_CAP_DAY:
+		f.Values[before+"period"] = "day"
+	case event.CapPeriod_CAP_TOTAL:
+		f.Values[before+"period"] = "total"
+	}
+}
+
+// RotateKey is the form to replace a key.
+func RotateKey(account, once string, k Key) *Form {
+	return &Form{
+		ID: "rotate", Action: k.Path() + "/rotate", Account: account, Once: once, Values: map[string]string{"overlap": "1d"},
+		fields: []Field{
+			{
+				Name: "overlap", Label: "The old key works for", Type: "select", Subject: "The time",
+				Options: [][2]string{{"1h", "one hour more"}, {"1d", "one day more"}, {"3d", "3 days more"}, {"7d", "7 days more"}, {"0s", "no longer: it ends at once"}},
+			},
+			{Name: "confirm", Label: "If it ends at once, type the name of the key", Type: "text", Hint: k.Label(), Subject: "This"},
+		},
+	}
+}
+
+// RevokeKey is the form to end a key.
+func RevokeKey(account, once string, k Key) *Form {
+	return &Form{
+		ID: "revoke", Action: k.Path() + "/revoke", Account: account, Once: once, Values: map[string]string{},
+		fields: []Field{{Name: "confirm", Label: "Type the name of the key", Type: "text", Hint: k.Label(), Required: true, Subject: "This"}},
+	}
+}
+
+// Keys shows the API keys of an account. status is that of a form that was refused, else fiber.StatusOK.
+func (c *Console) Keys(ctx *fiber.Ctx, status int, k *Keys) error {
+	return c.render(ctx, page{template: "keys", title: "API keys", section: KeysPath, holder: k.Holder, done: k.Done, status: status, data: k})
+}
+
+// OneKey is an API key with what can be done to it.
+type OneKey struct {
+	Holder                 Holder
+	Key                    Key
+	Change, Rotate, Revoke *Form
+	Done                   string
+}
+
+// OneKey shows an API key.
+func (c *Console) OneKey(ctx *fiber.Ctx, status int, k *OneKey) error {
+	return c.render(ctx, page{template: "one-key", title: k.Key.Label(), section: KeysPath, holder: k.Holder, done: k.Done, status: status, data: k})
+}
+
+// NewKey is an API key that was just made.
+type NewKey struct {
+	Holder    Holder
+	APIKey    string
+	URL       string // of this site, without a slash at its end
+	Welcome   bool   // the account was made with it
+	OldEndsMs int64  // when the key that it replaces stops working; 0: it replaces none, or that has ended
+	Once      string // of the form for a first paste
+	Offers    *Offers
+	CanPaste  bool  // the key may make quick pastes
+	Known     bool  // Left and Limit are
+	Left      int64 // quick pastes of this month
+	Limit     int64 // plan.Unlimited for none
+}
+
+// NewKey shows a new API key, this once.
+func (c *Console) NewKey(ctx *fiber.Ctx, k *NewKey) error {
+	heading := "Your new API key"
+	if k.Welcome {
+		heading = "Welcome to Quire"
+	}
+	return c.render(ctx, page{template: "new-key", title: heading, section: KeysPath, holder: k.Holder, secret: true, data: k})
+}
+
+// Offers are what a plan has, and what the next one would add.
+type Offers struct {
+	Tier, Next string
+	Rows       []Offer
+	UpgradeURL string
+}
+
+// Offer is the monthly limit of a request on the account's plan and on the next one, as text.
+type Offer struct{ About, Has, Next string }
+
+// OffersOf compares the account's plan with the next one, nil where there is none that anybody can have.
+func OffersOf(book *event.PriceBook, tier plan.Tier, upgradeURL string) *Offers {
+	next := map[plan.Tier]plan.Tier{plan.Free: plan.Pro, plan.Pro: plan.Max}[tier]
+	if book == nil || next == 0 {
+		return nil
+	}
+	limits := func(of plan.Tier) map[uint32]*event.Term {
+		out := map[uint32]*event.Term{}
+		for _, t := range book.Tiers {
+			if plan.Tier(t.Tier) == of {
+				for _, term := range t.Terms {
+					out[term.QuotaKey] = term
+				}
+			}
+		}
+		return out
+	}
+	has, more := limits(tier), limits(next)
+	out := &Offers{Tier: tier.Title(), Next: next.Title(), UpgradeURL: upgradeURL}
+	for _, key := range plan.QuotaKeys() {
+		mine, theirs := has[uint32(key)].GetLimit(), more[uint32(key)].GetLimit()
+		if mine == theirs {
+			continue
+		}
+		out.Rows = append(out.Rows, Offer{pages.AboutKey(key), offered(mine), offered(theirs)})
+	}
+	return out
+}
+
+func offered(n int64) string {
+	if n == 0 {
+		return "–"
+	}
+	return limit(n)
+}

@@ -1,0 +1,141 @@
+package web
+
+import (
+	"bytes"
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+)
+
+func (s *Server) showAccountPage(c *call) error {
+	return s.showAccountWith(c, fiber.StatusOK, &console.Account{})
+}
+
+// showAccountWith shows the account with the form that was refused; those that are nil are new ones.
+func (s *Server) showAccountWith(c *call, status int, shown *console.Account) (err error) {
+	if shown.Usage, err = s.usageOf(c, c.who.account, &event.UsageQuery{}); err != nil {
+		return err
+	}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	sessions, err := s.sessionsOf(c)
+	if err != nil {
+		return err
+	}
+	current := apikey.HashToken(s.sessionToken(c.Ctx))
+	for _, session := range sessions {
+		shown.Sessions = append(shown.Sessions, console.Session{
+			OpenSession: session, ID: sessionID(session.SessionHash), Current: bytes.Equal(session.SessionHash, current),
+		})
+	}
+	account := shown.Holder.Account
+	if shown.Email == nil {
+		shown.Email = console.ChangeEmail(account, rand.Text())
+	}
+	if shown.Password == nil {
+		shown.Password = console.ChangePassword(account, rand.Text())
+	}
+	if shown.Delete == nil {
+		shown.Delete = console.DeleteAccount(account, rand.Text(), shown.Holder.Email)
+	}
+	if shown.End == nil {
+		shown.End = console.EndSessions(account, "")
+	}
+	shown.Done = c.done()
+	return s.console.Account(c.Ctx, status, shown)
+}
+
+// changeEmailFromPage gives the account another address, as changeEmail does.
+func (s *Server) changeEmailFromPage(c *call) error {
+	form := console.ChangeEmail(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any {
+			return map[string]any{"currentPassword": f.Values["currentPassword"], "email": strings.TrimSpace(f.Values["email"])}
+		},
+		do: func() error {
+			if err := s.newEmail(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(console.AccountPath, "email"))
+		},
+		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Email: form}) },
+	})
+}
+
+// changePasswordFromPage sets another password, as changePassword does.
+func (s *Server) changePasswordFromPage(c *call) error {
+	form := console.ChangePassword(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any {
+			return map[string]any{"currentPassword": f.Values["currentPassword"], "password": f.Values["password"]}
+		},
+		do: func() error {
+			if err := s.newPassword(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(console.AccountPath, "password"))
+		},
+		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Password: form}) },
+	})
+}
+
+// endSessionFromPage ends a session, as endSession does. Who ends the one that asks signs in again.
+func (s *Server) endSessionFromPage(c *call) error {
+	form := console.EndSessions(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		do: func() error {
+			own, err := s.endedSession(c)
+			if err != nil {
+				return err
+			}
+			if own {
+				return redirect(c.Ctx, console.SignInPath)
+			}
+			return redirect(c.Ctx, console.Done(console.AccountPath, "session"))
+		},
+		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{End: form}) },
+	})
+}
+
+// endSessionsFromPage ends all sessions, as endSessions does.
+func (s *Server) endSessionsFromPage(c *call) error {
+	form := console.EndSessions(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		do: func() error {
+			if err := s.signOutEverywhere(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.SignInPath)
+		},
+		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{End: form}) },
+	})
+}
+
+// deleteAccountFromPage deletes the account, as deleteAccount does, once its reader has typed the email.
+func (s *Server) deleteAccountFromPage(c *call) error {
+	holder, err := s.holder(c)
+	if err != nil {
+		return err
+	}
+	form := console.DeleteAccount(holder.Account, "", holder.Email)
+	return s.submit(c, form, submission{
+		body: func(f *console.Form) any { return map[string]any{"currentPassword": f.Values["currentPassword"]} },
+		do: func() error {
+			if err := confirmed(form, holder.Email); err != nil {
+				return err
+			}
+			_, o, err := s.deletedAccount(c)
+			if err != nil {
+				return err
+			}
+			return s.console.Goodbye(c.Ctx, &console.Goodbye{Email: holder.Email, DeletesMs: o.DeletesMs})
+		},
+		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{Delete: form}) },
+	})
+}

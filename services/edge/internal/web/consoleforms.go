@@ -1,0 +1,143 @@
+package web
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// inConsole is a handler of the console for who has a session. Others sign in first, and come back to the page that they
+// asked for.
+func (s *Server) inConsole(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if err := s.readSession(c); err != nil {
+			return s.signInFirst(c, err)
+		}
+		return handle(c)
+	}
+}
+
+// holder is whose page it is.
+func (s *Server) holder(c *call) (console.Holder, error) {
+	email, err := s.emailOf(c.who.account)
+	return console.Holder{Account: c.who.account.String(), Email: email}, err
+}
+
+// submission is what a form of the console does once it is read.
+type submission struct {
+	// body is what the API would be sent for it; nil where the API takes no body.
+	body func(*console.Form) any
+	// do carries it out, as the API's handler does, and answers.
+	do func() error
+	// show answers with the page that the form is on. The form has what was written into it, and why it was refused.
+	show func(status int) error
+}
+
+// submit takes a form that was sent. One that is refused is shown again, with the error beside its field.
+func (s *Server) submit(c *call, f *console.Form, sub submission) error {
+	other, err := s.readConsoleForm(c, f)
+	if err != nil { // a browser sends no such form
+		return err
+	}
+	if other {
+		err = fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. This page is that account's now.")
+	}
+	if err == nil && sub.body != nil {
+		if c.json, err = json.Marshal(sub.body(f)); err != nil {
+			return fmt.Errorf("encode form: %w", err)
+		}
+		c.hash = bodyHash(c.Ctx, c.json)
+	}
+	if err == nil {
+		err = sub.do()
+	}
+	switch {
+	case err == nil || !pages.WantsHTML(c.Ctx):
+		return err
+	case fault.KindOf(err) == fault.SessionRequired:
+		return s.signInFirst(c, err)
+	}
+	s.fail(c.Context(), c.Route().Path, err)
+	e := asFault(err)
+	f.Once = onceAfter(f.Once, e.Kind)
+	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+	return sub.show(e.Kind.Status())
+}
+
+// readConsoleForm reads what was written into a form. other tells that its page was made for another account.
+func (s *Server) readConsoleForm(c *call, f *console.Form) (other bool, err error) {
+	f.Values = make(map[string]string)
+	var account string
+	fields := httpin.Fields{
+		"account": httpin.To(&account, httpin.StringField), "once": httpin.To(&f.Once, httpin.StringField),
+	}
+	for _, name := range f.Names() {
+		fields[name] = func(name string, v httpin.Value) (err error) {
+			f.Values[name], err = httpin.StringField(name, v)
+			return err
+		}
+	}
+	if err := httpin.ParseForm(c.form, fields); err != nil {
+		return false, err
+	}
+	return account != "" && account != c.who.account.String(), s.readOnce(c, f.Once)
+}
+
+// onceAfter is the Once of a form that is shown again. It stays where what was asked for may have been done, so that sending it
+// again does it no other time.
+func onceAfter(once string, kind fault.Kind) string {
+	switch kind {
+	case fault.OutcomeUnknown, fault.Unavailable, fault.IdempotencyInFlight:
+		return cmp.Or(once, rand.Text())
+	}
+	return rand.Text()
+}
+
+// sentence is a text of the API as one of its own.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// confirmed is an error unless the form has a text that its reader was asked to type.
+func confirmed(f *console.Form, text string) error {
+	if strings.EqualFold(strings.TrimSpace(f.Values["confirm"]), strings.TrimSpace(text)) {
+		return nil
+	}
+	return httpin.InvalidField("confirm", "must be "+text)
+}
+
+// readOnce takes what a form has for an Idempotency-Key. The page drew it, so that the id says nothing of the form's fields:
+// it goes to a journal that is kept for ever.
+func (s *Server) readOnce(c *call, once string) error {
+	if once == "" {
+		return nil
+	}
+	if len(once) > maxOnceBytes {
+		return httpin.InvalidField("once", "must be what the page has")
+	}
+	scope := c.who.payer()
+	if scope == 0 {
+		scope = s.network(c.Ctx)
+	}
+	c.idem = onceID(scope, c.Method(), c.Path(), once)
+	return nil
+}
+
+func onceID(scope event.AccountID, method, path, once string) []byte {
+	id := event.NewIdempotencyID(scope.Bytes(), method, path, once)
+	return id[:]
+}

@@ -1,0 +1,92 @@
+package web
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
+)
+
+// done is the notice that the address of a page names.
+func (c *call) done() string { return strings.Clone(c.Query("done")) }
+
+// showOverview shows the month of the account.
+func (s *Server) showOverview(c *call) error { return s.showOverviewWith(c, fiber.StatusOK, nil) }
+
+// showOverviewWith shows it with a form that was refused; nil: a new one.
+func (s *Server) showOverviewWith(c *call, status int, key *console.Form) error {
+	shown, err := s.overview(c)
+	if err != nil {
+		return err
+	}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	shown.Done, shown.Key = c.done(), key
+	if key == nil && shown.Usage.KeyVersion == 0 {
+		shown.Key = console.FirstKey(shown.Holder.Account, rand.Text())
+	}
+	return s.console.Overview(c.Ctx, status, shown)
+}
+
+// showUsage answers with the part of the overview that moves. Its page is told where the session has ended.
+func (s *Server) showUsage(c *call) error {
+	shown, err := s.overview(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Usage(c.Ctx, shown)
+}
+
+// overview asks for what the overview shows: what dev-usage, the list of keys and the usage by day answer.
+func (s *Server) overview(c *call) (*console.Overview, error) {
+	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	first, last := min(console.BurnFrom(now).UnixMilli(), u.PeriodStartMs)/day.Milliseconds(), now.UnixMilli()/day.Milliseconds()
+	days, err := s.daysOf(c.who.account, first, last)
+	if err != nil {
+		return nil, err
+	}
+	return &console.Overview{Usage: u, Days: days, Now: now, UpgradeURL: s.cfg.UpgradeURL}, nil
+}
+
+// makeKeyFromPage makes the first API key of an account, as regenerateKey does, and shows it this once. An account that has
+// one by now keeps it.
+func (s *Server) makeKeyFromPage(c *call) error {
+	form := console.FirstKey(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		do: func() error {
+			if err := s.hasNoOtherKey(c); err != nil {
+				return err
+			}
+			made, err := s.makeKey(c, c.who.account)
+			if err != nil {
+				return err
+			}
+			return s.showNewKey(c, &console.NewKey{APIKey: made.APIKey}, nil)
+		},
+		show: func(status int) error { return s.showOverviewWith(c, status, form) },
+	})
+}
+
+// hasNoOtherKey is an error where the account has a default key that another call than this one has made.
+func (s *Server) hasNoOtherKey(c *call) error {
+	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{})
+	if err != nil || u.KeyVersion == 0 {
+		return err
+	}
+	key := s.newKey(c, c.who.account)
+	key.Version = u.KeyVersion
+	same, err := s.currentKey(key)
+	if err == nil && !same {
+		err = fault.New(fault.InvalidField, "The account has an API key already. It is on the page of the API keys, where it can be replaced.")
+	}
+	return err
+}
