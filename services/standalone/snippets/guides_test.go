@@ -63,8 +63,11 @@ func (i *instance) follow(t *testing.T, path string) {
 			i.tryTasks(t, user, b.text)
 		case "yaml":
 			i.tryWorkflow(t, user, b.text)
-		case "go":
-			// TestDocumentsShowTheExamples of the Go client holds it to an example that is run.
+		case "go", "ts":
+			// Of other Go code TestDocumentsShowTheExamples of the Go client holds that it is an example that is run.
+			if b.language == "ts" || strings.HasPrefix(b.text, "package main\n") {
+				tryReceiver(t, b.language, b.text)
+			}
 		case "console":
 			checkTargets(t, b.text)
 		default:

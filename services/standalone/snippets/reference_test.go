@@ -260,14 +260,7 @@ func (i *instance) runGo(t *testing.T, ops []*operation) {
 	if err != nil || strings.Contains(unformatted, "snippet.go") {
 		t.Errorf("snippets are not formatted: %s %v", unformatted, err)
 	}
-	build := map[string]string{"GOWORK": "off", "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"}
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT"} {
-		out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		build[name] = strings.TrimSpace(string(out))
-	}
+	build := goVariables(t)
 	if out, err := run(t, folder, build, "go", "vet", "./..."); err != nil {
 		t.Fatalf("vet: %v\n%s", err, out)
 	}
@@ -278,6 +271,20 @@ func (i *instance) runGo(t *testing.T, ops []*operation) {
 		out, err := run(t, folder, settings[o.id].variables, filepath.Join(folder, "snippet"), o.id)
 		expect(t, o, "go", out, err, i.seen())
 	}
+}
+
+// goVariables are what the go command needs to build a module outside of the workspace.
+func goVariables(t *testing.T) map[string]string {
+	t.Helper()
+	variables := map[string]string{"GOWORK": "off", "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT"} {
+		out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		variables[name] = strings.TrimSpace(string(out))
+	}
+	return variables
 }
 
 // tsconfig is as strict as it can be. The snippets use nothing of node but its environment.

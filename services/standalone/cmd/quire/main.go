@@ -113,6 +113,8 @@ folder, on a free port of this machine, and stop it again.`,
 	root.AddGroup(&cobra.Group{ID: operating, Title: "Commands of the operator:"}, &cobra.Group{ID: using, Title: "Commands of users:"})
 	paste := cli.Paste(c.streams(), version)
 	paste.GroupID = using
+	listen := c.listen()
+	listen.GroupID = using
 	operator := []*cobra.Command{
 		{Use: "up", Short: "Run quire (what bare quire does)", Args: cli.None, RunE: up},
 		c.account(),
@@ -130,7 +132,7 @@ folder, on a free port of this machine, and stop it again.`,
 	}
 	root.AddCommand(operator...)
 	root.AddCommand(
-		paste,
+		paste, listen,
 		&cobra.Command{
 			Use: "licenses", Short: "Print the licences of the software of others in quire", Args: cli.None,
 			RunE: func(*cobra.Command, []string) error { return c.licenses() },

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"quire.dev/cli"
+	"quire.dev/pkg/wait"
+)
+
+const (
+	listenAddress = "http://127.0.0.1:8080" // where make run listens
+	listenWait    = 30                      // seconds that a call waits for an event
+	listenTimeout = 45 * time.Second        // of a call
+	forwardTime   = 10 * time.Second        // for an answer, as for that of a webhook
+	listenBytes   = 8 << 20                 // of a page of events
+)
+
+// listener forwards an account's events to an address, signed as webhooks are: a service on a laptop gets what it would get
+// as a webhook.
+type listener struct {
+	base, key, to  string
+	signer         *standardwebhooks.Webhook
+	client         *http.Client
+	stdout, stderr io.Writer
+}
+
+// listen is the command of that name.
+func (c *command) listen() *cobra.Command {
+	var to, key, base, secret string
+	listen := &cobra.Command{
+		Use: "listen --forward-to <url>", Short: "Forward an account's events to an address, as a webhook", Args: cli.None,
+		Long: `Forward an account's events to an address, as a webhook, and print them.
+
+A service on your own machine gets what it would get as a webhook. The account needs a webhook that is told of the events.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l := &listener{
+				base: strings.TrimRight(base, "/"), key: key, to: to, stdout: c.stdout, stderr: c.stderr,
+				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+			}
+			return l.run(cmd.Context(), secret)
+		},
+	}
+	listen.Flags().StringVar(&to, "forward-to", "", "address that events are posted to")
+	listen.Flags().StringVar(&key, "key", "", "API key of the account, without scopes; QUIRE_API_KEY is the default")
+	listen.Flags().StringVar(&base, "url", "", "address of the service; QUIRE_URL is the default, else "+listenAddress)
+	listen.Flags().StringVar(&secret, "secret", "", "secret that signs; QUIRE_WEBHOOK_SECRET is the default, else one is drawn")
+	listen.PreRunE = func(*cobra.Command, []string) error {
+		key, secret = cmp.Or(key, c.variable("QUIRE_API_KEY")), cmp.Or(secret, c.variable("QUIRE_WEBHOOK_SECRET"))
+		base = cmp.Or(base, c.variable("QUIRE_URL"), listenAddress)
+		for _, flag := range [][2]string{{"--forward-to", to}, {"--url", base}} {
+			u, err := url.Parse(flag[1])
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+				return cli.Usage("listen: %s has to be an address like http://127.0.0.1:3000/hooks", flag[0])
+			}
+		}
+		if key == "" {
+			return cli.Usage("listen: --key or QUIRE_API_KEY has to be an API key without scopes")
+		}
+		return nil
+	}
+	return listen
+}
+
+// variable is one of the environment.
+func (c *command) variable(name string) string {
+	for _, v := range c.environ {
+		if value, found := strings.CutPrefix(v, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// accountEvent is an event as the API lists it. Written again it has the bytes that are posted to webhooks, but for the id.
+type accountEvent struct {
+	ID        string          `json:"-"`
+	Type      string          `json:"type"`
+	Timestamp string          `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+}
+
+type eventPage struct {
+	Events []struct {
+		ID string `json:"id"`
+		accountEvent
+	} `json:"events"`
+	Last string `json:"last"`
+}
+
+// refusedError is an answer that no waiting changes.
+type refusedError struct{ reason string }
+
+func (e refusedError) Error() string { return e.reason }
+
+// run forwards what happens from now on, until ctx ends or the service refuses the key.
+func (l *listener) run(ctx context.Context, secret string) error {
+	if secret == "" {
+		drawn := make([]byte, 32)
+		rand.Read(drawn)
+		secret = "whsec_" + base64.StdEncoding.EncodeToString(drawn)
+	}
+	var err error
+	if l.signer, err = standardwebhooks.NewWebhook(secret); err != nil {
+		return cli.Usage("listen: --secret has to be whsec_ and base64")
+	}
+	page, err := l.events(ctx, "")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	fmt.Fprintf(l.stderr, "Events go to %s from now on, signed with %s\n", l.to, secret)
+	retry := wait.Backoff{First: time.Second, Most: 30 * time.Second}
+	last := page.Last
+	for {
+		page, err = l.events(ctx, last)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if refused := (refusedError{}); errors.As(err, &refused) {
+			return fmt.Errorf("listen: %w", err)
+		}
+		if err != nil {
+			pause := retry.Next()
+			fmt.Fprintf(l.stderr, "%v; trying again in %s\n", err, pause.Round(time.Second))
+			if !wait.For(ctx, pause) {
+				return ctx.Err()
+			}
+			continue
+		}
+		retry.Reset()
+		last = page.Last
+		for _, e := range page.Events {
+			e.accountEvent.ID = e.ID
+			l.forward(ctx, &e.accountEvent)
+		}
+	}
+}
+
+// events asks for the events after one of them, and waits for them. Without it the answer has the newest position.
+func (l *listener) events(ctx context.Context, after string) (*eventPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	query := url.Values{"limit": {"100"}}
+	if after != "" {
+		query.Set("after", after)
+		query.Set("wait", strconv.Itoa(listenWait))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+"/api/users/user/events?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("x-api-key", l.key)
+	response, err := l.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, listenBytes))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		var failure struct {
+			Reason string `json:"reason"`
+		}
+		_ = json.Unmarshal(body, &failure) // another server may answer anything
+		reason := fmt.Sprintf("%s answered %s: %s", l.base, response.Status, failure.Reason)
+		if response.StatusCode < 500 && response.StatusCode != http.StatusTooManyRequests {
+			return nil, refusedError{reason}
+		}
+		return nil, errors.New(reason)
+	}
+	page := &eventPage{}
+	if err := json.Unmarshal(body, page); err != nil {
+		return nil, refusedError{fmt.Sprintf("%s did not answer as Quire does: %v", l.base, err)}
+	}
+	return page, nil
+}
+
+// forward posts an event once, and prints it with the answer's status.
+func (l *listener) forward(ctx context.Context, e *accountEvent) {
+	fmt.Fprintln(l.stdout, e.Timestamp, e.Type, e.ID, string(e.Data))
+	status, err := l.post(ctx, e)
+	if err != nil {
+		fmt.Fprintf(l.stderr, "%s was not taken: %v\n", e.ID, err)
+		return
+	}
+	fmt.Fprintf(l.stderr, "%s: %s\n", e.ID, status)
+}
+
+func (l *listener) post(ctx context.Context, e *accountEvent) (status string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, forwardTime)
+	defer cancel()
+	body, err := json.Marshal(e)
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	signature, err := l.signer.Sign(e.ID, now, body)
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.to, bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "Quire-Webhooks/1")
+	request.Header.Set(standardwebhooks.HeaderWebhookID, e.ID)
+	request.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	request.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
+	response, err := l.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	return response.Status, response.Body.Close()
+}
