@@ -372,7 +372,10 @@ func TestTheGoClientHasAMethodForEachOperation(t *testing.T) {
 func TestTheGoClientTransfersFiles(t *testing.T) {
 	i := common(t)
 	a := i.account(t, "pro")
-	c, _ := i.goClient(t, a.key)
+	c, err := client.New(a.key, client.WithBaseURL(newInjector(t, i).server.URL)) // to which links lead as well
+	if err != nil {
+		t.Fatal(err)
+	}
 	content := randomBytes(3<<20 + 17)
 	var told []int64
 	up, err := c.Files.Upload(t.Context(), client.NewFile{
@@ -408,7 +411,7 @@ func TestTheGoClientTransfersFiles(t *testing.T) {
 func TestTheGoClientsExamples(t *testing.T) {
 	i := start(t)
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^Example", "-v", "quire.dev/client")
-	cmd.Env = append(os.Environ(), "QUIRE_URL="+i.edge(), "QUIRE_API_KEY="+i.account(t, "pro").key)
+	cmd.Env = append(os.Environ(), "QUIRE_URL="+newInjector(t, i).server.URL, "QUIRE_API_KEY="+i.account(t, "pro").key)
 	out, err := cmd.CombinedOutput()
 	if ran := strings.Count(string(out), "--- PASS: Example"); err != nil || ran < 6 {
 		t.Errorf("%d examples: %v\n%s", ran, err, out)
