@@ -191,21 +191,21 @@ func (l *listing) merge(sources []iter.Seq2[listed, error]) iter.Seq2[listed, er
 			doc  listed
 		}
 		var heads []head
-		advance := func(h head) (head, bool) {
+		advance := func(h head) bool {
 			doc, err, ok := h.next()
 			if err != nil {
 				yield(listed{}, err)
-				return h, false
+				return false
 			}
 			if h.doc = doc; ok {
 				heads = append(heads, h)
 			}
-			return h, true
+			return true
 		}
 		for _, s := range sources {
 			next, stop := iter.Pull2(s)
 			defer stop()
-			if _, ok := advance(head{next: next}); !ok {
+			if !advance(head{next: next}) {
 				return
 			}
 		}
@@ -225,7 +225,7 @@ func (l *listing) merge(sources []iter.Seq2[listed, error]) iter.Seq2[listed, er
 				return
 			}
 			heads = slices.Delete(heads, first, first+1)
-			if _, ok := advance(h); !ok {
+			if !advance(h) {
 				return
 			}
 		}

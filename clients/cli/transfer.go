@@ -112,7 +112,7 @@ type uploadedJSON struct {
 
 func (u *upload) send(ctx context.Context, c *client.Client, file string, period client.Lifetime) error {
 	name := u.name
-	var content io.Reader = u.term.In
+	var content io.Reader
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {

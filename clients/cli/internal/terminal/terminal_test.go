@@ -3,7 +3,6 @@ package terminal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -188,7 +187,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if got, err := Await(t.Context(), func() (string, error) { return fmt.Sprint("done"), nil }); got != "done" || err != nil {
+	if got, err := Await(t.Context(), func() (string, error) { return "done", nil }); got != "done" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
 }

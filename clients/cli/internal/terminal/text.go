@@ -12,7 +12,10 @@ import (
 // stranger's text may hold them. Tabs and line ends stay where lines is true.
 func Visible(text string, lines bool) string {
 	commands := func(r rune) bool {
-		return (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) && !(lines && (r == '\n' || r == '\t'))
+		if lines && (r == '\n' || r == '\t') {
+			return false
+		}
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	}
 	if !strings.ContainsFunc(text, commands) {
 		return text
