@@ -2702,6 +2702,7 @@ export interface components {
         /** @description The document. */
         PasteAnswer: {
             headers: {
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
@@ -2721,6 +2722,7 @@ export interface components {
         /** @description What you have is current. Not counted. */
         NotModifiedAnswer: {
             headers: {
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
@@ -2847,6 +2849,7 @@ export interface components {
         /** @description What is known of the file, or its bytes. */
         FileAnswer: {
             headers: {
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
@@ -2873,6 +2876,7 @@ export interface components {
         /** @description The range of the bytes. */
         FilePartAnswer: {
             headers: {
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
@@ -3310,6 +3314,7 @@ export interface components {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "Set-Cookie": components["headers"]["SetCookieHeader"];
                 [name: string]: unknown;
             };
@@ -3615,6 +3620,7 @@ export interface components {
         /** @description The document has a password. Not counted. */
         PasswordWrongAnswer: {
             headers: {
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
@@ -3799,6 +3805,7 @@ export interface components {
         /** @description No such bytes. Not counted. */
         RangeAnswer: {
             headers: {
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 "X-Request-Id": components["headers"]["RequestIdHeader"];
                 "Access-Control-Allow-Origin": components["headers"]["AllowOriginHeader"];
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
@@ -4231,6 +4238,12 @@ export interface components {
          */
         IdempotencyKeyParam: string;
         /**
+         * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
+         *     charged again, 10 times at most. `Range` may differ.
+         * @example 8c2f1e0a-read-notes
+         */
+        ReadIdempotencyKeyParam: string;
+        /**
          * @description Carries the change out only if the current version is one of these, such as `"3"`. At most 64 tags, or `*`.
          * @example "1"
          */
@@ -4642,7 +4655,7 @@ export interface components {
          */
         CreditsBalanceHeader: string;
         /**
-         * @description `true` on the first answer given again to the same `Idempotency-Key`. Absent otherwise.
+         * @description `true` on the first answer given again to the same `Idempotency-Key`, and on a read that is not charged again. Absent otherwise.
          * @example true
          */
         IdempotencyReplayedHeader: "true";
@@ -4840,6 +4853,12 @@ export interface operations {
             };
             header?: {
                 /**
+                 * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
+                 *     charged again, 10 times at most. `Range` may differ.
+                 * @example 8c2f1e0a-read-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
+                /**
                  * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
@@ -4869,6 +4888,8 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["InFlightAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["QuotaAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
@@ -5154,6 +5175,12 @@ export interface operations {
             };
             header?: {
                 /**
+                 * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
+                 *     charged again, 10 times at most. `Range` may differ.
+                 * @example 8c2f1e0a-read-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
+                /**
                  * @description Answers 304 if the validator is one of these, such as `"3"`. At most 64 tags, or `*`.
                  * @example "7"
                  */
@@ -5183,6 +5210,8 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["InFlightAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["QuotaAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
@@ -5684,6 +5713,12 @@ export interface operations {
             };
             header?: {
                 /**
+                 * @description Makes the read safe to repeat for 10 minutes: 1 to 128 printable ASCII characters of your choice. What is read again is not
+                 *     charged again, 10 times at most. `Range` may differ.
+                 * @example 8c2f1e0a-read-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["ReadIdempotencyKeyParam"];
+                /**
                  * @description One range of bytes, such as `bytes=0-1023` or `bytes=-500`. Several at once are answered with the whole.
                  * @example bytes=0-2
                  */
@@ -5724,8 +5759,10 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            409: components["responses"]["InFlightAnswer"];
             412: components["responses"]["VersionMismatchAnswer"];
             416: components["responses"]["RangeAnswer"];
+            422: components["responses"]["IdempotencyMismatchAnswer"];
             429: components["responses"]["QuotaAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
