@@ -122,7 +122,7 @@ func (p *poster) request(ctx context.Context, a *event.Alert, address *event.Web
 
 // excerpt is the beginning of an answer as text.
 func excerpt(body io.Reader) string {
-	data, _ := io.ReadAll(io.LimitReader(body, excerptBytes)) //nolint:errcheck // what has come is shown
+	data, _ := io.ReadAll(io.LimitReader(body, excerptBytes)) // what has come is shown
 	io.Copy(io.Discard, io.LimitReader(body, drainedBytes))   //nolint:errcheck // only so that the connection can be used again
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
