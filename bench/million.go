@@ -238,6 +238,6 @@ func (s *server) readOne(ctx context.Context, a *account, id string) error {
 	if answer.Status != http.StatusOK {
 		return fmt.Errorf("read a paste: %d %s", answer.Status, answer.Body)
 	}
-	a.more(getKey, 1)
+	a.succeeded(getKey)
 	return nil
 }

@@ -120,7 +120,7 @@ func (r *rated) prepare(ctx context.Context) error {
 		if a.Status/100 != 2 {
 			return fmt.Errorf("%s %s: %d %s", of.request.Method, of.path, a.Status, a.Body)
 		}
-		r.quota.more(of.quotaKey, 1)
+		r.quota.succeeded(of.quotaKey)
 		answers = append(answers, a)
 	}
 	r.bare, err = r.startBare(ctx, answers)

@@ -85,7 +85,7 @@ func (s *server) untilExhausted(ctx context.Context, a *account, id string) erro
 		case answer.Status != http.StatusOK:
 			return fmt.Errorf("use up a quota: %d %s", answer.Status, answer.Body)
 		}
-		a.more(getKey, 1)
+		a.succeeded(getKey)
 	}
 }
 

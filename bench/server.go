@@ -105,14 +105,14 @@ func (s *server) account(ctx context.Context, tier string) (*account, error) {
 func (s *server) paste(ctx context.Context, a *account) (string, error) {
 	var made struct{ ID string }
 	err := s.api(a).Call(ctx, http.MethodPost, bareCreate, json.RawMessage(createBody), &made)
-	a.more(createKey, 1)
+	a.succeeded(createKey)
 	return made.ID, err
 }
 
-// more notes requests that have succeeded.
-func (a *account) more(quotaKey string, n uint64) {
+// succeeded notes a request.
+func (a *account) succeeded(quotaKey string) {
 	t := a.counted[quotaKey]
-	t.Succeeded += n
+	t.Succeeded++
 	a.counted[quotaKey] = t
 }
 

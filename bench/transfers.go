@@ -111,7 +111,7 @@ func (t *transfer) upload(ctx context.Context, id *string) (seconds float64, err
 	if err != nil || response.StatusCode != http.StatusCreated {
 		return 0, fmt.Errorf("upload: %s %.200s: %w", response.Status, answer, err)
 	}
-	t.account.more(uploadKey, 1)
+	t.account.succeeded(uploadKey)
 	if id != nil {
 		*id, err = idOf(answer)
 	}
@@ -145,7 +145,7 @@ func (t *transfer) downloads(ctx context.Context) error {
 				return err
 			}
 			downloaded += seconds
-			t.account.more(downloadKey, 1)
+			t.account.succeeded(downloadKey)
 		}
 		ratios = append(ratios, streamed/downloaded)
 		speeds = append(speeds, float64(b.transfers*fileBytes)/(1<<20)/downloaded)

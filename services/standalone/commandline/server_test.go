@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,31 +166,6 @@ func (u *user) object(input string, args ...string) map[string]any {
 	var found map[string]any
 	if err := json.Unmarshal([]byte(out), &found); err != nil || strings.Count(out, "\n") != 1 {
 		u.t.Fatalf("%q: %v %q", args, err, out)
-	}
-	return found
-}
-
-// call makes a call of the API with the user's key.
-func (u *user) call(method, path string, body map[string]any) map[string]any {
-	u.t.Helper()
-	data, err := json.Marshal(body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(u.t.Context(), method, shared.quire.URL()+path, bytes.NewReader(data))
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Api-Key", u.key)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var found map[string]any
-	if err := json.NewDecoder(response.Body).Decode(&found); err != nil || response.StatusCode >= 300 {
-		u.t.Fatalf("%s %s: %s %v %v", method, path, response.Status, found, err)
 	}
 	return found
 }

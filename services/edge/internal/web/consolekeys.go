@@ -242,7 +242,7 @@ func capOf(f *console.Form, before string) map[string]any {
 func (s *Server) showNewKey(c *call, shown *console.NewKey, scopes []string) error {
 	shown.URL, shown.Once = s.url(""), rand.Text()
 	shown.CanPaste = len(scopes) == 0 || slices.Contains(scopes, plan.LiteCreate.String())
-	shown.Holder, _ = s.holder(c) //nolint:errcheck // see above
+	shown.Holder, _ = s.holder(c) // see above
 	if u, err := s.usageOf(c, c.who.account, &event.UsageQuery{}); err == nil {
 		if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == plan.LiteCreate }); i >= 0 {
 			shown.Known, shown.Left, shown.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit

@@ -113,17 +113,38 @@ func ready(ns *server.Server) error {
 func (s *Server) Run(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	var w watcher
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := s.Health(); err != nil {
+		if err := w.lasting(s.Health()); err != nil {
 			s.opts.Logger.Error("journal server can't store and is started again", "cause", err)
 			s.recover(ctx)
 		}
 	}
+}
+
+// lastingChecks is how many checks in a row have to fail before the server is started again.
+const lastingChecks = 4
+
+// watcher tells failures that last from those that pass. A stream has its folder a moment before the server knows it: a check
+// in between takes it for lost.
+type watcher struct{ failed int }
+
+// lasting returns the error of a check if those before it failed too.
+func (w *watcher) lasting(err error) error {
+	if err == nil {
+		w.failed = 0
+		return nil
+	}
+	if w.failed++; w.failed < lastingChecks {
+		return nil
+	}
+	w.failed = 0
+	return err
 }
 
 // recover restarts the server until that succeeds or ctx ends.

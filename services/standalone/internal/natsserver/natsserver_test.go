@@ -261,6 +261,46 @@ func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
 	}
 }
 
+// A stream that is being made has a folder before the server knows it.
+func TestAStreamThatIsBeingMadeIsNotTakenForLost(t *testing.T) {
+	folder := t.TempDir()
+	s := start(t, folder)
+	js := connect(t, s)
+	makeStream(t, js)
+	streams, err := filepath.Glob(filepath.Join(folder, "jetstream", "*", "streams"))
+	if err != nil || len(streams) != 1 {
+		t.Fatalf("folders of streams: %v, %v", streams, err)
+	}
+	var w watcher
+	begun := filepath.Join(streams[0], "begun")
+	checks := func(times int) (failed error) {
+		for range times {
+			failed = w.lasting(s.Health())
+		}
+		return failed
+	}
+	for range 3 { // one stream after the other
+		if err := os.Mkdir(begun, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := checks(lastingChecks - 1); err != nil {
+			t.Fatalf("a stream that is being made: %v", err)
+		}
+		if err := os.Remove(begun); err != nil {
+			t.Fatal(err)
+		}
+		if err := checks(1); err != nil {
+			t.Fatalf("all is well: %v", err)
+		}
+	}
+	if err := os.Mkdir(begun, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := checks(lastingChecks); err == nil {
+		t.Fatal("a stream that stays lost is not found")
+	}
+}
+
 func TestDisabledJetStreamIsEnabledAgain(t *testing.T) {
 	s := start(t, t.TempDir())
 	watch(t, s)
