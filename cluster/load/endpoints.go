@@ -37,6 +37,7 @@ func endpoints() []endpoint {
 		{http.MethodGet, "/api/users/user/credits", "", ""},
 		{http.MethodGet, "/api/users/user/statements/{period}", "", ""},
 		{http.MethodGet, "/api/users/user/usage", "", ""},
+		{http.MethodGet, "/api/users/user/events", "", ""},
 		{http.MethodGet, "/api/users/user/requests", "", ""},
 		{http.MethodGet, "/api/users/user/requests/{requestId}", "", ""},
 	}

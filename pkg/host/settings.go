@@ -281,7 +281,7 @@ func (s setting) defaultOf(program Program) string {
 
 // clientVariables are those of the commands for users (docs/guides/command-line.md). An operator may use both.
 func clientVariables() []string {
-	return []string{"QUIRE_URL", "QUIRE_API_KEY", "QUIRE_PROFILE", "QUIRE_PASSWORD", "QUIRE_MANAGE_TOKEN"}
+	return []string{"QUIRE_URL", "QUIRE_API_KEY", "QUIRE_PROFILE", "QUIRE_PASSWORD", "QUIRE_MANAGE_TOKEN", "QUIRE_WEBHOOK_SECRET"}
 }
 
 // ReadSettings reads the settings of a program from variables in the form of os.Environ. Settings that only other
