@@ -134,8 +134,10 @@ test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a Fe
 	@$(GO) run ./cluster/cmd/teststores
 	$(GO) test -count=1 -timeout 5m -run TestBucket ./cluster -args -processes
 
-# Packages whose own tests are concurrent. The whole product under the race detector would take an hour.
-RACE ?= ./pkg/... ./cluster/load ./services/billing/... ./services/edge/...
+# Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
+RACE ?= $(addprefix ./pkg/,document/... host installation journal lifecycle members replica rpc wait) \
+  $(addprefix ./services/billing/,. internal/partition internal/projection internal/recent internal/webhooks) \
+  $(addprefix ./services/edge/,. internal/bus internal/httpin internal/render)
 
 .PHONY: race
 race: ## run concurrent packages' unit tests with the race detector (needs a C compiler)
