@@ -301,7 +301,7 @@ func TestKeysAreMadeChangedReplacedAndRevokedInTheConsole(t *testing.T) {
 	stale := v.open(t, path)
 	v.submit(t, stale, path+"/revoke", "confirm", "Build ").leads(t, "/console/keys?done=revoked")
 	quick(ci).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
-	v.submit(t, stale, path+"/rotate", "overlap", "1h").shows(t, http.StatusNotFound) // a page that was open all the time
+	v.submit(t, one, path+"/rotate", "overlap", "1h").shows(t, http.StatusNotFound) // a page that was open all the time
 	v.open(t, "/console/keys?done=revoked").shows(t, http.StatusOK, "The key is revoked", "Keys that have ended")
 
 	// The default key is replaced at once by its name.
