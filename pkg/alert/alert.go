@@ -77,8 +77,10 @@ type Data struct {
 	QuotaKey     string  `json:"quotaKey,omitempty"`
 	Key          string  `json:"key,omitempty"`
 	Threshold    uint32  `json:"threshold,omitempty"` // percent
-	Used         any     `json:"used,omitempty"`      // requests, or credits of a cap
-	Limit        any     `json:"limit,omitempty"`     // likewise
+	Used         uint64  `json:"used,omitempty"`      // requests
+	Limit        uint64  `json:"limit,omitempty"`     // likewise
+	Spent        string  `json:"spent,omitempty"`     // credits, of the amount of a cap
+	Amount       string  `json:"amount,omitempty"`
 	Period       *Period `json:"period,omitempty"`
 	Balance      string  `json:"balance,omitempty"`
 	BalanceBelow string  `json:"balanceBelow,omitempty"`
@@ -102,7 +104,7 @@ func Of(a *event.Alert) Payload {
 	case event.AlertType_ALERT_QUOTA:
 		d.QuotaKey, d.Threshold, d.Used, d.Limit = plan.QuotaKey(a.QuotaKey).String(), a.Threshold, a.Used, a.Limit
 	case event.AlertType_ALERT_CAP:
-		d.Threshold, d.Used, d.Limit = a.Threshold, credits(a.Used), credits(a.Limit)
+		d.Threshold, d.Spent, d.Amount = a.Threshold, credits(a.Used), credits(a.Limit)
 		if a.KeyCap {
 			d.Key = KeyName(a.Key)
 		}

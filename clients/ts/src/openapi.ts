@@ -1843,7 +1843,7 @@ export interface components {
             /** @description 50, 80 and 100 where it is absent. */
             thresholds?: components["schemas"]["WebhookThresholds"] | null;
             /** @description Credits. `balance.low` needs it: that event says that the balance went below it. */
-            balanceBelow?: string | number | null;
+            balanceBelow?: string | null;
         };
         /** @description What is to change about a webhook. */
         WebhookChange: {
@@ -1853,7 +1853,7 @@ export interface components {
             /** @description `null`: 50, 80 and 100. */
             thresholds?: components["schemas"]["WebhookThresholds"] | null;
             /** @description As in a creation. `null`: none. */
-            balanceBelow?: string | number | null;
+            balanceBelow?: string | null;
         };
         /** @description A webhook. */
         Webhook: {
@@ -1935,10 +1935,14 @@ export interface components {
             key?: string;
             /** @description Of `quota.threshold` and `cap.threshold`: the percent that was reached. */
             threshold?: number;
-            /** @description Of `quota.threshold`: requests. Of `cap.threshold`: credits. */
-            used?: number | string;
-            /** @description Likewise. */
-            limit?: number | string;
+            /** @description Of `quota.threshold`: requests that were counted. */
+            used?: number;
+            /** @description Of `quota.threshold`: requests that are free. */
+            limit?: number;
+            /** @description Of `cap.threshold`: what counts towards the cap. */
+            spent?: components["schemas"]["Credits"];
+            /** @description Of `cap.threshold`: the cap. */
+            amount?: components["schemas"]["Credits"];
             period?: components["schemas"]["EventPeriod"];
             /** @description Of `balance.low`: what is left. */
             balance?: components["schemas"]["Credits"];

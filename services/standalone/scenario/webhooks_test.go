@@ -217,7 +217,7 @@ func TestCapsAndExpiriesAreTold(t *testing.T) {
 				}
 				e := at(t, d.(object), "event").(object)
 				data := e["data"].(object)
-				got = append(got, fmt.Sprint(e["type"], " ", data["key"], " ", data["threshold"], " ", data["used"], " ", data["limit"], " ", data["daysBefore"]))
+				got = append(got, fmt.Sprint(e["type"], " ", data["key"], " ", data["threshold"], " ", data["spent"], " ", data["amount"], " ", data["daysBefore"]))
 			}
 			if len(got) < len(want) {
 				return fmt.Errorf("%d of %d", len(got), len(want))
