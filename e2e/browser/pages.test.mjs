@@ -117,6 +117,7 @@ for (const { name, path, status, session } of pages.filter(({ ours }) => ours)) 
     let bytes = 0
     const each = []
     for (const request of requests) {
+      if (request.resourceType() === 'eventsource') continue // it never ends, and has no data
       const { responseHeadersSize, responseBodySize } = await request.sizes()
       bytes += responseHeadersSize + responseBodySize
       each.push(`${responseHeadersSize + responseBodySize} ${new URL(request.url()).pathname}`)
