@@ -3,9 +3,8 @@ package alert
 
 import (
 	"encoding/json"
-	"strconv"
-	"time"
 
+	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
@@ -33,6 +32,9 @@ func TypeName(t event.AlertType) string {
 	return ""
 }
 
+// DefaultThresholds are those of a webhook that names none, in percent.
+func DefaultThresholds() []uint32 { return []uint32{50, 80, 100} }
+
 // Bit is the bit of a type in event.SetWebhook.
 func Bit(t event.AlertType) uint32 { return 1 << (t - 1) }
 
@@ -53,14 +55,6 @@ func ParseWebhookName(name string) (id uint64, ok bool) {
 	}
 	id, ok = event.ParseBase62(name[len(webhookPrefix):], webhookDigits)
 	return id, ok && id != 0
-}
-
-// KeyName is the id of an API key in the API, by its number.
-func KeyName(number uint32) string {
-	if number == 0 {
-		return "default"
-	}
-	return "k" + strconv.FormatUint(uint64(number), 10)
 }
 
 // Payload is an alert as it is posted.
@@ -98,7 +92,7 @@ type Period struct {
 func Of(a *event.Alert) Payload {
 	d := Data{AccountID: event.AccountID(a.Account).String()}
 	if a.UntilMs != 0 {
-		d.Period = &Period{Start: timeText(a.FromMs), End: timeText(a.UntilMs)}
+		d.Period = &Period{Start: event.FormatTime(a.FromMs), End: event.FormatTime(a.UntilMs)}
 	}
 	switch a.Type {
 	case event.AlertType_ALERT_QUOTA:
@@ -106,25 +100,21 @@ func Of(a *event.Alert) Payload {
 	case event.AlertType_ALERT_CAP:
 		d.Threshold, d.Spent, d.Amount = a.Threshold, credits(a.Used), credits(a.Limit)
 		if a.KeyCap {
-			d.Key = KeyName(a.Key)
+			d.Key = apikey.ID(a.Key)
 		}
 	case event.AlertType_ALERT_BALANCE:
 		d.Balance, d.BalanceBelow = credits(a.BalanceMicros), credits(a.BelowMicros)
 	case event.AlertType_ALERT_KEY:
-		d.Key, d.ExpiresAt, d.DaysBefore = KeyName(a.Key), timeText(a.ExpiresMs), a.DaysBefore
+		d.Key, d.ExpiresAt, d.DaysBefore = apikey.ID(a.Key), event.FormatTime(a.ExpiresMs), a.DaysBefore
 	case event.AlertType_ALERT_TEST:
 		if len(a.Webhooks) == 1 {
 			d.WebhookID = WebhookName(a.Webhooks[0])
 		}
 	}
-	return Payload{Type: TypeName(a.Type), Timestamp: timeText(a.TimeMs), Data: d}
+	return Payload{Type: TypeName(a.Type), Timestamp: event.FormatTime(a.TimeMs), Data: d}
 }
 
 // Encode is the payload in JSON. Of one alert it is always the same bytes, since they are signed.
 func Encode(a *event.Alert) ([]byte, error) { return json.Marshal(Of(a)) }
 
 func credits(micros uint64) string { return credit.Micros(micros).String() }
-
-func timeText(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
-}

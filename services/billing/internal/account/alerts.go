@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 )
@@ -29,9 +30,6 @@ const (
 // alertEvents are the bits of all events that a webhook may be told of.
 const alertEvents = 1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALERT_CAP-1) |
 	1<<(event.AlertType_ALERT_BALANCE-1) | 1<<(event.AlertType_ALERT_KEY-1)
-
-// defaultThresholds are those of a webhook that names none, in percent.
-func defaultThresholds() []uint32 { return []uint32{50, 80, 100} }
 
 // alerts are the webhooks of an account, and what they were told.
 type alerts struct {
@@ -60,7 +58,7 @@ func (w *webhook) percents() []uint32 {
 	if len(w.thresholds) > 0 {
 		return w.thresholds
 	}
-	return defaultThresholds()
+	return alert.DefaultThresholds()
 }
 
 // limited is a counter or an amount with a limit, in one period.

@@ -26,15 +26,11 @@ const (
 
 // pathKey is the number of the key in the path, 404 for text that names none.
 func pathKey(c *call) (uint32, error) {
-	id := c.Params("id")
-	if id == keyName(0) {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(strings.TrimPrefix(id, "k"), 10, 32)
-	if err != nil || n == 0 || keyName(uint32(n)) != id {
+	number, ok := apikey.ParseID(c.Params("id"))
+	if !ok {
 		return 0, notFound()
 	}
-	return uint32(n), nil
+	return number, nil
 }
 
 // apiKeyView is a key as its owner sees it.
@@ -68,7 +64,7 @@ type keyCountView struct {
 
 func viewAPIKey(k *event.ApiKey) apiKeyView {
 	out := apiKeyView{
-		ID: keyName(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: formatTime(k.CreatedMs),
+		ID: apikey.ID(k.Number), Name: k.Name, Prefix: k.Prefix, CreatedAt: formatTime(k.CreatedMs),
 		LastUsedAt: optionalTime(k.LastUsedMs), ExpiresAt: optionalTime(k.ExpiresMs), RevokedAt: optionalTime(k.RevokedMs),
 		Quotas: make(map[string]uint32, len(k.Quotas)), SpendingCap: viewCap(k.Cap), Usage: make(map[string]keyCountView, len(k.Usage)),
 	}
@@ -76,7 +72,7 @@ func viewAPIKey(k *event.ApiKey) apiKeyView {
 		out.Scopes = append(out.Scopes, plan.QuotaKey(scope).String())
 	}
 	if k.Replaced {
-		out.ReplacedBy = new(keyName(k.ReplacedBy))
+		out.ReplacedBy = new(apikey.ID(k.ReplacedBy))
 	}
 	for _, q := range k.Quotas {
 		out.Quotas[plan.QuotaKey(q.QuotaKey).String()] = q.Limit

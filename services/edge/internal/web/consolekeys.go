@@ -9,6 +9,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/console"
@@ -43,7 +44,7 @@ func (s *Server) consoleKeys(u *event.UsageAnswer) []console.Key {
 	now := s.now().UnixMilli()
 	out := make([]console.Key, 0, len(u.Keys))
 	for _, k := range u.Keys {
-		out = append(out, console.Key{ApiKey: k, ID: keyName(k.Number), Now: now})
+		out = append(out, console.Key{ApiKey: k, ID: apikey.ID(k.Number), Now: now})
 	}
 	return out
 }
@@ -242,7 +243,7 @@ func capOf(f *console.Form, before string) map[string]any {
 func (s *Server) showNewKey(c *call, shown *console.NewKey, scopes []string) error {
 	shown.URL, shown.Once = s.url(""), rand.Text()
 	shown.CanPaste = len(scopes) == 0 || slices.Contains(scopes, plan.LiteCreate.String())
-	shown.Holder, _ = s.holder(c) // see above
+	shown.Holder, _ = s.holder(c) // without an email where it is not known
 	if u, err := s.usageOf(c, c.who.account, &event.UsageQuery{}); err == nil {
 		if i := slices.IndexFunc(u.Usage, func(k *event.KeyUsage) bool { return plan.QuotaKey(k.QuotaKey) == plan.LiteCreate }); i >= 0 {
 			shown.Known, shown.Left, shown.Limit = true, u.Usage[i].Remaining, u.Usage[i].Limit

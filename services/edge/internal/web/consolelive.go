@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -24,38 +23,6 @@ const (
 	lookEvery  = time.Second
 	checkEvery = 15 // looks: the session is checked, and the client is told that the edge is there
 )
-
-// pageListeners bounds the pages that listen, each of which has billing asked once a second.
-type pageListeners struct {
-	mu       sync.Mutex
-	all      int
-	accounts map[event.AccountID]int
-}
-
-func newPageListeners() *pageListeners {
-	return &pageListeners{accounts: make(map[event.AccountID]int)}
-}
-
-// begin tells whether one more may listen. Where it may, end must follow.
-func (l *pageListeners) begin(account event.AccountID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all >= listenersOfEdge || l.accounts[account] >= listenersOfAccount {
-		return false
-	}
-	l.all++
-	l.accounts[account]++
-	return true
-}
-
-func (l *pageListeners) end(account event.AccountID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.accounts[account]--; l.accounts[account] == 0 {
-		delete(l.accounts, account)
-	}
-}
 
 // showEvents tells a page, as server-sent events, when the usage of its account has changed. An event has no data: the page asks
 // for what it shows, with its session. So a page that listens in vain learns nothing.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/credit"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
@@ -161,7 +162,7 @@ func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
 				v.QuotaKey = new(plan.QuotaKey(at.quotaKey).String())
 			}
 			if by.key {
-				v.Key = new(keyName(at.key))
+				v.Key = new(apikey.ID(at.key))
 			}
 			out.Days = append(out.Days, v)
 		}
@@ -172,14 +173,6 @@ func viewDays(a *event.UsageDaysAnswer, by daysBy) usageDaysView {
 // dayText is a day as the API writes it.
 func dayText(number uint32) string {
 	return time.Unix(int64(number)*daySeconds, 0).UTC().Format(dateFormat)
-}
-
-// keyName is the id of an API key in the API.
-func keyName(number uint32) string {
-	if number == 0 {
-		return "default"
-	}
-	return "k" + strconv.FormatUint(uint64(number), 10)
 }
 
 func optional(s *string) string {

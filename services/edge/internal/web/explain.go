@@ -6,6 +6,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
@@ -128,7 +129,7 @@ func viewExplained(e *event.ExplainAnswer) explainedView {
 		out.ID = *id
 	}
 	if !e.Anonymous {
-		out.Account, out.Key = new(event.AccountID(e.Account).String()), new(keyName(e.Key))
+		out.Account, out.Key = new(event.AccountID(e.Account).String()), new(apikey.ID(e.Key))
 	}
 	if v.GetTier() != 0 {
 		out.Tier = new(plan.Tier(v.GetTier()).String())

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
@@ -178,5 +179,5 @@ func keyInWords(number uint32) string {
 	if number == 0 {
 		return "the default key"
 	}
-	return "key " + keyName(number)
+	return "key " + apikey.ID(number)
 }

@@ -2,11 +2,10 @@ package web
 
 import (
 	"encoding/base64"
-	"strconv"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin"
@@ -83,17 +82,13 @@ func recentCursor(_ string, v httpin.Value) ([]byte, error) {
 	return cursor, nil
 }
 
-// keyField reads the id of an API key: see keyName.
+// keyField reads the id of an API key.
 func keyField(name string, v httpin.Value) (*uint32, error) {
-	text := string(v.Text)
-	if text == keyName(0) {
-		return new(uint32(0)), nil
+	number, ok := apikey.ParseID(string(v.Text))
+	if !ok {
+		return nil, httpin.InvalidField(name, "must be the id of an API key, such as "+apikey.ID(0))
 	}
-	number, err := strconv.ParseUint(strings.TrimPrefix(text, "k"), 10, 32)
-	if err != nil || number == 0 || keyName(uint32(number)) != text {
-		return nil, httpin.InvalidField(name, "must be the id of an API key, such as "+keyName(0))
-	}
-	return new(uint32(number)), nil
+	return &number, nil
 }
 
 // decisionField reads the name of a decision, and returns a verdict that has it: see decisionName.
@@ -124,7 +119,7 @@ func viewRecent(a *event.RecentAnswer) recentView {
 	out := recentView{success: succeeded(), Requests: make([]recentRequestView, 0, len(a.Requests))}
 	for _, r := range a.Requests {
 		view := recentRequestView{
-			Time: formatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: keyName(r.Key),
+			Time: formatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
 			Decision: decisionName(&event.Verdict{Decision: r.Decision, Held: r.Held}), Status: optionalText(r.Status),
 			ChargeSource: chargeName(r.Charge, 0), Cost: credits(r.CostMicros), Remaining: r.Remaining,
 		}

@@ -5,19 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
 )
 
 const contentTypeJSON = "application/json; charset=utf-8"
 
-// timeFormat is RFC 3339 in UTC with milliseconds.
-const timeFormat = "2006-01-02T15:04:05.000Z"
-
 // formatTime writes Unix milliseconds.
-func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(timeFormat) }
+func formatTime(ms int64) string { return event.FormatTime(ms) }
 
 // json answers with v in JSON.
 func (s *Server) json(c *fiber.Ctx, status int, v any) error {
@@ -65,7 +63,7 @@ func (o object) time(name string, ms int64) object {
 	if ms == 0 {
 		return append(o, "null"...)
 	}
-	return append(time.UnixMilli(ms).UTC().AppendFormat(append(o, '"'), timeFormat), '"')
+	return append(event.AppendTime(append(o, '"'), ms), '"')
 }
 
 func (o object) end() object { return append(o, '}') }

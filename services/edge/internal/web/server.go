@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -78,7 +79,7 @@ type Server struct {
 	guesses   *guessLimit // of passwords of documents, by id
 
 	webhookTries *failureLog[event.AccountID]
-	listeners    listeners
+	listeners    *listeners // that wait for events of their account
 
 	signInHashes, registrationHashes, documentHashes *hasher
 
@@ -89,7 +90,7 @@ type Server struct {
 	render        *render.Renderer
 	forgetful     *render.Renderer // render, without its cache
 	console       *console.Console
-	pageListeners *pageListeners
+	pageListeners *listeners
 	docs          func() (*documentation, error) // made when first asked for
 	health        *telemetry.Health
 	priceBook     priceCache
@@ -123,7 +124,8 @@ func New(cfg Config, deps Deps) *Server {
 		s.putBytes = b.PutBytes()
 	}
 	s.forgetful = s.render.Uncached()
-	s.console, s.pageListeners = console.New(s.pages), newPageListeners()
+	s.console = console.New(s.pages)
+	s.listeners, s.pageListeners = newListeners(maxListeners, math.MaxInt), newListeners(listenersOfAccount, listenersOfEdge)
 	s.publicURL.Store(&s.cfg.PublicURL)
 	s.contentHost = hostOf(s.cfg.ContentURL)
 	s.docs = sync.OnceValues(s.newDocumentation)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/wait"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
@@ -45,7 +45,7 @@ func viewWebhook(rules *event.WebhookRules, url string) webhookView {
 		}
 	}
 	if len(out.Thresholds) == 0 {
-		out.Thresholds = []uint32{50, 80, 100}
+		out.Thresholds = alert.DefaultThresholds()
 	}
 	if rules.BalanceBelowMicros != 0 {
 		out.BalanceBelow = new(credits(rules.BalanceBelowMicros))
@@ -562,39 +562,11 @@ type eventView struct {
 	alert.Payload
 }
 
-// listeners counts the calls of each account that wait for an event. The zero value is ready.
-type listeners struct {
-	mu      sync.Mutex
-	waiting map[event.AccountID]int
-}
-
-// enter tells whether one more call may wait. If so, leave has to follow.
-func (l *listeners) enter(account event.AccountID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waiting[account] >= maxListeners {
-		return false
-	}
-	if l.waiting == nil {
-		l.waiting = map[event.AccountID]int{}
-	}
-	l.waiting[account]++
-	return true
-}
-
-func (l *listeners) leave(account event.AccountID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waiting[account]--; l.waiting[account] == 0 {
-		delete(l.waiting, account)
-	}
-}
-
 // listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
 func (s *Server) listEvents(c *call) error {
-	q, wait := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
+	q, seconds := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
 	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&wait, httpin.CountField(maxWaitSeconds)),
+		"limit": httpin.To(&q.Limit, pageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
 	}.Set)
 	if err != nil {
 		return err
@@ -602,14 +574,14 @@ func (s *Server) listEvents(c *call) error {
 	if err := s.checkHolder(c); err != nil {
 		return err
 	}
-	if wait > 0 {
-		if !s.listeners.enter(c.who.account) {
+	if seconds > 0 {
+		if !s.listeners.begin(c.who.account) {
 			return waitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
 				maxListeners, 1, s.now())
 		}
-		defer s.listeners.leave(c.who.account)
+		defer s.listeners.end(c.who.account)
 	}
-	for end := time.Now().Add(time.Duration(wait) * time.Second); ; {
+	for end := time.Now().Add(time.Duration(seconds) * time.Second); ; {
 		a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Alerts{Alerts: q}})
 		if err != nil {
 			return err
@@ -618,7 +590,7 @@ func (s *Server) listEvents(c *call) error {
 		if page == nil {
 			return unavailable(errQueryAnswer)
 		}
-		if len(page.Alerts) > 0 || q.After == "" || !time.Now().Add(eventPoll).Before(end) || !s.pause(eventPoll) {
+		if len(page.Alerts) > 0 || q.After == "" || !time.Now().Add(eventPoll).Before(end) || !wait.For(s.ctx, eventPoll) {
 			out := eventsView{success: succeeded(), Events: make([]eventView, 0, len(page.Alerts)), Last: page.Last}
 			if out.Last == "" {
 				out.Last = noPosition
@@ -633,13 +605,3 @@ func (s *Server) listEvents(c *call) error {
 
 // noPosition is before every event.
 const noPosition = "00000000000000000"
-
-// pause waits, and tells whether the server goes on.
-func (s *Server) pause(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
-}
