@@ -42,13 +42,13 @@ func (o *orphanSweeper) markKey() string {
 	return fmt.Sprintf("%s-trash/marks/%d", o.cfg.Policy.Domain, o.number)
 }
 
-// run sweeps until ctx ends. The first sweep comes OrphansEvery after the start, so that an operator who has started
-// the wrong thing has the time to see it.
-func (o *orphanSweeper) run(ctx context.Context) {
+// run sweeps until ctx ends. The first sweep comes OrphansEvery after the partition was announced, so that an operator who
+// has started the wrong thing has the time to see it.
+func (o *orphanSweeper) run(ctx context.Context, announced time.Time) {
 	if o.cfg.Bounds.KeepOrphans {
 		return
 	}
-	due := o.deps.Clock().Add(o.cfg.Bounds.OrphansEvery)
+	due := announced.Add(o.cfg.Bounds.OrphansEvery)
 	poll := time.NewTicker(o.cfg.Bounds.SweepPoll)
 	defer poll.Stop()
 	for {

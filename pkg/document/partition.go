@@ -242,10 +242,11 @@ func (p *partition) serveFree(ctx, answering context.Context) error {
 		return err
 	}
 	defer rpc.Stop(drainWait, erasures)
+	announced := p.deps.Clock()
 	defer p.replicas.Announce(ctx, p.number)()
 	p.log.Info("serving", "sequence", p.folding.position.Get())
 	var orphans sync.WaitGroup
-	orphans.Go(func() { p.orphans.run(ctx) })
+	orphans.Go(func() { p.orphans.run(ctx, announced) })
 	defer orphans.Wait()
 	p.sweeper.run(ctx)
 	return nil
