@@ -131,6 +131,12 @@ func away(while time.Duration, service string) func(*testing.T, *bench) error {
 		}
 		b.shifted += while
 		b.c.Set(map[string]string{"QUIRE_CLOCK_OFFSET": b.shifted.String()})
+		// A price book moves billing's time. A call that is admitted before would be as old as the while at once.
+		for _, p := range b.c.Processes("billing") {
+			if err := p.Start(ctx); err != nil {
+				return err
+			}
+		}
 		return errors.Join(b.c.StartServices(ctx), last(t))
 	}
 }
