@@ -4816,6 +4816,7 @@ type CrossingState struct {
 	FromMs        int64                  `protobuf:"varint,5,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
 	Limit         uint64                 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	Percent       uint32                 `protobuf:"varint,7,opt,name=percent,proto3" json:"percent,omitempty"`
+	Period        CapPeriod              `protobuf:"varint,8,opt,name=period,proto3,enum=quire.event.v1.CapPeriod" json:"period,omitempty"` // of a cap, where from_ms does not tell it: a day that begins with its month
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4897,6 +4898,13 @@ func (x *CrossingState) GetPercent() uint32 {
 		return x.Percent
 	}
 	return 0
+}
+
+func (x *CrossingState) GetPeriod() CapPeriod {
+	if x != nil {
+		return x.Period
+	}
+	return CapPeriod_CAP_NONE
 }
 
 // PriceBook is one message on billing.<p>.prices. The decisions after it use it, and the rules that it names.
@@ -7727,9 +7735,10 @@ type UsageQuery struct {
 	CheckKey       bool                   `protobuf:"varint,1,opt,name=check_key,json=checkKey,proto3" json:"check_key,omitempty"` // INVALID unless these are current
 	KeyVersion     uint32                 `protobuf:"varint,2,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
 	KeyFingerprint uint64                 `protobuf:"fixed64,3,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
-	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`     // number of the key that is checked; 0: the default key
-	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`   // the answer has the account's keys and spending cap
-	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"` // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
+	Key            uint32                 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`       // number of the key that is checked; 0: the default key
+	Keys           bool                   `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`     // the answer has the account's keys and spending cap
+	Grants         uint32                 `protobuf:"varint,7,opt,name=grants,proto3" json:"grants,omitempty"` // the answer has that many of the account's grants at most
+	Scope          uint32                 `protobuf:"varint,5,opt,name=scope,proto3" json:"scope,omitempty"`   // plan.QuotaKey that the key must be allowed to use; 0: a key with scopes is QUERY_KEY_SCOPE
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -7797,6 +7806,13 @@ func (x *UsageQuery) GetKeys() bool {
 		return x.Keys
 	}
 	return false
+}
+
+func (x *UsageQuery) GetGrants() uint32 {
+	if x != nil {
+		return x.Grants
+	}
+	return 0
 }
 
 func (x *UsageQuery) GetScope() uint32 {
@@ -9097,10 +9113,12 @@ type UsageAnswer struct {
 	CreatedMs           int64                  `protobuf:"varint,15,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	SuspendedMs         int64                  `protobuf:"varint,16,opt,name=suspended_ms,json=suspendedMs,proto3" json:"suspended_ms,omitempty"` // since when the account is suspended; 0: it is not
 	SuspensionReason    string                 `protobuf:"bytes,17,opt,name=suspension_reason,json=suspensionReason,proto3" json:"suspension_reason,omitempty"`
-	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                             // with UsageQuery.keys: those that are live, and the last that have ended
-	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                               // likewise; absent without a cap
-	DeletesMs           int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"` // as in CommandOutcome
-	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`    // when the account was erased; 0: it was not
+	Keys                []*ApiKey              `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`                                // with UsageQuery.keys: those that are live, and the last that have ended
+	Cap                 *CapStatus             `protobuf:"bytes,21,opt,name=cap,proto3" json:"cap,omitempty"`                                  // likewise; absent without a cap
+	Grants              []*HeldGrant           `protobuf:"bytes,22,rep,name=grants,proto3" json:"grants,omitempty"`                            // with UsageQuery.grants: those with credits left, in the order in which they are spent
+	GrantCount          uint32                 `protobuf:"varint,23,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"` // likewise: how many there are
+	DeletesMs           int64                  `protobuf:"varint,40,opt,name=deletes_ms,json=deletesMs,proto3" json:"deletes_ms,omitempty"`    // as in CommandOutcome
+	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`       // when the account was erased; 0: it was not
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -9268,6 +9286,20 @@ func (x *UsageAnswer) GetCap() *CapStatus {
 	return nil
 }
 
+func (x *UsageAnswer) GetGrants() []*HeldGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *UsageAnswer) GetGrantCount() uint32 {
+	if x != nil {
+		return x.GrantCount
+	}
+	return 0
+}
+
 func (x *UsageAnswer) GetDeletesMs() int64 {
 	if x != nil {
 		return x.DeletesMs
@@ -9280,6 +9312,83 @@ func (x *UsageAnswer) GetErasedMs() int64 {
 		return x.ErasedMs
 	}
 	return 0
+}
+
+// HeldGrant is a grant as its owner sees it.
+type HeldGrant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AmountMicros  uint64                 `protobuf:"varint,1,opt,name=amount_micros,json=amountMicros,proto3" json:"amount_micros,omitempty"`
+	LeftMicros    uint64                 `protobuf:"varint,2,opt,name=left_micros,json=leftMicros,proto3" json:"left_micros,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // 0: never
+	CreatedMs     int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldGrant) Reset() {
+	*x = HeldGrant{}
+	mi := &file_event_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldGrant) ProtoMessage() {}
+
+func (x *HeldGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
+func (*HeldGrant) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *HeldGrant) GetAmountMicros() uint64 {
+	if x != nil {
+		return x.AmountMicros
+	}
+	return 0
+}
+
+func (x *HeldGrant) GetLeftMicros() uint64 {
+	if x != nil {
+		return x.LeftMicros
+	}
+	return 0
+}
+
+func (x *HeldGrant) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *HeldGrant) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *HeldGrant) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // ApiKey is a key as its owner sees it.
@@ -9305,7 +9414,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9317,7 +9426,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9330,7 +9439,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -9443,7 +9552,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9455,7 +9564,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9468,7 +9577,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -9513,7 +9622,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9525,7 +9634,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9538,7 +9647,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -9635,7 +9744,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9647,7 +9756,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9660,7 +9769,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -9687,7 +9796,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9699,7 +9808,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9712,7 +9821,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -9736,7 +9845,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9748,7 +9857,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9761,7 +9870,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -9821,7 +9930,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9833,7 +9942,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9846,7 +9955,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -9915,7 +10024,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9927,7 +10036,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9940,7 +10049,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -10016,7 +10125,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10028,7 +10137,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10041,7 +10150,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -10079,7 +10188,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10091,7 +10200,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10104,7 +10213,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -10231,7 +10340,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10243,7 +10352,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10256,7 +10365,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -10439,7 +10548,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10451,7 +10560,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10464,7 +10573,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -10499,7 +10608,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10511,7 +10620,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10524,7 +10633,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -10565,7 +10674,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10577,7 +10686,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10590,7 +10699,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -10667,7 +10776,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10679,7 +10788,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10692,7 +10801,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -10720,7 +10829,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10732,7 +10841,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10745,7 +10854,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -10775,7 +10884,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10787,7 +10896,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10800,7 +10909,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -10850,7 +10959,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10862,7 +10971,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10875,7 +10984,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -10932,7 +11041,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10944,7 +11053,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10957,7 +11066,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -11187,7 +11296,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11199,7 +11308,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11212,7 +11321,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -11260,7 +11369,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11272,7 +11381,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11285,7 +11394,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -11308,7 +11417,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11320,7 +11429,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11333,7 +11442,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -11374,7 +11483,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11386,7 +11495,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11399,7 +11508,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -11422,7 +11531,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11434,7 +11543,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11447,7 +11556,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -11485,7 +11594,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11497,7 +11606,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11510,7 +11619,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -11545,7 +11654,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11557,7 +11666,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11570,7 +11679,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -11600,7 +11709,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11612,7 +11721,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11625,7 +11734,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -11673,7 +11782,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11685,7 +11794,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11698,7 +11807,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -11731,7 +11840,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11743,7 +11852,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11756,7 +11865,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -11824,7 +11933,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11836,7 +11945,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11849,7 +11958,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -11868,7 +11977,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11880,7 +11989,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11893,7 +12002,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -11919,7 +12028,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11931,7 +12040,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11944,7 +12053,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -12023,7 +12132,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12035,7 +12144,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12048,7 +12157,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -12162,7 +12271,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12174,7 +12283,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12187,7 +12296,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -12326,7 +12435,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12338,7 +12447,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12351,7 +12460,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -12385,7 +12494,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12397,7 +12506,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12410,7 +12519,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *SourceState) GetSource() string {
@@ -12512,7 +12621,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12524,7 +12633,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12537,7 +12646,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -12748,7 +12857,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12760,7 +12869,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12773,7 +12882,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -12809,7 +12918,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12821,7 +12930,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12834,7 +12943,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -12878,7 +12987,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12890,7 +12999,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12903,7 +13012,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -13007,7 +13116,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13019,7 +13128,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13032,7 +13141,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -13105,7 +13214,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13117,7 +13226,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13130,7 +13239,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -13187,7 +13296,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13199,7 +13308,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13212,7 +13321,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -13302,7 +13411,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13314,7 +13423,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13327,7 +13436,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -13406,7 +13515,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13418,7 +13527,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13431,7 +13540,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -13477,7 +13586,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13489,7 +13598,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13502,7 +13611,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -13583,7 +13692,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13595,7 +13704,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13608,7 +13717,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -13772,7 +13881,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13784,7 +13893,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13797,7 +13906,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -13854,7 +13963,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13866,7 +13975,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13879,7 +13988,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -14244,7 +14353,7 @@ const file_event_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x02 \x01(\x03R\texpiresMs\x12\x16\n" +
-	"\x06behind\x18\x03 \x01(\rR\x06behind\"\xcf\x01\n" +
+	"\x06behind\x18\x03 \x01(\rR\x06behind\"\x82\x02\n" +
 	"\rCrossingState\x12-\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x19.quire.event.v1.AlertTypeR\x04type\x12\x1b\n" +
 	"\tquota_key\x18\x02 \x01(\rR\bquotaKey\x12\x17\n" +
@@ -14252,7 +14361,8 @@ const file_event_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\rR\x03key\x12\x17\n" +
 	"\afrom_ms\x18\x05 \x01(\x03R\x06fromMs\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\x04R\x05limit\x12\x18\n" +
-	"\apercent\x18\a \x01(\rR\apercent\"\xe4\x02\n" +
+	"\apercent\x18\a \x01(\rR\apercent\x121\n" +
+	"\x06period\x18\b \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\"\xe4\x02\n" +
 	"\tPriceBook\x12\x19\n" +
 	"\bstamp_ms\x18\x01 \x01(\x03R\astampMs\x12\x1b\n" +
 	"\toffset_ms\x18\x02 \x01(\x03R\boffsetMs\x12.\n" +
@@ -14503,7 +14613,7 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDays\x125\n" +
 	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recentB\a\n" +
-	"\x05query\"\xaf\x01\n" +
+	"\x05query\"\xc7\x01\n" +
 	"\n" +
 	"UsageQuery\x12\x1b\n" +
 	"\tcheck_key\x18\x01 \x01(\bR\bcheckKey\x12\x1f\n" +
@@ -14511,7 +14621,8 @@ const file_event_proto_rawDesc = "" +
 	"keyVersion\x12'\n" +
 	"\x0fkey_fingerprint\x18\x03 \x01(\x06R\x0ekeyFingerprint\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\rR\x03key\x12\x12\n" +
-	"\x04keys\x18\x06 \x01(\bR\x04keys\x12\x14\n" +
+	"\x04keys\x18\x06 \x01(\bR\x04keys\x12\x16\n" +
+	"\x06grants\x18\a \x01(\rR\x06grants\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\rR\x05scope\"\xed\x01\n" +
 	"\vLedgerQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
@@ -14612,7 +14723,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xaf\x06\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\x83\a\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -14636,10 +14747,22 @@ const file_event_proto_rawDesc = "" +
 	"\fsuspended_ms\x18\x10 \x01(\x03R\vsuspendedMs\x12+\n" +
 	"\x11suspension_reason\x18\x11 \x01(\tR\x10suspensionReason\x12*\n" +
 	"\x04keys\x18\x14 \x03(\v2\x16.quire.event.v1.ApiKeyR\x04keys\x12+\n" +
-	"\x03cap\x18\x15 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x12\x1d\n" +
+	"\x03cap\x18\x15 \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x121\n" +
+	"\x06grants\x18\x16 \x03(\v2\x19.quire.event.v1.HeldGrantR\x06grants\x12\x1f\n" +
+	"\vgrant_count\x18\x17 \x01(\rR\n" +
+	"grantCount\x12\x1d\n" +
 	"\n" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
-	"\terased_ms\x18) \x01(\x03R\berasedMs\"\xc9\x03\n" +
+	"\terased_ms\x18) \x01(\x03R\berasedMs\"\xa7\x01\n" +
+	"\tHeldGrant\x12#\n" +
+	"\ramount_micros\x18\x01 \x01(\x04R\famountMicros\x12\x1f\n" +
+	"\vleft_micros\x18\x02 \x01(\x04R\n" +
+	"leftMicros\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xc9\x03\n" +
 	"\x06ApiKey\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
@@ -15214,7 +15337,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 157)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 158)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -15337,55 +15460,56 @@ var file_event_proto_goTypes = []any{
 	(*HoldAnswer)(nil),          // 118: quire.event.v1.HoldAnswer
 	(*Progress)(nil),            // 119: quire.event.v1.Progress
 	(*UsageAnswer)(nil),         // 120: quire.event.v1.UsageAnswer
-	(*ApiKey)(nil),              // 121: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 122: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 123: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 124: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 125: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 126: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 127: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 128: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 129: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 130: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 131: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 132: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 133: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 134: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 135: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 136: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 137: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 138: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 139: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 140: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 141: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 142: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 143: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 144: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 145: quire.event.v1.SetDeletion
-	(*ListUsers)(nil),           // 146: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 147: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 148: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 149: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 150: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 151: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 152: quire.event.v1.UserAnswer
-	(*User)(nil),                // 153: quire.event.v1.User
-	(*BillingState)(nil),        // 154: quire.event.v1.BillingState
-	(*BookState)(nil),           // 155: quire.event.v1.BookState
-	(*SourceState)(nil),         // 156: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 157: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 158: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 159: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 160: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 161: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 162: quire.event.v1.LateState
-	(*PaidState)(nil),           // 163: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 164: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 165: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 166: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 167: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 168: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 169: quire.event.v1.CommandKept
+	(*HeldGrant)(nil),           // 121: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 122: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 123: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 124: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 125: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 126: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 127: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 128: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 129: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 130: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 131: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 132: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 133: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 134: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 135: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 136: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 137: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 138: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 139: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 140: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 141: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 142: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 143: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 144: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 145: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 146: quire.event.v1.SetDeletion
+	(*ListUsers)(nil),           // 147: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 148: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 149: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 150: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 151: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 152: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 153: quire.event.v1.UserAnswer
+	(*User)(nil),                // 154: quire.event.v1.User
+	(*BillingState)(nil),        // 155: quire.event.v1.BillingState
+	(*BookState)(nil),           // 156: quire.event.v1.BookState
+	(*SourceState)(nil),         // 157: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 158: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 159: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 160: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 161: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 162: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 163: quire.event.v1.LateState
+	(*PaidState)(nil),           // 164: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 165: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 166: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 167: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 168: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 169: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 170: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	14,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -15427,8 +15551,8 @@ var file_event_proto_depIdxs = []int32{
 	18,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	46,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	4,   // 38: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	121, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	122, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	122, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	123, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	48,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	5,   // 42: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	47,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
@@ -15451,149 +15575,151 @@ var file_event_proto_depIdxs = []int32{
 	68,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
 	67,  // 61: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
 	5,   // 62: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	70,  // 63: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	71,  // 64: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	74,  // 65: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	73,  // 66: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	75,  // 67: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	76,  // 68: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	77,  // 69: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	79,  // 70: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	80,  // 71: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	81,  // 72: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	83,  // 73: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	82,  // 74: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	78,  // 75: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	82,  // 76: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	85,  // 77: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	8,   // 78: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	83,  // 79: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	90,  // 80: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	87,  // 81: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	89,  // 82: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	92,  // 83: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	92,  // 84: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	92,  // 85: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	94,  // 86: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	96,  // 87: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 88: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	83,  // 89: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	85,  // 90: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	83,  // 91: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	83,  // 92: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	103, // 93: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	104, // 94: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	106, // 95: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	107, // 96: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	108, // 97: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	109, // 98: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	112, // 99: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	110, // 100: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	111, // 101: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	117, // 102: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	62,  // 103: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	64,  // 104: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	105, // 105: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	114, // 106: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	10,  // 107: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 108: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	120, // 109: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	129, // 110: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	130, // 111: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	131, // 112: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	134, // 113: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	138, // 114: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	69,  // 115: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	119, // 116: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	124, // 117: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	125, // 118: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	118, // 119: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	63,  // 120: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	65,  // 121: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	135, // 122: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	115, // 123: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	1,   // 124: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	116, // 125: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	1,   // 126: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	2,   // 127: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	127, // 128: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	121, // 129: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	122, // 130: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	39,  // 131: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	122, // 132: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	127, // 133: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	18,  // 134: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 135: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	123, // 136: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	126, // 137: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 138: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	128, // 139: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	127, // 140: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	132, // 141: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	17,  // 142: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	133, // 143: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 144: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	136, // 145: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	137, // 146: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	147, // 147: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	148, // 148: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	149, // 149: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	150, // 150: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	151, // 151: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	140, // 152: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	141, // 153: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	146, // 154: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	53,  // 155: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	142, // 156: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	143, // 157: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	144, // 158: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	145, // 159: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	11,  // 160: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	12,  // 161: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	153, // 162: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	153, // 163: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	61,  // 164: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	149, // 165: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	11,  // 166: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	69,  // 167: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	156, // 168: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	157, // 169: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	168, // 170: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	169, // 171: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	155, // 172: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	69,  // 173: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	164, // 174: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	166, // 175: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	167, // 176: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	167, // 177: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	163, // 178: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	66,  // 179: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	159, // 180: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	158, // 181: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	18,  // 182: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	162, // 183: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	160, // 184: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	161, // 185: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	39,  // 186: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	18,  // 187: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	158, // 188: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	127, // 189: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	133, // 190: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	127, // 191: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	127, // 192: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	165, // 193: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 194: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	133, // 195: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 196: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	167, // 197: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	167, // 198: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	162, // 199: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	46,  // 200: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	201, // [201:201] is the sub-list for method output_type
-	201, // [201:201] is the sub-list for method input_type
-	201, // [201:201] is the sub-list for extension type_name
-	201, // [201:201] is the sub-list for extension extendee
-	0,   // [0:201] is the sub-list for field type_name
+	3,   // 63: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
+	70,  // 64: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	71,  // 65: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	74,  // 66: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	73,  // 67: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	75,  // 68: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	76,  // 69: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	77,  // 70: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	79,  // 71: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	80,  // 72: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	81,  // 73: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	83,  // 74: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	82,  // 75: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	78,  // 76: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	82,  // 77: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	85,  // 78: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	8,   // 79: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	83,  // 80: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	90,  // 81: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	87,  // 82: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	89,  // 83: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	92,  // 84: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	92,  // 85: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	92,  // 86: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	94,  // 87: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	96,  // 88: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 89: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	83,  // 90: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	85,  // 91: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	83,  // 92: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	83,  // 93: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	103, // 94: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	104, // 95: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	106, // 96: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	107, // 97: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	108, // 98: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	109, // 99: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	112, // 100: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	110, // 101: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	111, // 102: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	117, // 103: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	62,  // 104: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	64,  // 105: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	105, // 106: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	114, // 107: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	10,  // 108: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 109: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	120, // 110: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	130, // 111: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	131, // 112: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	132, // 113: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	135, // 114: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	139, // 115: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	69,  // 116: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	119, // 117: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	125, // 118: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	126, // 119: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	118, // 120: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	63,  // 121: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	65,  // 122: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	136, // 123: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	115, // 124: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	1,   // 125: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	116, // 126: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	1,   // 127: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	2,   // 128: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	128, // 129: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	122, // 130: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	123, // 131: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	121, // 132: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	39,  // 133: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	123, // 134: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	128, // 135: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	18,  // 136: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 137: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	124, // 138: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	127, // 139: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 140: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	129, // 141: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	128, // 142: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	133, // 143: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	17,  // 144: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	134, // 145: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 146: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	137, // 147: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	138, // 148: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	148, // 149: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	149, // 150: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	150, // 151: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	151, // 152: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	152, // 153: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	141, // 154: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	142, // 155: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	147, // 156: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	53,  // 157: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	143, // 158: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	144, // 159: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	145, // 160: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	146, // 161: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	11,  // 162: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	12,  // 163: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	154, // 164: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	154, // 165: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	61,  // 166: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	150, // 167: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	11,  // 168: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	69,  // 169: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	157, // 170: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	158, // 171: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	169, // 172: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	170, // 173: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	156, // 174: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	69,  // 175: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	165, // 176: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	167, // 177: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	168, // 178: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	168, // 179: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	164, // 180: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	66,  // 181: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	160, // 182: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	159, // 183: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	18,  // 184: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	163, // 185: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	161, // 186: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	162, // 187: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	39,  // 188: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	18,  // 189: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	159, // 190: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	128, // 191: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	134, // 192: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	128, // 193: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	128, // 194: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	166, // 195: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 196: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	134, // 197: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 198: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	168, // 199: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	168, // 200: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	163, // 201: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	46,  // 202: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	203, // [203:203] is the sub-list for method output_type
+	203, // [203:203] is the sub-list for method input_type
+	203, // [203:203] is the sub-list for extension type_name
+	203, // [203:203] is the sub-list for extension extendee
+	0,   // [0:203] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -15675,7 +15801,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Recent)(nil),
 	}
 	file_event_proto_msgTypes[101].OneofWrappers = []any{}
-	file_event_proto_msgTypes[126].OneofWrappers = []any{
+	file_event_proto_msgTypes[127].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -15696,7 +15822,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   157,
+			NumMessages:   158,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -68,6 +68,8 @@ type limited struct {
 	keyCap bool          // of a cap: it is that of apiKey
 	apiKey uint32        // the line, which stays the same where the key is replaced
 	from   int64         // when the period began; 0: it has no end
+
+	period event.CapPeriod // of a cap: a day and a month that begin together are two periods
 }
 
 // told is the highest share of a limit that webhooks were told of.
@@ -250,9 +252,11 @@ func (f *Fold) grown(a *account, of limited, g growth) {
 	}
 }
 
-// length is what a period that began then is: the whole time, a month, or a day. The first day of a month counts as that month.
-func length(from int64) event.CapPeriod {
+// usualPeriod is the period of a cap that began then, as far as that tells: a day that begins with its month is unlike others.
+func usualPeriod(kind event.AlertType, from int64) event.CapPeriod {
 	switch {
+	case kind != event.AlertType_ALERT_CAP:
+		return event.CapPeriod_CAP_NONE
 	case from == 0:
 		return event.CapPeriod_CAP_TOTAL
 	case monthOf(from).start == from:
@@ -261,12 +265,12 @@ func length(from int64) event.CapPeriod {
 	return event.CapPeriod_CAP_DAY
 }
 
-// seen finds what webhooks were told of a limit, or begins to remember it. Earlier periods of its length are forgotten, and the
-// oldest of too many limits.
+// seen finds what webhooks were told of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
+// too many limits.
 func (l *alerts) seen(of limited, limit uint64) *told {
 	same, oldest := 0, -1
 	l.told = slices.DeleteFunc(l.told, func(t told) bool {
-		past := t.from < of.from && length(t.from) == length(of.from)
+		past := t.from < of.from
 		t.from = of.from
 		return past && t.limited == of
 	})
@@ -379,6 +383,9 @@ func (l *alerts) state() *event.AlertState {
 		s.Told = append(s.Told, &event.CrossingState{
 			Type: t.kind, QuotaKey: uint32(t.key), KeyCap: t.keyCap, Key: t.apiKey, FromMs: t.from, Limit: t.limit, Percent: t.percent,
 		})
+		if t.period != usualPeriod(t.kind, t.from) {
+			s.Told[len(s.Told)-1].Period = t.period
+		}
 	}
 	return s
 }
@@ -401,8 +408,11 @@ func alertsOf(s *event.AlertState) *alerts {
 	}
 	for _, t := range s.Told {
 		l.told = append(l.told, told{
-			limited: limited{kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs},
-			limit:   t.Limit, percent: t.Percent,
+			limited: limited{
+				kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs,
+				period: cmp.Or(t.Period, usualPeriod(t.Type, t.FromMs)),
+			},
+			limit: t.Limit, percent: t.Percent,
 		})
 	}
 	for _, e := range s.Expiring {

@@ -241,6 +241,46 @@ func TestEachShareOfACapIsToldOnceAPeriod(t *testing.T) {
 	h.replaysAlerts()
 }
 
+// TestADayAndAMonthThatBeginTogetherAreToldApart: on the 1st of a month, for caps of the same amount.
+func TestADayAndAMonthThatBeginTogetherAreToldApart(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	h.grant(alice, 1_000_000, 0)
+	h.webhook(webhookOf(alice, 7, toldCap, 0))
+	first := at("2026-11-01T00:00:00Z")
+	h.wait(time.Duration(first+dayMillis/2-h.now) * time.Millisecond)
+	h.use(alice, plan.FilesUpload, 100) // by the quota
+	var want []string
+	pay := func(percents ...uint64) *event.Admission {
+		t.Helper()
+		a := h.admission(alice, plan.FilesUpload)
+		h.want(a, admitted)
+		for _, percent := range percents {
+			want = append(want, fmt.Sprintf("%x cap of account from %d: %d%%, %d of 20000 to [7]", alice, first, percent, percent/25*5_000))
+		}
+		if got := h.alertsOf(alice); !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		return a
+	}
+	day, month := setCap(alice, event.CapPeriod_CAP_DAY, 20_000), setCap(alice, event.CapPeriod_CAP_MONTH, 20_000)
+	h.command(webhookOf(alice, 7, toldCap, 0, 50, 75, 100))
+	h.command(day)
+	pay()
+	h.voided(pay(50))
+	h.command(month)
+	h.voided(pay(50))
+	h.command(day)
+	h.voided(pay())
+	h.command(month)
+	pay()
+	pay(75)
+	h.voided(pay(100))
+	h.command(day)
+	pay(100)
+	h.replaysAlerts()
+}
+
 // TestACapOfAKeyIsToldOfUnderItsPresentNumber: also of what the key before it has spent.
 func TestACapOfAKeyIsToldOfUnderItsPresentNumber(t *testing.T) {
 	h := historyOf(t)
@@ -440,11 +480,11 @@ func (h *modelHooks) wanting(want func(*event.WebhookRules) bool) (ids []uint64)
 func (m *model) tellUsed(id uint64, key plan.QuotaKey, month uint32, used int) {
 	a := m.accounts[id]
 	limit := m.book.Terms[a.tier][key].Limit
-	m.tellShares(a, toldQuota, fmt.Sprintf("%x %v from %d", id, key, monthNumber(month).start), int64(used-1), int64(used), limit)
+	m.tellShares(a, toldQuota, event.CapPeriod_CAP_NONE, fmt.Sprintf("%x %v from %d", id, key, monthNumber(month).start), int64(used-1), int64(used), limit)
 }
 
 // tellShares tells of the shares of a limit that something has reached by growing.
-func (m *model) tellShares(a *modelAccount, kind uint32, what string, before, after, limit int64) {
+func (m *model) tellShares(a *modelAccount, kind uint32, period event.CapPeriod, what string, before, after, limit int64) {
 	for percent := int64(1); percent <= 100 && limit > 0; percent++ {
 		to := a.hooks.wanting(func(w *event.WebhookRules) bool {
 			list := w.Thresholds
@@ -453,7 +493,7 @@ func (m *model) tellShares(a *modelAccount, kind uint32, what string, before, af
 			}
 			return w.Events&kind != 0 && slices.Contains(list, uint32(percent))
 		})
-		of := fmt.Sprint(what, limit)
+		of := fmt.Sprint(what, period, limit)
 		if len(to) == 0 || after*100 < percent*limit || before*100 >= percent*limit ||
 			slices.ContainsFunc(a.hooks.told[of], func(p uint32) bool { return p >= uint32(percent) }) {
 			continue
@@ -477,7 +517,7 @@ func (m *model) tellCaps(a *modelAccount, r *modelRequest) {
 		}
 		spent := m.spentFor(c, r.account, line)
 		what := fmt.Sprintf("%x cap of %s from %d", r.account, whose, from)
-		m.tellShares(a, toldCap, what, spent, spent+r.paid, int64(c.amount))
+		m.tellShares(a, toldCap, c.period, what, spent, spent+r.paid, int64(c.amount))
 	}
 	if l := a.lines[r.line]; l != nil {
 		newest := r.line

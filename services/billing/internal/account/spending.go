@@ -239,7 +239,7 @@ func (f *Fold) tellCaps(a *account, before [2]capped, day uint32, price uint64) 
 		if c.period == event.CapPeriod_CAP_NONE {
 			continue
 		}
-		of := limited{kind: event.AlertType_ALERT_CAP, keyCap: c.line != nil}
+		of := limited{kind: event.AlertType_ALERT_CAP, keyCap: c.line != nil, period: c.period}
 		g := growth{before: c.spent, after: c.spent + price, limit: c.amount, until: c.ends(day, monthNumber(a.month))}
 		if c.line != nil {
 			of.apiKey, g.apiKey = c.line.number, a.keys.newest(c.line)
