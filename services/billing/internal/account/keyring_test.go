@@ -82,7 +82,7 @@ func (h *history) sent(id uint64, key plan.QuotaKey, number, version uint32, fin
 
 func (h *history) keys(id uint64) *event.UsageAnswer {
 	u := h.fold.UsageAt(event.AccountID(id), h.now)
-	h.fold.DescribeKeys(u, &event.UsageQuery{Keys: true}, h.now)
+	h.fold.Describe(u, &event.UsageQuery{Keys: true}, h.now)
 	return u
 }
 

@@ -1,8 +1,10 @@
 package account
 
 import (
+	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -341,4 +343,46 @@ func TestExplainShowsTheDecision(t *testing.T) {
 	if stateHash(t, f) != stateHash(t, h.fold) {
 		t.Fatal("watching changed the state")
 	}
+}
+
+// TestGrantsAreShownInTheOrderInWhichTheyAreSpent: those with credits left, until they expire.
+func TestGrantsAreShownInTheOrderInWhichTheyAreSpent(t *testing.T) {
+	h := historyOf(t)
+	h.account(alice, plan.Pro)
+	soon, later := h.now+dayMillis, h.now+2*dayMillis
+	h.grant(alice, 1_000_000, 0)
+	h.grant(alice, 7_000, later)
+	h.grant(alice, 5_000, soon)
+	shown := func(most uint32) (list []string, count uint32) {
+		u := h.fold.UsageAt(event.AccountID(alice), h.now)
+		h.fold.Describe(u, &event.UsageQuery{Grants: most}, h.now)
+		for _, g := range u.Grants {
+			if g.CreatedMs == 0 || g.CreatedMs > h.now {
+				t.Errorf("made at %d", g.CreatedMs)
+			}
+			list = append(list, fmt.Sprintf("%s: %d of %d until %d", g.Reason, g.LeftMicros, g.AmountMicros, g.ExpiresMs))
+		}
+		return list, u.GrantCount
+	}
+	wants := func(most, count uint32, want ...string) {
+		t.Helper()
+		if got, n := shown(most); !slices.Equal(got, want) || n != count {
+			t.Errorf("%d: %q, want %d: %q", n, got, count, want)
+		}
+	}
+	first, second := fmt.Sprintf("grant of 5000: 5000 of 5000 until %d", soon), fmt.Sprintf("grant of 7000: 7000 of 7000 until %d", later)
+	last := "grant of 1000000: 1000000 of 1000000 until 0"
+	wants(0, 0)
+	wants(2, 3, first, second)
+	wants(3, 3, first, second, last)
+	h.use(alice, plan.FilesUpload, 100)
+	wants(3, 3, first, second, last)
+	paid := h.admission(alice, plan.FilesUpload) // takes the whole of the first
+	h.want(paid, admitted)
+	h.served(paid)
+	wants(3, 2, second, last)
+	h.now = later - 1
+	wants(3, 2, second, last)
+	h.now = later // no message has come
+	wants(3, 1, last)
 }

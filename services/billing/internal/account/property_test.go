@@ -647,7 +647,7 @@ func (m *machine) keyCommand(t *rapid.T) {
 // compareKeys holds what counts for keys and caps to the model.
 func (m *machine) compareKeys(t *rapid.T, id uint64, a *modelAccount) {
 	u := m.fold.UsageAt(event.AccountID(id), m.model.now)
-	m.fold.DescribeKeys(u, &event.UsageQuery{Keys: true}, m.model.now)
+	m.fold.Describe(u, &event.UsageQuery{Keys: true}, m.model.now)
 	if a.erased {
 		return
 	}

@@ -32,9 +32,9 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 	return event.QueryStatus_QUERY_OK
 }
 
-// DescribeKeys adds to an account's usage what the query asks for: the key that it was sent with, all keys, the spending cap.
-func (f *Fold) DescribeKeys(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
-	if f.accounts[u.Account].keys == nil && !q.GetKeys() {
+// Describe adds to an account's usage what the query asks for: the key that it was sent with, all keys, the spending cap, the grants.
+func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
+	if f.accounts[u.Account].keys == nil && !q.GetKeys() && q.GetGrants() == 0 {
 		return
 	}
 	a, _ := f.forward(event.AccountID(u.Account), now)
@@ -46,6 +46,23 @@ func (f *Fold) DescribeKeys(u *event.UsageAnswer, q *event.UsageQuery, now int64
 		u.Keys = a.keyViews(at)
 		u.Cap = a.cap().status(a.spending, a.current.spentSum(), at)
 	}
+	if q.GetGrants() > 0 {
+		u.Grants, u.GrantCount = a.heldGrants(at, int(q.GetGrants()))
+	}
+}
+
+// heldGrants are the grants that have credits left at a time, in the order in which they are spent, and their number. No more than
+// most are in the list.
+func (a *account) heldGrants(at int64, most int) (list []*event.HeldGrant, count uint32) {
+	for _, g := range a.grants {
+		if g.left == 0 || g.over || g.expires != 0 && g.expires <= at {
+			continue
+		}
+		if count++; len(list) < most {
+			list = append(list, &event.HeldGrant{AmountMicros: g.amount, LeftMicros: g.left, ExpiresMs: g.expires, CreatedMs: g.created, Reason: g.reason})
+		}
+	}
+	return list, count
 }
 
 // Summary is what a list of accounts shows of one, nil if there is no such account.

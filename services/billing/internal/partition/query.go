@@ -110,7 +110,7 @@ func (p *Partition) usage(id event.AccountID, q *event.UsageQuery, now int64) *e
 	if usage == nil {
 		return status(event.QueryStatus_QUERY_NOT_FOUND)
 	}
-	p.fold.DescribeKeys(usage, q, now)
+	p.fold.Describe(usage, q, now)
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Usage{Usage: usage}
 	return answer
