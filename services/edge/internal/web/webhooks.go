@@ -1,29 +1,23 @@
 package web
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/wait"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
 )
 
-const (
-	maxWebhooks    = 10 // of an account: the fold counts
-	maxThresholds  = 10
-	webhookTries   = 30 // tests and repeated deliveries of an account in webhookWindow; each edge counts its own
-	webhookWindow  = time.Minute
-	maxWaitSeconds = 30
-	maxListeners   = 5           // calls of an account that wait for an event at a time; each edge counts its own
-	eventPoll      = time.Second // between two looks for an event that somebody waits for
-)
+const maxWebhooks = 10 // of an account: the fold counts
+
+// webhook is what the journal and the read model know of a webhook.
+type webhook struct {
+	rules *event.WebhookRules
+	url   string
+}
 
 type webhookView struct {
 	ID           string   `json:"id"`
@@ -34,10 +28,10 @@ type webhookView struct {
 	CreatedAt    string   `json:"createdAt"`
 }
 
-// viewWebhook puts together what the journal and the read model know of a webhook.
-func viewWebhook(rules *event.WebhookRules, url string) webhookView {
+func viewWebhook(w webhook) webhookView {
+	rules := w.rules
 	out := webhookView{
-		ID: alert.WebhookName(rules.Webhook), URL: url, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: formatTime(rules.CreatedMs),
+		ID: alert.WebhookName(rules.Webhook), URL: w.url, Events: []string{}, Thresholds: rules.Thresholds, CreatedAt: formatTime(rules.CreatedMs),
 	}
 	for _, t := range alert.Types() {
 		if rules.Events&alert.Bit(t) != 0 {
@@ -62,90 +56,6 @@ type oneWebhookView struct {
 	success
 	Webhook webhookView `json:"webhook"`
 	Secret  string      `json:"secret,omitempty"`
-}
-
-// webhookDraft is the body of a creation or a change. What is nil was not sent.
-type webhookDraft struct {
-	url   *string
-	rules *event.SetWebhook
-}
-
-func readWebhook(body []byte) (d webhookDraft, err error) {
-	d.rules = &event.SetWebhook{}
-	err = httpin.ParseObject(body, httpin.Fields{
-		"url": func(name string, v httpin.Value) error {
-			text, err := httpin.StringField(name, v)
-			d.url = &text
-			return err
-		},
-		"events": func(name string, v httpin.Value) error {
-			events, err := eventsField(name, v)
-			d.rules.Events = &events
-			return err
-		},
-		"thresholds":   httpin.To(&d.rules.Thresholds, thresholdsField),
-		"balanceBelow": httpin.To(&d.rules.BalanceBelowMicros, balanceBelowField),
-	}.Set)
-	return d, err
-}
-
-// eventsField reads the names of events as the bits of their types.
-func eventsField(name string, v httpin.Value) (bits uint32, err error) {
-	if v.Kind != httpin.Array || len(v.Items) == 0 {
-		return 0, httpin.InvalidField(name, "must be a list of one event or more")
-	}
-	var names []string
-	for _, t := range alert.Types() {
-		names = append(names, alert.TypeName(t))
-	}
-	for _, item := range v.Items {
-		i := slices.Index(names, string(item.Text))
-		if item.Kind != httpin.String || i < 0 {
-			return 0, httpin.NotAnOption(name, string(item.Text), names...)
-		}
-		bits |= alert.Bit(alert.Types()[i])
-	}
-	return bits, nil
-}
-
-// thresholdsField reads percents. Null stands for the default.
-func thresholdsField(name string, v httpin.Value) (*event.Percents, error) {
-	out := &event.Percents{}
-	if v.Kind == httpin.Null {
-		return out, nil
-	}
-	why := fmt.Sprintf("must be a list of 1 to %d whole numbers from 1 to 100", maxThresholds)
-	if v.Kind != httpin.Array || len(v.Items) == 0 {
-		return nil, httpin.InvalidField(name, why)
-	}
-	for _, item := range v.Items {
-		n, err := strconv.ParseUint(string(item.Text), 10, 32)
-		if item.Kind != httpin.Number || err != nil || n < 1 || n > 100 {
-			return nil, httpin.InvalidField(name, why)
-		}
-		out.Values = append(out.Values, uint32(n))
-	}
-	slices.Sort(out.Values)
-	if out.Values = slices.Compact(out.Values); len(out.Values) > maxThresholds {
-		return nil, httpin.OverLimit(name, maxThresholds, why)
-	}
-	return out, nil
-}
-
-// balanceBelowField reads an amount of credits. Null stands for none.
-func balanceBelowField(name string, v httpin.Value) (*uint64, error) {
-	if v.Kind == httpin.Null {
-		return new(uint64), nil
-	}
-	amount, err := amountField(name, v)
-	if err == nil && amount < 0 {
-		err = httpin.InvalidField(name, "must be above zero")
-	}
-	return new(uint64(amount)), err
-}
-
-func balanceRequired() error {
-	return httpin.InvalidField("balanceBelow", "is required with the event balance.low")
 }
 
 func tooManyWebhooks() error {
@@ -206,45 +116,65 @@ func (s *Server) ownWebhook(c *call) (*event.WebhookRules, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(rules, func(w *event.WebhookRules) bool { return w.Webhook == id })
-	if i < 0 {
-		return nil, notFound()
+	if i := indexOfWebhook(rules, id); i >= 0 {
+		return rules[i], nil
 	}
-	return rules[i], nil
+	return nil, notFound()
+}
+
+func indexOfWebhook(list []*event.WebhookRules, id uint64) int {
+	return slices.IndexFunc(list, func(w *event.WebhookRules) bool { return w.Webhook == id })
 }
 
 func (s *Server) listWebhooks(c *call) error {
-	rules, err := s.webhookRules(c)
+	list, err := s.webhooksOf(c)
 	if err != nil {
 		return err
 	}
+	out := webhooksView{success: succeeded(), Webhooks: make([]webhookView, 0, len(list))}
+	for _, w := range list {
+		out.Webhooks = append(out.Webhooks, viewWebhook(w))
+	}
+	return s.json(c.Ctx, fiber.StatusOK, out)
+}
+
+// webhooksOf are the webhooks of the caller.
+func (s *Server) webhooksOf(c *call) (list []webhook, err error) {
+	rules, err := s.webhookRules(c)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Action: &event.WebhookRequest_Find{Find: &event.FindAddresses{}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	urls := map[uint64]string{}
 	for _, address := range a.Addresses {
 		urls[address.Webhook] = address.Url
 	}
-	out := webhooksView{success: succeeded(), Webhooks: make([]webhookView, 0, len(rules))}
 	for _, w := range rules {
 		if url, found := urls[w.Webhook]; found { // else it is being deleted
-			out.Webhooks = append(out.Webhooks, viewWebhook(w, url))
+			list = append(list, webhook{w, url})
 		}
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return list, nil
 }
 
 func (s *Server) showWebhook(c *call) error {
-	rules, err := s.ownWebhook(c)
+	w, err := s.webhookOf(c)
 	if err != nil {
 		return err
 	}
-	url, err := s.webhookURL(c, rules.Webhook)
-	if err != nil {
-		return err
+	return s.json(c.Ctx, fiber.StatusOK, oneWebhookView{success: succeeded(), Webhook: viewWebhook(w)})
+}
+
+// webhookOf is the webhook in the path.
+func (s *Server) webhookOf(c *call) (w webhook, err error) {
+	if w.rules, err = s.ownWebhook(c); err != nil {
+		return w, err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, oneWebhookView{success: succeeded(), Webhook: viewWebhook(rules, url)})
+	w.url, err = s.webhookURL(c, w.rules.Webhook)
+	return w, err
 }
 
 func (s *Server) webhookURL(c *call, webhook uint64) (string, error) {
@@ -258,41 +188,60 @@ func (s *Server) webhookURL(c *call, webhook uint64) (string, error) {
 	return a.Addresses[0].Url, nil
 }
 
-// createWebhook stores the address first and then the rules. Where something stops in between, the address is swept, or the same
-// creation under its Idempotency-Key finishes it.
 func (s *Server) createWebhook(c *call) error {
+	w, secret, err := s.createdWebhook(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusCreated, oneWebhookView{success: succeeded(), Webhook: viewWebhook(w), Secret: secret})
+}
+
+// createdWebhook stores the address first and then the rules. Where something stops in between, the address is swept, or the same
+// creation under its Idempotency-Key finishes it.
+func (s *Server) createdWebhook(c *call) (w webhook, secret string, err error) {
 	d, err := readWebhook(c.json)
 	switch {
 	case err != nil:
-		return err
+		return w, "", err
 	case d.url == nil:
-		return httpin.InvalidField("url", "is required")
+		return w, "", httpin.InvalidField("url", "is required")
 	case d.rules.Events == nil:
-		return httpin.InvalidField("events", "is required")
+		return w, "", httpin.InvalidField("events", "is required")
 	case *d.rules.Events&alert.Bit(event.AlertType_ALERT_BALANCE) != 0 && d.rules.GetBalanceBelowMicros() == 0:
-		return balanceRequired()
+		return w, "", balanceRequired()
 	}
 	a, err := s.webhookRequest(c, &event.WebhookRequest{Action: &event.WebhookRequest_Create{
 		Create: &event.CreateAddress{Url: *d.url, Change: c.idem},
 	}})
 	if err != nil {
-		return err
+		return w, "", err
 	}
 	if len(a.Addresses) != 1 {
-		return unavailable(errUserAnswer)
+		return w, "", unavailable(errUserAnswer)
 	}
 	c.Response().Header.Del(headerReplayed) // the command tells
-	d.rules.Webhook, d.rules.Create = a.Addresses[0].Webhook, true
+	id := a.Addresses[0].Webhook
+	d.rules.Webhook, d.rules.Create = id, true
 	o, err := s.setWebhook(c, d.rules)
-	if err != nil {
-		if fault.KindOf(err) == fault.TooManyWebhooks && !a.Replayed {
-			s.forgetAddress(c, d.rules.Webhook)
-		}
-		return err
+	if err == nil && o.Replayed {
+		err = s.stillThere(c, id)
 	}
-	return s.json(c.Ctx, fiber.StatusCreated, oneWebhookView{
-		success: succeeded(), Webhook: viewWebhook(o.Webhook, a.Addresses[0].Url), Secret: a.Secret,
-	})
+	if err != nil {
+		if kind := fault.KindOf(err); kind == fault.TooManyWebhooks && !a.Replayed || kind == fault.NotFound {
+			s.forgetAddress(c, id)
+		}
+		return w, "", err
+	}
+	return webhook{o.Webhook, a.Addresses[0].Url}, a.Secret, nil
+}
+
+// stillThere is an error where a webhook was deleted since it was made. Its address is another one by now, with another secret.
+func (s *Server) stillThere(c *call, id uint64) error {
+	rules, err := s.webhookRules(c)
+	if err == nil && indexOfWebhook(rules, id) < 0 {
+		err = fault.New(fault.NotFound, "The webhook that this Idempotency-Key has made is deleted. Another one needs another key.")
+	}
+	return err
 }
 
 // forgetAddress deletes the address of a creation that was refused. If it fails, the address is swept.
@@ -304,48 +253,52 @@ func (s *Server) forgetAddress(c *call, webhook uint64) {
 }
 
 func (s *Server) setWebhook(c *call, set *event.SetWebhook) (*event.CommandOutcome, error) {
-	o, err := s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash, Action: &event.Command_SetWebhook{SetWebhook: set},
-	})
+	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_SetWebhook{SetWebhook: set}})
 	if err == nil && o.Webhook == nil {
 		err = unavailable(errQueryAnswer)
 	}
 	return o, err
 }
 
-// changeWebhook merges: what is absent stays.
 func (s *Server) changeWebhook(c *call) error {
-	d, err := readWebhook(c.json)
+	w, err := s.changedWebhook(c)
 	if err != nil {
 		return err
 	}
+	return s.json(c.Ctx, fiber.StatusOK, oneWebhookView{success: succeeded(), Webhook: viewWebhook(w)})
+}
+
+// changedWebhook merges: what is absent stays.
+func (s *Server) changedWebhook(c *call) (w webhook, err error) {
+	d, err := readWebhook(c.json)
+	if err != nil {
+		return w, err
+	}
 	if d.url == nil && d.rules.Events == nil && d.rules.Thresholds == nil && d.rules.BalanceBelowMicros == nil {
-		return httpin.Malformed("The body has no field to change.")
+		return w, httpin.Malformed("The body has no field to change.")
 	}
 	id, err := pathWebhook(c)
 	if err != nil {
-		return err
+		return w, err
 	}
-	var url string
 	if d.url == nil {
-		url, err = s.webhookURL(c, id)
+		w.url, err = s.webhookURL(c, id)
 	} else {
-		url, err = *d.url, s.setAddress(c, id, &event.SetAddress{Url: *d.url, Check: true})
+		w.url, err = *d.url, s.setAddress(c, id, &event.SetAddress{Url: *d.url, Check: true})
 	}
 	if err != nil {
-		return err
+		return w, err
 	}
 	d.rules.Webhook = id
 	o, err := s.setWebhook(c, d.rules)
 	if err != nil {
-		return err
+		return w, err
 	}
+	w.rules = o.Webhook
 	if d.url != nil { // after the command, which refuses another change under the same Idempotency-Key
-		if err := s.setAddress(c, id, &event.SetAddress{Url: url}); err != nil {
-			return err
-		}
+		err = s.setAddress(c, id, &event.SetAddress{Url: w.url})
 	}
-	return s.json(c.Ctx, fiber.StatusOK, oneWebhookView{success: succeeded(), Webhook: viewWebhook(o.Webhook, url)})
+	return w, err
 }
 
 func (s *Server) setAddress(c *call, webhook uint64, set *event.SetAddress) error {
@@ -358,23 +311,25 @@ type webhookDeletedView struct {
 	ID string `json:"id"`
 }
 
-// deleteWebhook takes the rules away first. Where it stops before the address is gone, that is swept.
 func (s *Server) deleteWebhook(c *call) error {
-	id, err := pathWebhook(c)
+	id, err := s.deletedWebhook(c)
 	if err != nil {
-		return err
-	}
-	_, err = s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
-		Action: &event.Command_DeleteWebhook{DeleteWebhook: &event.DeleteWebhook{Webhook: id}},
-	})
-	if err != nil {
-		return err
-	}
-	if _, err = s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}}); err != nil {
 		return err
 	}
 	return s.json(c.Ctx, fiber.StatusOK, webhookDeletedView{success: succeeded(), ID: alert.WebhookName(id)})
+}
+
+// deletedWebhook takes the rules away first. Where it stops before the address is gone, that is swept.
+func (s *Server) deletedWebhook(c *call) (uint64, error) {
+	id, err := pathWebhook(c)
+	if err != nil {
+		return 0, err
+	}
+	if _, err = s.ownCommand(c, &event.Command{Action: &event.Command_DeleteWebhook{DeleteWebhook: &event.DeleteWebhook{Webhook: id}}}); err != nil {
+		return 0, err
+	}
+	_, err = s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Delete{Delete: &event.DeleteAddress{}}})
+	return id, err
 }
 
 type webhookSecretView struct {
@@ -384,224 +339,20 @@ type webhookSecretView struct {
 }
 
 func (s *Server) rotateWebhookSecret(c *call) error {
-	id, err := pathWebhook(c)
+	a, err := s.rotatedSecret(c)
 	if err != nil {
 		return err
 	}
-	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{Change: c.idem}}})
-	if err != nil {
-		return err
-	}
-	out := webhookSecretView{success: succeeded(), Secret: a.Secret}
-	if a.PreviousUntilMs != 0 {
-		out.PreviousSecretExpiresAt = new(formatTime(a.PreviousUntilMs))
-	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
-}
-
-// tryWebhook counts a call that has something sent at once, and refuses the account that makes too many.
-func (s *Server) tryWebhook(c *call) error {
-	now := s.now()
-	if seconds := s.webhookTries.wait(c.who.account, now); seconds > 0 {
-		return waitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", webhookTries),
-			webhookTries, seconds, now)
-	}
-	s.webhookTries.add(c.who.account, now)
-	return nil
-}
-
-type deliveryIDView struct {
-	success
-	Delivery string `json:"delivery"`
-}
-
-func (s *Server) testWebhook(c *call) error {
-	id, err := pathWebhook(c)
-	if err != nil {
-		return err
-	}
-	if err := s.tryWebhook(c); err != nil {
-		return err
-	}
-	o, err := s.command(c, &event.Command{
-		Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: c.hash,
-		Action: &event.Command_TestWebhook{TestWebhook: &event.TestWebhook{Webhook: id}},
+	return s.json(c.Ctx, fiber.StatusOK, webhookSecretView{
+		success: succeeded(), Secret: a.Secret, PreviousSecretExpiresAt: optionalTime(a.PreviousUntilMs),
 	})
+}
+
+// rotatedSecret makes a new secret for the webhook in the path.
+func (s *Server) rotatedSecret(c *call) (*event.WebhookAnswer, error) {
+	id, err := pathWebhook(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.json(c.Ctx, fiber.StatusAccepted, deliveryIDView{success: succeeded(), Delivery: o.Alert})
+	return s.webhookRequest(c, &event.WebhookRequest{Webhook: id, Action: &event.WebhookRequest_Rotate{Rotate: &event.RotateSecret{Change: c.idem}}})
 }
-
-type deliveriesView struct {
-	success
-	Deliveries []deliveryView `json:"deliveries"`
-	NextCursor *string        `json:"nextCursor"`
-	HasMore    bool           `json:"hasMore"`
-}
-
-type deliveryView struct {
-	ID            string        `json:"id"`
-	Status        string        `json:"status"`
-	Event         alert.Payload `json:"event"`
-	Attempts      []attemptView `json:"attempts"`
-	NextAttemptAt *string       `json:"nextAttemptAt"`
-}
-
-type attemptView struct {
-	Time       string  `json:"time"`
-	Status     *uint32 `json:"status"`
-	DurationMS uint32  `json:"durationMs"`
-	Error      *string `json:"error"`
-	Answer     *string `json:"answer"`
-}
-
-func viewDelivery(d *event.Delivery) deliveryView {
-	out := deliveryView{ID: d.Alert.GetId(), Event: alert.Of(d.Alert), Attempts: make([]attemptView, 0, len(d.Attempts))}
-	switch d.Status {
-	case event.DeliveryStatus_DELIVERY_DELIVERED:
-		out.Status = "delivered"
-	case event.DeliveryStatus_DELIVERY_FAILED:
-		out.Status = "failed"
-	default:
-		out.Status, out.NextAttemptAt = "pending", new(formatTime(d.NextMs))
-	}
-	for _, a := range d.Attempts {
-		v := attemptView{Time: formatTime(a.TimeMs), DurationMS: a.DurationMs, Error: optionalText(a.Error), Answer: optionalText(a.Answer)}
-		if a.Status != 0 {
-			v.Status = &a.Status
-		}
-		out.Attempts = append(out.Attempts, v)
-	}
-	return out
-}
-
-// listDeliveries answers with a page of what was and will be sent to a webhook, the newest first.
-func (s *Server) listDeliveries(c *call) error {
-	q := &event.ListDeliveries{Limit: defaultPage}
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "cursor": httpin.To(&q.Before, positionField),
-	}.Set)
-	if err != nil {
-		return err
-	}
-	rules, err := s.ownWebhook(c)
-	if err != nil {
-		return err
-	}
-	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: rules.Webhook, Action: &event.WebhookRequest_Deliveries{Deliveries: q}})
-	if err != nil {
-		return err
-	}
-	out := deliveriesView{success: succeeded(), Deliveries: make([]deliveryView, 0, len(a.Deliveries)), HasMore: a.More}
-	for _, d := range a.Deliveries {
-		out.Deliveries = append(out.Deliveries, viewDelivery(d))
-	}
-	if a.More {
-		out.NextCursor = &a.Deliveries[len(a.Deliveries)-1].Alert.Position
-	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
-}
-
-// positionField reads the position of an event.
-func positionField(_ string, v httpin.Value) (string, error) {
-	const digits, ordinal = 11, 6 // of event.Alert.position
-	text := string(v.Text)
-	if len(text) != digits+ordinal {
-		return "", invalidCursor()
-	}
-	_, ok1 := event.ParseBase62(text[:digits], digits)
-	_, ok2 := event.ParseBase62(text[digits:], ordinal)
-	if !ok1 || !ok2 {
-		return "", invalidCursor()
-	}
-	return text, nil
-}
-
-func afterField(name string, v httpin.Value) (string, error) {
-	position, err := positionField(name, v)
-	if err != nil {
-		err = httpin.InvalidField(name, "must be `last` of an earlier answer")
-	}
-	return position, err
-}
-
-type oneDeliveryView struct {
-	success
-	Delivery deliveryView `json:"delivery"`
-}
-
-func (s *Server) replayDelivery(c *call) error {
-	rules, err := s.ownWebhook(c)
-	if err != nil {
-		return err
-	}
-	if err := s.tryWebhook(c); err != nil {
-		return err
-	}
-	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: rules.Webhook, Action: &event.WebhookRequest_Replay{
-		Replay: &event.ReplayDelivery{Alert: c.param("delivery"), Change: c.idem},
-	}})
-	if err != nil {
-		return err
-	}
-	if len(a.Deliveries) != 1 {
-		return unavailable(errUserAnswer)
-	}
-	return s.json(c.Ctx, fiber.StatusAccepted, oneDeliveryView{success: succeeded(), Delivery: viewDelivery(a.Deliveries[0])})
-}
-
-type eventsView struct {
-	success
-	Events []eventView `json:"events"`
-	Last   string      `json:"last"`
-}
-
-type eventView struct {
-	ID string `json:"id"`
-	alert.Payload
-}
-
-// listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
-func (s *Server) listEvents(c *call) error {
-	q, seconds := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit": httpin.To(&q.Limit, pageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
-	}.Set)
-	if err != nil {
-		return err
-	}
-	if err := s.checkHolder(c); err != nil {
-		return err
-	}
-	if seconds > 0 {
-		if !s.listeners.begin(c.who.account) {
-			return waitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
-				maxListeners, 1, s.now())
-		}
-		defer s.listeners.end(c.who.account)
-	}
-	for end := time.Now().Add(time.Duration(seconds) * time.Second); ; {
-		a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Alerts{Alerts: q}})
-		if err != nil {
-			return err
-		}
-		page := a.GetAlerts()
-		if page == nil {
-			return unavailable(errQueryAnswer)
-		}
-		if len(page.Alerts) > 0 || q.After == "" || !time.Now().Add(eventPoll).Before(end) || !wait.For(s.ctx, eventPoll) {
-			out := eventsView{success: succeeded(), Events: make([]eventView, 0, len(page.Alerts)), Last: page.Last}
-			if out.Last == "" {
-				out.Last = noPosition
-			}
-			for _, e := range page.Alerts {
-				out.Events = append(out.Events, eventView{ID: e.Id, Payload: alert.Of(e)})
-			}
-			return s.json(c.Ctx, fiber.StatusOK, out)
-		}
-	}
-}
-
-// noPosition is before every event.
-const noPosition = "00000000000000000"

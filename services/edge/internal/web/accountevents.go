@@ -1,0 +1,82 @@
+package web
+
+import (
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/wait"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+const (
+	maxWaitSeconds = 30
+	maxListeners   = 5           // calls of an account that wait for an event at a time; each edge counts its own
+	eventPoll      = time.Second // between two looks for an event that somebody waits for
+
+	// noPosition is before every event.
+	noPosition = "00000000000000000"
+)
+
+type eventsView struct {
+	success
+	Events []eventView `json:"events"`
+	Last   string      `json:"last"`
+}
+
+type eventView struct {
+	ID string `json:"id"`
+	alert.Payload
+}
+
+// listEvents answers with the events of the account after one, the oldest first. It waits for one as long as it is asked to.
+func (s *Server) listEvents(c *call) error {
+	q, seconds := &event.AlertsQuery{Limit: defaultPage}, uint64(0)
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit": httpin.To(&q.Limit, pageLimit), "after": httpin.To(&q.After, afterField), "wait": httpin.To(&seconds, httpin.CountField(maxWaitSeconds)),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	if err := s.checkHolder(c); err != nil {
+		return err
+	}
+	if seconds > 0 {
+		if !s.listeners.begin(c.who.account) {
+			return waitFor(fault.New(fault.RateLimited, "%d calls of the account wait for events already. Try again later.", maxListeners),
+				maxListeners, 1, s.now())
+		}
+		defer s.listeners.end(c.who.account)
+	}
+	for end := time.Now().Add(time.Duration(seconds) * time.Second); ; {
+		a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Alerts{Alerts: q}})
+		if err != nil {
+			return err
+		}
+		page := a.GetAlerts()
+		if page == nil {
+			return unavailable(errQueryAnswer)
+		}
+		if len(page.Alerts) > 0 || q.After == "" || !time.Now().Add(eventPoll).Before(end) || !wait.For(s.ctx, eventPoll) {
+			out := eventsView{success: succeeded(), Events: make([]eventView, 0, len(page.Alerts)), Last: page.Last}
+			if out.Last == "" {
+				out.Last = noPosition
+			}
+			for _, e := range page.Alerts {
+				out.Events = append(out.Events, eventView{ID: e.Id, Payload: alert.Of(e)})
+			}
+			return s.json(c.Ctx, fiber.StatusOK, out)
+		}
+	}
+}
+
+func afterField(name string, v httpin.Value) (string, error) {
+	position, err := positionField(name, v)
+	if err != nil {
+		err = httpin.InvalidField(name, "must be `last` of an earlier answer")
+	}
+	return position, err
+}

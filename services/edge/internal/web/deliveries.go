@@ -1,0 +1,185 @@
+package web
+
+import (
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+const (
+	webhookTries  = 30 // tests and repeated deliveries of an account in webhookWindow; each edge counts its own
+	webhookWindow = time.Minute
+)
+
+// tryWebhook counts a call that has something sent at once, and refuses the account that makes too many.
+func (s *Server) tryWebhook(c *call) error {
+	now := s.now()
+	if seconds := s.webhookTries.wait(c.who.account, now); seconds > 0 {
+		return waitFor(fault.New(fault.RateLimited, "Limit of %d tests and repeated deliveries a minute reached. Try again later.", webhookTries),
+			webhookTries, seconds, now)
+	}
+	s.webhookTries.add(c.who.account, now)
+	return nil
+}
+
+type deliveryIDView struct {
+	success
+	Delivery string `json:"delivery"`
+}
+
+func (s *Server) testWebhook(c *call) error {
+	delivery, err := s.testedWebhook(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusAccepted, deliveryIDView{success: succeeded(), Delivery: delivery})
+}
+
+// testedWebhook has a test sent to the webhook in the path, and returns the id of its delivery.
+func (s *Server) testedWebhook(c *call) (string, error) {
+	id, err := pathWebhook(c)
+	if err != nil {
+		return "", err
+	}
+	if err := s.tryWebhook(c); err != nil {
+		return "", err
+	}
+	o, err := s.ownCommand(c, &event.Command{Action: &event.Command_TestWebhook{TestWebhook: &event.TestWebhook{Webhook: id}}})
+	if err != nil {
+		return "", err
+	}
+	return o.Alert, nil
+}
+
+type deliveriesView struct {
+	success
+	Deliveries []deliveryView `json:"deliveries"`
+	NextCursor *string        `json:"nextCursor"`
+	HasMore    bool           `json:"hasMore"`
+}
+
+type deliveryView struct {
+	ID            string        `json:"id"`
+	Status        string        `json:"status"`
+	Event         alert.Payload `json:"event"`
+	Attempts      []attemptView `json:"attempts"`
+	NextAttemptAt *string       `json:"nextAttemptAt"`
+}
+
+type attemptView struct {
+	Time       string  `json:"time"`
+	Status     *uint32 `json:"status"`
+	DurationMS uint32  `json:"durationMs"`
+	Error      *string `json:"error"`
+	Answer     *string `json:"answer"`
+}
+
+func viewDelivery(d *event.Delivery) deliveryView {
+	out := deliveryView{ID: d.Alert.GetId(), Event: alert.Of(d.Alert), Attempts: make([]attemptView, 0, len(d.Attempts))}
+	switch d.Status {
+	case event.DeliveryStatus_DELIVERY_DELIVERED:
+		out.Status = "delivered"
+	case event.DeliveryStatus_DELIVERY_FAILED:
+		out.Status = "failed"
+	default:
+		out.Status, out.NextAttemptAt = "pending", new(formatTime(d.NextMs))
+	}
+	for _, a := range d.Attempts {
+		v := attemptView{Time: formatTime(a.TimeMs), DurationMS: a.DurationMs, Error: optionalText(a.Error), Answer: optionalText(a.Answer)}
+		if a.Status != 0 {
+			v.Status = &a.Status
+		}
+		out.Attempts = append(out.Attempts, v)
+	}
+	return out
+}
+
+// listDeliveries answers with a page of what was and will be sent to a webhook, the newest first.
+func (s *Server) listDeliveries(c *call) error {
+	q := &event.ListDeliveries{Limit: defaultPage}
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"limit": httpin.To(&q.Limit, pageLimit), "cursor": httpin.To(&q.Before, positionField),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	rules, err := s.ownWebhook(c)
+	if err != nil {
+		return err
+	}
+	list, next, err := s.deliveriesOf(c, rules.Webhook, q)
+	if err != nil {
+		return err
+	}
+	out := deliveriesView{success: succeeded(), Deliveries: make([]deliveryView, 0, len(list)), NextCursor: optionalText(next), HasMore: next != ""}
+	for _, d := range list {
+		out.Deliveries = append(out.Deliveries, viewDelivery(d))
+	}
+	return s.json(c.Ctx, fiber.StatusOK, out)
+}
+
+// deliveriesOf is a page of the deliveries of a webhook, and the cursor of the page behind it; empty where there is none.
+func (s *Server) deliveriesOf(c *call, webhook uint64, q *event.ListDeliveries) (list []*event.Delivery, next string, err error) {
+	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: webhook, Action: &event.WebhookRequest_Deliveries{Deliveries: q}})
+	if err != nil {
+		return nil, "", err
+	}
+	if a.More {
+		next = a.Deliveries[len(a.Deliveries)-1].Alert.GetPosition()
+	}
+	return a.Deliveries, next, nil
+}
+
+// positionField reads the position of an event.
+func positionField(_ string, v httpin.Value) (string, error) {
+	const digits, ordinal = 11, 6 // of event.Alert.position
+	text := string(v.Text)
+	if len(text) != digits+ordinal {
+		return "", invalidCursor()
+	}
+	_, ok1 := event.ParseBase62(text[:digits], digits)
+	_, ok2 := event.ParseBase62(text[digits:], ordinal)
+	if !ok1 || !ok2 {
+		return "", invalidCursor()
+	}
+	return text, nil
+}
+
+type oneDeliveryView struct {
+	success
+	Delivery deliveryView `json:"delivery"`
+}
+
+func (s *Server) replayDelivery(c *call) error {
+	d, err := s.replayedDelivery(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusAccepted, oneDeliveryView{success: succeeded(), Delivery: viewDelivery(d)})
+}
+
+// replayedDelivery has the delivery in the path sent again.
+func (s *Server) replayedDelivery(c *call) (*event.Delivery, error) {
+	rules, err := s.ownWebhook(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.tryWebhook(c); err != nil {
+		return nil, err
+	}
+	a, err := s.webhookRequest(c, &event.WebhookRequest{Webhook: rules.Webhook, Action: &event.WebhookRequest_Replay{
+		Replay: &event.ReplayDelivery{Alert: c.param("delivery"), Change: c.idem},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Deliveries) != 1 {
+		return nil, unavailable(errUserAnswer)
+	}
+	return a.Deliveries[0], nil
+}
