@@ -214,6 +214,8 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 	for _, path := range []string{
 		"/console/sign-up", "/console/sign-in", "/console/sign-out", "/console/key", "/console/keys", "/console/keys/default", "/console/keys/default/rotate",
 		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete",
+		"/console/billing/webhooks", "/console/billing/webhooks/wh_00000000001", "/console/billing/webhooks/wh_00000000001/rotate-secret", "/console/billing/webhooks/wh_00000000001/test",
+		"/console/billing/webhooks/wh_00000000001/delete", "/console/billing/webhooks/wh_00000000001/deliveries/evt_1/replay",
 	} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
 			r := browser(append(header, "Content-Type", "application/x-www-form-urlencoded")...)

@@ -43,7 +43,12 @@ const (
 	SessionsPath = Path + "/sessions" // and one of them
 	DeletePath   = Path + "/delete"
 
-	StatementPath = Path + "/statements" // of a month: /2026-11 behind it
+	BillingPath     = Path + "/billing"
+	LedgerPath      = BillingPath + "/ledger"
+	LedgerTablePath = LedgerPath + ".csv"
+	StatementPath   = Path + "/statements" // of a month: /2026-11 behind it
+
+	WebhooksPath = BillingPath + "/webhooks" // and one of them, by its id
 )
 
 //go:embed templates
@@ -62,7 +67,8 @@ func New(p *pages.Pages) *Console {
 		to, ok := map[string]string{
 			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
-			"sessions": SessionsPath, "delete": DeletePath, "statements": StatementPath,
+			"sessions": SessionsPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
+			"webhooks": WebhooksPath,
 		}[name]
 		if !ok {
 			return "", fmt.Errorf("the console has no page %q", name)
@@ -100,7 +106,7 @@ type frame struct {
 
 // sections are the parts of the console, in the order of the navigation.
 func sections(current string) []pages.Link {
-	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Account", Path: AccountPath}}
+	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
 	for i := range out {
 		out[i].Current = out[i].Path == current
 	}
@@ -122,6 +128,14 @@ func notice(done string) string {
 		return "Your email is changed. Use the new one the next time that you sign in."
 	case "password":
 		return "Your password is changed, and your other sessions have ended."
+	case "webhook":
+		return "The change is saved. What happens from now on is told so."
+	case "tested":
+		return "A test is on its way. Look again in a moment."
+	case "replayed":
+		return "The delivery is sent again. Look again in a moment."
+	case "unhooked":
+		return "The webhook is deleted. Nothing is sent to it any more."
 	case "session":
 		return "The session has ended."
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,26 @@ func full() map[string]func(*Console) fiber.Handler {
 		})
 	}
 	live := keys[30]
+	u.GrantCount = 4096
+	for range MostGrants {
+		u.Grants = append(u.Grants, &event.HeldGrant{AmountMicros: 1 << 60, LeftMicros: 1 << 59, ExpiresMs: 2, CreatedMs: 1, Reason: strings.Repeat(`"`, 200)})
+	}
+	var entries []Entry
+	for n := range 50 {
+		entries = append(entries, Entry{LedgerEntry: &event.LedgerEntry{
+			TimeMs: now.UnixMilli(), Type: event.LedgerType_LEDGER_CHARGE, QuotaKey: uint32(plan.FilesUpload), AmountMicros: -int64(n) * 1_000_000_000, BalanceMicros: 1 << 60,
+			Reason: strings.Repeat(`"`, 200),
+		}, RequestID: "01a1fff9-83d3-743f-9a6d-5290a1beb664"})
+	}
+	hook := Webhook{&event.WebhookRules{
+		Webhook: 1 << 63, Events: 15, Thresholds: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 100}, BalanceBelowMicros: 1 << 57, CreatedMs: 1,
+	}, "https://example.com/" + strings.Repeat("x", 2000) + hostile[:10]}
+	sent := &event.Delivery{Alert: &event.Alert{Id: "evt_5NwK2pQ7rT1sXv8ZbCd3Ef", Type: event.AlertType_ALERT_CAP, KeyCap: true, Key: 7, Threshold: 80, Used: 1 << 57, Limit: 1 << 57, TimeMs: 1}, NextMs: 1}
+	for range 20 {
+		sent.Attempts = append(sent.Attempts, &event.DeliveryAttempt{
+			TimeMs: 1, Status: 500, DurationMs: 10_000, Error: "the connection was closed before an answer came: " + strings.Repeat("x", 50), Answer: strings.Repeat(`"`, 1024),
+		})
+	}
 	over := &Overview{Holder: holder, Usage: u, Days: days, Now: now, Key: FirstKey(holder.Account, "once")}
 	return map[string]func(*Console) fiber.Handler{
 		"sign up": func(c *Console) fiber.Handler {
@@ -119,10 +140,56 @@ func full() map[string]func(*Console) fiber.Handler {
 				})
 			}
 		},
+		"billing": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Billing(ctx, &Billing{Holder: holder, Usage: u, Keys: keys, Latest: entries[:LatestEntries], Webhooks: 10})
+			}
+		},
+		"ledger": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Ledger(ctx, 200, &Ledger{
+					Holder: holder, Entries: entries, Cursor: hostile, Next: strings.Repeat("A", 512),
+					Search: SearchLedger(map[string]string{"q": strings.Repeat(`"`, 200), "from": "2026-11-01", "to": hostile}),
+				})
+			}
+		},
+		"webhooks": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Webhooks(ctx, 200, &Webhooks{Holder: holder, List: slices.Repeat([]Webhook{hook}, 10), Most: 10, Create: CreateWebhook(holder.Account, "once")})
+			}
+		},
+		"one webhook": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.OneWebhook(ctx, 200, &OneWebhook{
+					Holder: holder, Webhook: hook, Cursor: hostile, Next: "00000000000000000", Change: ChangeWebhook(holder.Account, "once", hook),
+					Rotate: ActOnWebhook(holder.Account, "once", hook, RotateSecret), Test: ActOnWebhook(holder.Account, "once", hook, TestWebhook),
+					Delete:     DeleteWebhook(holder.Account, "once", hook),
+					Deliveries: slices.Repeat([]Delivery{{sent, ActOnWebhook(holder.Account, "once", hook, "deliveries/evt_5NwK2pQ7rT1sXv8ZbCd3Ef/replay")}}, ShownDeliveries),
+				})
+			}
+		},
+		"new secret": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.NewSecret(ctx, &NewSecret{Holder: holder, Webhook: hook, Secret: "whsec_" + strings.Repeat("A", 44), UntilMs: 1, Rotated: true})
+			}
+		},
+		"statement": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Statement(ctx, &Statement{Holder: holder, Start: utc(u.PeriodStartMs), Answer: statementOf(u), Created: 1, Present: now.UnixMilli()})
+			}
+		},
 		"goodbye": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.Goodbye(ctx, &Goodbye{Email: holder.Email, DeletesMs: 1}) }
 		},
 	}
+}
+
+func statementOf(u *event.UsageAnswer) *event.StatementAnswer {
+	out := &event.StatementAnswer{Tier: u.Tier, Usage: u.Usage, SpentMicros: u.SpentMicros}
+	for d := range uint32(31) {
+		out.StorageDays = append(out.StorageDays, &event.StorageDay{Day: 20_000 + d, ByteMsHigh: 1000})
+	}
+	return out
 }
 
 // TestAFullPageIsLight: with all that an account can have, a page is below 100 KB before it is compressed. Nothing on it is run,
@@ -295,5 +362,82 @@ func TestAnErrorFindsItsField(t *testing.T) {
 	secret.Values["password"] = "secret"
 	if secret.Field("password").Value != "" {
 		t.Error("a password is shown again")
+	}
+}
+
+func TestTheGrantsAndMonthsOfAnAccountAreShown(t *testing.T) {
+	_, u, _ := month()
+	b := &Billing{Usage: u}
+	if months := b.Months(); len(months) != shownMonths || months[0] != (Month{"2026-11", "November 2026"}) || months[11].Period != "2025-12" {
+		t.Errorf("%v", months)
+	}
+	u.CreatedMs = u.PeriodStartMs
+	if months := b.Months(); len(months) != 1 {
+		t.Errorf("%v before the account was made", months)
+	}
+	u.CreatedMs--
+	if months := b.Months(); len(months) != 2 || months[1].Name != "October 2026" {
+		t.Errorf("%v", months)
+	}
+	u.Grants = []*event.HeldGrant{{AmountMicros: 1000, LeftMicros: 1}, {AmountMicros: 1000, LeftMicros: 1000}}
+	u.GrantCount = 2
+	if g := b.Grants(); *g[0].Bar() != (bar{1, 0}) || *g[1].Bar() != (bar{1000, 0}) || b.MoreGrants() != "" {
+		t.Errorf("%v", g)
+	}
+	if u.GrantCount = 1002; b.MoreGrants() != "1,000" {
+		t.Error(b.MoreGrants())
+	}
+	for micros, want := range map[int64]string{1_234_500_000: "+1,234.500000", -2000: "\u22120.002000", 0: "+0.000000", -1 << 57: "\u2212144,115,188,075.855872"} {
+		if got := (Entry{LedgerEntry: &event.LedgerEntry{AmountMicros: micros}}).Amount(); got != want {
+			t.Errorf("%d: %s, want %s", micros, got, want)
+		}
+	}
+}
+
+func TestASearchGoesOnWithItsPages(t *testing.T) {
+	l := &Ledger{Search: SearchLedger(map[string]string{"q": "a&b", "type": "charge"}), Next: "n"}
+	if l.OlderPath() != LedgerPath+"?cursor=n&q=a%26b&type=charge" || l.NewestPath() != LedgerPath+"?q=a%26b&type=charge" || l.TablePath() != LedgerTablePath+"?q=a%26b&type=charge" || !l.Searched() {
+		t.Errorf("%s, %s, %s", l.OlderPath(), l.NewestPath(), l.TablePath())
+	}
+	l = &Ledger{Search: SearchLedger(map[string]string{})}
+	if l.OlderPath() != "" || l.NewestPath() != LedgerPath || l.Searched() {
+		t.Errorf("%s, %s", l.OlderPath(), l.NewestPath())
+	}
+	for text, want := range map[string]string{"": "date", "2026-11-01": "date", "2026-11-01T12:00:00Z": "text", "soon": "text"} {
+		if got := SearchLedger(map[string]string{"from": text}).Field("from").Type; got != want {
+			t.Errorf("a field for %q is a %s", text, got)
+		}
+	}
+}
+
+func TestAnEventOfAWebhookIsSaidInWords(t *testing.T) {
+	for want, a := range map[string]*event.Alert{
+		"Upload a file: 80 % of the limit, 800 of 1,000":                  {Type: event.AlertType_ALERT_QUOTA, QuotaKey: uint32(plan.FilesUpload), Threshold: 80, Used: 800, Limit: 1000},
+		"Spending cap: 50 %, 2.500000 of 5.000000":                        {Type: event.AlertType_ALERT_CAP, Threshold: 50, Used: 2_500_000, Limit: 5_000_000},
+		"Spending cap of the key k7: 100 %, 1,000.000000 of 1,000.000000": {Type: event.AlertType_ALERT_CAP, KeyCap: true, Key: 7, Threshold: 100, Used: 1_000_000_000, Limit: 1_000_000_000},
+		"Balance 0.999999, below 1.000000":                                {Type: event.AlertType_ALERT_BALANCE, BalanceMicros: 999_999, BelowMicros: 1_000_000},
+		"The key default expires in 1 day":                                {Type: event.AlertType_ALERT_KEY, DaysBefore: 1},
+		"The key k2 expires in 7 days":                                    {Type: event.AlertType_ALERT_KEY, Key: 2, DaysBefore: 7},
+		"A test":                                                          {Type: event.AlertType_ALERT_TEST},
+		"An event":                                                        {Type: 99}, // of a later version
+	} {
+		if got := (Delivery{Delivery: &event.Delivery{Alert: a}}).What(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	w := Webhook{WebhookRules: &event.WebhookRules{Webhook: 1, Events: 1}}
+	if got := w.Told(); len(got) != 1 || got[0] != "Requests reach a share of their monthly limit (50 %, 80 %, 100 %)" {
+		t.Errorf("%q", got)
+	}
+	if f := ChangeWebhook("a", "once", w); f.Values["thresholds"] != "" || f.Values["events.quota.threshold"] != "on" || f.Values["events.balance.low"] != "" {
+		t.Errorf("%v", f.Values)
+	}
+	w.Thresholds, w.BalanceBelowMicros, w.Events = []uint32{10, 90}, 2_500_000, 4
+	if f := ChangeWebhook("a", "once", w); f.Values["thresholds"] != "10, 90" || f.Values["balanceBelow"] != "2.5" || f.Values["events.quota.threshold"] != "" {
+		t.Errorf("%v", f.Values)
+	}
+	long := Delivery{Delivery: &event.Delivery{Attempts: []*event.DeliveryAttempt{{Answer: "first"}, {Answer: strings.Repeat("ü", shownAnswer+1)}}}}
+	if got := long.Answer(); got != strings.Repeat("ü", shownAnswer)+"…" {
+		t.Errorf("%q", got)
 	}
 }

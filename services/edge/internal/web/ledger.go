@@ -41,38 +41,60 @@ type entryView struct {
 	Reason    *string `json:"reason"`
 }
 
-// ledger answers with a page of the ledger in JSON, or with a table of up to maxTable entries.
-func (s *Server) ledger(c *call) error {
-	q, table := &event.LedgerQuery{}, wantsCSV(c)
-	most, usual := uint64(maxPage), uint32(defaultPage)
-	if table {
-		most, usual = maxTable, maxTable
-	}
-	limit := uint64(usual)
-	var from moment
-	var to *moment
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
-		"limit":    httpin.To(&limit, httpin.CountField(most)),
+// ledgerSearch is what a caller asks of the ledger.
+type ledgerSearch struct {
+	asked event.LedgerQuery
+	to    *moment // nil: until now
+}
+
+// fields are the parameters of a search.
+func (l *ledgerSearch) fields() httpin.Fields {
+	q := &l.asked
+	return httpin.Fields{
 		"cursor":   httpin.To(&q.Cursor, opaqueCursor),
 		"type":     httpin.To(&q.Type, ledgerTypeField),
 		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
-		"from":     httpin.To(&from, momentField),
+		"from": func(name string, v httpin.Value) error {
+			at, err := momentField(name, v)
+			q.FromMs = at.start
+			return err
+		},
 		"to": func(name string, v httpin.Value) error {
 			at, err := momentField(name, v)
-			to = &at
+			l.to = &at
 			return err
 		},
 		"requestId": httpin.To(&q.RequestId, requestIDField),
 		"q":         httpin.To(&q.Reason, httpin.Line(reasonChars)),
-	}.Set)
-	if err != nil {
+	}
+}
+
+// query is the search, once its fields are read.
+func (l *ledgerSearch) query() (*event.LedgerQuery, error) {
+	if l.to != nil {
+		if l.asked.ToMs = l.to.end; l.asked.ToMs <= l.asked.FromMs {
+			return nil, httpin.InvalidField("from", "must be before to")
+		}
+	}
+	return &l.asked, nil
+}
+
+// ledger answers with a page of the ledger in JSON, or with a table of up to maxTable entries.
+func (s *Server) ledger(c *call) error {
+	table := wantsCSV(c)
+	most, limit := uint64(maxPage), uint64(defaultPage)
+	if table {
+		most, limit = maxTable, maxTable
+	}
+	search := &ledgerSearch{}
+	fields := search.fields()
+	fields["limit"] = httpin.To(&limit, httpin.CountField(most))
+	if err := httpin.QueryFields(c.Ctx, fields.Set); err != nil {
 		return err
 	}
-	if q.FromMs = from.start; to != nil {
-		q.ToMs = to.end
-	}
-	if to != nil && q.ToMs <= q.FromMs {
-		return httpin.InvalidField("from", "must be before to")
+	q, err := search.query()
+	if err != nil {
+		return err
 	}
 	if err := s.checkHolder(c); err != nil {
 		return err

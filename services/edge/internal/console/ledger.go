@@ -1,0 +1,136 @@
+package console
+
+import (
+	"net/url"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// explainPath and the id of a request lead to its explanation.
+const explainPath = "/api/users/user/requests/"
+
+// Ledger is a page of the ledger.
+type Ledger struct {
+	Holder  Holder
+	Search  *Form
+	Entries []Entry
+	Cursor  string // of this page; empty: the newest one
+	Next    string // of the page behind it; empty: there is none
+}
+
+// Entry is an entry of the ledger.
+type Entry struct {
+	*event.LedgerEntry
+	RequestID string // empty: no request made it
+}
+
+// Ledger shows a page of the ledger. status is that of a search that can't be made, else fiber.StatusOK.
+func (c *Console) Ledger(ctx *fiber.Ctx, status int, l *Ledger) error {
+	return c.render(ctx, page{template: "ledger", title: "Ledger", section: BillingPath, holder: l.Holder, status: status, data: l})
+}
+
+// SearchLedger is the form to search the ledger, with what was searched for. Its fields are the parameters of the API.
+func SearchLedger(values map[string]string) *Form {
+	f := &Form{ID: "search", Action: LedgerPath, Values: values, fields: []Field{
+		{Name: "q", Label: "Reason contains", Type: "search", Most: 200, Subject: "The reason"},
+		{Name: "type", Label: "Kind", Type: "select", Options: [][2]string{
+			{"", "All"}, {"charge", "Charges"}, {"grant", "Grants"}, {"adjustment", "Adjustments"}, {"expiry", "Expiries"},
+		}},
+		{Name: "quotaKey", Label: "Request", Type: "select", Options: [][2]string{{"", "All"}}},
+		{Name: "from", Label: "First day, UTC", Type: "date", Subject: "The first day"},
+		{Name: "to", Label: "Last day, UTC", Type: "date", Subject: "The last day"},
+		{Name: "requestId", Label: "Request id", Type: "text", Most: 36, Subject: "The request id"},
+	}}
+	for i, field := range f.fields {
+		switch {
+		case field.Name == "quotaKey":
+			for _, key := range plan.QuotaKeys() {
+				f.fields[i].Options = append(f.fields[i].Options, [2]string{key.String(), pages.AboutKey(key)})
+			}
+		case field.Type == "date" && values[field.Name] != "" && !isDay(values[field.Name]):
+			f.fields[i].Type = "text" // a time, or a mistake: a field for days would not show it
+		}
+	}
+	return f
+}
+
+// query is the search as the query of an address.
+func (l *Ledger) query() url.Values {
+	out := make(url.Values)
+	for _, name := range l.Search.Names() {
+		if text := l.Search.Values[name]; text != "" {
+			out.Set(name, text)
+		}
+	}
+	return out
+}
+
+// Searched tells whether something is searched for.
+func (l *Ledger) Searched() bool { return len(l.query()) > 0 }
+
+// NewestPath is the first page of the same search.
+func (l *Ledger) NewestPath() string { return withQuery(LedgerPath, l.query()) }
+
+// OlderPath is the page behind this one; empty where there is none.
+func (l *Ledger) OlderPath() string {
+	if l.Next == "" {
+		return ""
+	}
+	query := l.query()
+	query.Set("cursor", l.Next)
+	return withQuery(LedgerPath, query)
+}
+
+// TablePath is the same search as a table to keep.
+func (l *Ledger) TablePath() string { return withQuery(LedgerTablePath, l.query()) }
+
+func withQuery(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// Kind is what has changed the balance, in a word.
+func (e Entry) Kind() string {
+	switch e.Type {
+	case event.LedgerType_LEDGER_GRANT:
+		return "Grant"
+	case event.LedgerType_LEDGER_ADJUSTMENT:
+		return "Adjustment"
+	case event.LedgerType_LEDGER_CHARGE:
+		return "Charge"
+	case event.LedgerType_LEDGER_EXPIRY:
+		return "Expiry"
+	}
+	return "Other"
+}
+
+// Key is the quota key of a charge; empty for what is none.
+func (e Entry) Key() string {
+	if e.QuotaKey == 0 {
+		return ""
+	}
+	return plan.QuotaKey(e.QuotaKey).String()
+}
+
+// About is the request of a charge in words.
+func (e Entry) About() string { return pages.AboutKey(plan.QuotaKey(e.QuotaKey)) }
+
+// Amount is what was added or, with a minus, taken.
+func (e Entry) Amount() string {
+	if e.AmountMicros < 0 {
+		return "\u2212" + credits(uint64(-e.AmountMicros))
+	}
+	return "+" + credits(uint64(e.AmountMicros))
+}
+
+// Balance is the balance after it.
+func (e Entry) Balance() string { return credits(e.BalanceMicros) }
+
+// Path is the explanation of the request.
+func (e Entry) Path() string { return explainPath + e.RequestID }

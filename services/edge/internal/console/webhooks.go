@@ -1,0 +1,266 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/apikey"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/pages"
+)
+
+const (
+	// ShownDeliveries are those on a page of a webhook.
+	ShownDeliveries = 10
+
+	shownAnswer = 300 // characters of what a receiver answered
+)
+
+// Webhooks are the webhooks of an account.
+type Webhooks struct {
+	Holder Holder
+	List   []Webhook
+	Most   int // that an account may have
+	Create *Form
+	Done   string
+}
+
+// Full tells whether there can be no more.
+func (w *Webhooks) Full() bool { return len(w.List) >= w.Most }
+
+// Webhook is an address that is told of an account's alerts.
+type Webhook struct {
+	*event.WebhookRules
+	URL string
+}
+
+// ID is its id in the API.
+func (w Webhook) ID() string { return alert.WebhookName(w.Webhook) }
+
+// Path is the path of its page.
+func (w Webhook) Path() string { return WebhooksPath + "/" + w.ID() }
+
+// Told are the events that it is told of, in words.
+func (w Webhook) Told() (out []string) {
+	for _, t := range alert.Types() {
+		if !w.wants(t) {
+			continue
+		}
+		text := eventName(t)
+		switch t {
+		case event.AlertType_ALERT_QUOTA, event.AlertType_ALERT_CAP:
+			text += " (" + percents(w.thresholds(), " %") + ")"
+		case event.AlertType_ALERT_BALANCE:
+			text += " (" + credits(w.BalanceBelowMicros) + ")"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func (w Webhook) wants(t event.AlertType) bool { return w.Events&alert.Bit(t) != 0 }
+
+func (w Webhook) thresholds() []uint32 {
+	if len(w.Thresholds) == 0 {
+		return alert.DefaultThresholds()
+	}
+	return w.Thresholds
+}
+
+func percents(list []uint32, unit string) string {
+	out := make([]string, 0, len(list))
+	for _, p := range list {
+		out = append(out, strconv.FormatUint(uint64(p), 10)+unit)
+	}
+	return strings.Join(out, ", ")
+}
+
+// eventName is an event in words.
+func eventName(t event.AlertType) string {
+	switch t {
+	case event.AlertType_ALERT_QUOTA:
+		return "Requests reach a share of their monthly limit"
+	case event.AlertType_ALERT_CAP:
+		return "Spending reaches a share of its cap"
+	case event.AlertType_ALERT_BALANCE:
+		return "The balance goes below an amount"
+	case event.AlertType_ALERT_KEY:
+		return "An API key expires in 7 days, and in 1 day"
+	case event.AlertType_ALERT_TEST:
+		return "A test"
+	}
+	return "An event"
+}
+
+// webhookFields are the fields of what a webhook is told of, and where.
+func webhookFields() []Field {
+	out := []Field{
+		{Name: "url", Label: "Address", Type: "url", Most: 2048, Required: true, Hint: "Like https://example.com/webhooks. Each event is posted to it, signed.", Subject: "The address"},
+		{Name: "events", Label: "Events", Subject: "The choice"},
+		{Name: "thresholds", Label: "Shares of a limit or cap, in percent", Type: "text", Most: 60, Hint: "Up to ten, like 50, 80, 100. Empty: those.", Subject: "The field"},
+		{Name: "balanceBelow", Label: "Balance below, in credits", Type: "text", Most: 24, Hint: "Like 5 or 0.25. For the event of the balance.", Subject: "The amount"},
+	}
+	for _, t := range alert.Types() {
+		out = append(out, Field{Name: "events." + alert.TypeName(t), Label: eventName(t), Type: "checkbox"})
+	}
+	return out
+}
+
+// Events are the fields of the form that mark what a webhook is told of.
+func (f *Form) Events() (out []Mark) {
+	for _, t := range alert.Types() {
+		out = append(out, Mark{alert.TypeName(t), f.Field("events." + alert.TypeName(t))})
+	}
+	return out
+}
+
+// CreateWebhook is the form to make a webhook.
+func CreateWebhook(account, once string) *Form {
+	return &Form{ID: "create", Action: WebhooksPath, Account: account, Once: once, fields: webhookFields(), Values: map[string]string{
+		"events." + alert.TypeName(event.AlertType_ALERT_QUOTA): "on",
+	}}
+}
+
+// ChangeWebhook is the form to change one.
+func ChangeWebhook(account, once string, w Webhook) *Form {
+	f := &Form{ID: "change", Action: w.Path(), Account: account, Once: once, fields: webhookFields(), Values: map[string]string{"url": w.URL}}
+	for _, t := range alert.Types() {
+		if w.wants(t) {
+			f.Values["events."+alert.TypeName(t)] = "on"
+		}
+	}
+	if !slices.Equal(w.thresholds(), alert.DefaultThresholds()) {
+		f.Values["thresholds"] = percents(w.Thresholds, "")
+	}
+	if w.BalanceBelowMicros != 0 {
+		f.Values["balanceBelow"] = plainCredits(w.BalanceBelowMicros)
+	}
+	return f
+}
+
+// ActOnWebhook is a form without fields, by the last part of its path: RotateSecret, TestWebhook or the path of a delivery.
+func ActOnWebhook(account, once string, w Webhook, act string) *Form {
+	return &Form{ID: "act", Action: w.Path() + "/" + act, Account: account, Once: once, Values: map[string]string{}}
+}
+
+// The last parts of the paths of what can be done to a webhook.
+const (
+	RotateSecret = "rotate-secret"
+	TestWebhook  = "test"
+	Deletion     = "delete"
+)
+
+// DeleteWebhook is the form to delete one.
+func DeleteWebhook(account, once string, w Webhook) *Form {
+	return &Form{
+		ID: "delete", Action: w.Path() + "/" + Deletion, Account: account, Once: once, Values: map[string]string{},
+		fields: []Field{{Name: "confirm", Label: "Type the id of the webhook", Type: "text", Hint: w.ID(), Required: true, Subject: "This"}},
+	}
+}
+
+// Webhooks shows the webhooks of an account. status is that of a form that was refused, else fiber.StatusOK.
+func (c *Console) Webhooks(ctx *fiber.Ctx, status int, w *Webhooks) error {
+	return c.render(ctx, page{template: "webhooks", title: "Webhooks", section: BillingPath, holder: w.Holder, done: w.Done, status: status, data: w})
+}
+
+// OneWebhook is a webhook with what was sent to it and what can be done to it.
+type OneWebhook struct {
+	Holder                       Holder
+	Webhook                      Webhook
+	Deliveries                   []Delivery
+	Cursor, Next                 string // as in Ledger
+	Change, Rotate, Test, Delete *Form
+	Refused                      *Problem // of a repeated delivery
+	Done                         string
+}
+
+// OneWebhook shows a webhook.
+func (c *Console) OneWebhook(ctx *fiber.Ctx, status int, w *OneWebhook) error {
+	return c.render(ctx, page{template: "one-webhook", title: "Webhook", section: BillingPath, holder: w.Holder, done: w.Done, status: status, data: w})
+}
+
+// OlderPath leads to the deliveries before these; empty where there are none.
+func (w *OneWebhook) OlderPath() string {
+	if w.Next == "" {
+		return ""
+	}
+	return w.Webhook.Path() + "?" + url.Values{"cursor": {w.Next}}.Encode() + "#deliveries"
+}
+
+// Delivery is an event that was or will be sent to a webhook.
+type Delivery struct {
+	*event.Delivery
+	Replay *Form // sends it again
+}
+
+// What is the event in words.
+func (d Delivery) What() string {
+	a := d.Alert
+	switch a.GetType() {
+	case event.AlertType_ALERT_QUOTA:
+		return pages.AboutKey(plan.QuotaKey(a.QuotaKey)) + ": " + percents([]uint32{a.Threshold}, " %") + " of the limit, " + number(a.Used) + " of " + number(a.Limit)
+	case event.AlertType_ALERT_CAP:
+		whose := "Spending cap"
+		if a.KeyCap {
+			whose = "Spending cap of the key " + apikey.ID(a.Key)
+		}
+		return whose + ": " + percents([]uint32{a.Threshold}, " %") + ", " + credits(a.Used) + " of " + credits(a.Limit)
+	case event.AlertType_ALERT_BALANCE:
+		return "Balance " + credits(a.BalanceMicros) + ", below " + credits(a.BelowMicros)
+	case event.AlertType_ALERT_KEY:
+		return "The key " + apikey.ID(a.Key) + " expires in " + days(a.DaysBefore)
+	}
+	return eventName(a.GetType())
+}
+
+func days(n uint32) string {
+	if n == 1 {
+		return "1 day"
+	}
+	return number(n) + " days"
+}
+
+// Type is its name in the API.
+func (d Delivery) Type() string { return alert.TypeName(d.Alert.GetType()) }
+
+// Delivered tells whether a receiver has taken it.
+func (d Delivery) Delivered() bool { return d.Status == event.DeliveryStatus_DELIVERY_DELIVERED }
+
+// Failed tells whether it was given up.
+func (d Delivery) Failed() bool { return d.Status == event.DeliveryStatus_DELIVERY_FAILED }
+
+// Answer is the beginning of what the last attempt was answered.
+func (d Delivery) Answer() string {
+	if len(d.Attempts) == 0 {
+		return ""
+	}
+	answer := d.Attempts[len(d.Attempts)-1].Answer
+	if runes := []rune(answer); len(runes) > shownAnswer {
+		return string(runes[:shownAnswer]) + "…"
+	}
+	return answer
+}
+
+// NewSecret is the secret of a webhook that was just made.
+type NewSecret struct {
+	Holder  Holder
+	Webhook Webhook
+	Secret  string
+	UntilMs int64 // until when that of before signs too; 0: there was none
+	Rotated bool
+}
+
+// NewSecret shows a secret, this once.
+func (c *Console) NewSecret(ctx *fiber.Ctx, n *NewSecret) error {
+	heading := "Your new webhook"
+	if n.Rotated {
+		heading = "The new secret"
+	}
+	return c.render(ctx, page{template: "new-secret", title: heading, section: BillingPath, holder: n.Holder, secret: true, data: n})
+}

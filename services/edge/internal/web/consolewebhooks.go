@@ -1,0 +1,217 @@
+package web
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/alert"
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+func (s *Server) showWebhooksPage(c *call) error { return s.showWebhooksWith(c, fiber.StatusOK, nil) }
+
+// showWebhooksWith shows the webhooks with a form that was refused; nil: a new one.
+func (s *Server) showWebhooksWith(c *call, status int, create *console.Form) error {
+	holder, err := s.holder(c)
+	if err != nil {
+		return err
+	}
+	list, err := s.webhooksOf(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.Webhooks{Holder: holder, Most: maxWebhooks, Create: create, Done: c.done()}
+	for _, w := range list {
+		shown.List = append(shown.List, consoleWebhook(w))
+	}
+	if create == nil {
+		shown.Create = console.CreateWebhook(holder.Account, rand.Text())
+	}
+	return s.console.Webhooks(c.Ctx, status, shown)
+}
+
+func consoleWebhook(w webhook) console.Webhook {
+	return console.Webhook{WebhookRules: w.rules, URL: w.url}
+}
+
+// createWebhookFromPage makes a webhook, as createWebhook does, and shows its secret this once.
+func (s *Server) createWebhookFromPage(c *call) error {
+	form := console.CreateWebhook(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		body: webhookBody,
+		do: func() error {
+			w, secret, err := s.createdWebhook(c)
+			if err != nil {
+				return err
+			}
+			return s.showSecret(c, &console.NewSecret{Webhook: consoleWebhook(w), Secret: secret})
+		},
+		show: func(status int) error { return s.showWebhooksWith(c, status, form) },
+	})
+}
+
+// showSecret shows a secret that was just made, whatever else can't be: nobody can show it again.
+func (s *Server) showSecret(c *call, shown *console.NewSecret) error {
+	shown.Holder, _ = s.holder(c) // without an email where it is not known
+	return s.console.NewSecret(c.Ctx, shown)
+}
+
+// webhookBody is what a webhook is told of, as the API takes it.
+func webhookBody(f *console.Form) any {
+	events := []string{}
+	for _, t := range alert.Types() {
+		if name := alert.TypeName(t); f.Values["events."+name] != "" {
+			events = append(events, name)
+		}
+	}
+	out := map[string]any{"url": strings.TrimSpace(f.Values["url"]), "events": events, "thresholds": nil, "balanceBelow": nil}
+	if amount := strings.TrimSpace(f.Values["balanceBelow"]); amount != "" {
+		out["balanceBelow"] = amount
+	}
+	var thresholds []any
+	for text := range strings.FieldsFuncSeq(f.Values["thresholds"], func(r rune) bool { return r == ',' || r == ' ' || r == '%' }) {
+		thresholds = append(thresholds, wholeNumber(text))
+	}
+	if thresholds != nil {
+		out["thresholds"] = thresholds
+	}
+	return out
+}
+
+func (s *Server) showWebhookPage(c *call) error {
+	w, err := s.webhookOf(c)
+	if err != nil {
+		return err
+	}
+	return s.showWebhookWith(c, fiber.StatusOK, &console.OneWebhook{Webhook: consoleWebhook(w)})
+}
+
+// showWebhookWith shows a webhook with the form that was refused; those that are nil are new ones.
+func (s *Server) showWebhookWith(c *call, status int, shown *console.OneWebhook) (err error) {
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	q := &event.ListDeliveries{Limit: console.ShownDeliveries}
+	if shown.Cursor = strings.Clone(c.Query("cursor")); shown.Cursor != "" {
+		if q.Before, err = positionField("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(shown.Cursor)}); err != nil {
+			return err
+		}
+	}
+	list, next, err := s.deliveriesOf(c, shown.Webhook.Webhook, q)
+	if err != nil {
+		return err
+	}
+	account := shown.Holder.Account
+	for _, d := range list {
+		shown.Deliveries = append(shown.Deliveries, console.Delivery{
+			Delivery: d, Replay: console.ActOnWebhook(account, rand.Text(), shown.Webhook, "deliveries/"+d.Alert.GetId()+"/replay"),
+		})
+	}
+	if shown.Change == nil {
+		shown.Change = console.ChangeWebhook(account, rand.Text(), shown.Webhook)
+	}
+	if shown.Rotate == nil {
+		shown.Rotate = console.ActOnWebhook(account, rand.Text(), shown.Webhook, console.RotateSecret)
+	}
+	if shown.Test == nil {
+		shown.Test = console.ActOnWebhook(account, rand.Text(), shown.Webhook, console.TestWebhook)
+	}
+	if shown.Delete == nil {
+		shown.Delete = console.DeleteWebhook(account, rand.Text(), shown.Webhook)
+	}
+	shown.Next, shown.Done = next, c.done()
+	return s.console.OneWebhook(c.Ctx, status, shown)
+}
+
+// changeWebhookFromPage changes a webhook, as changeWebhook does.
+func (s *Server) changeWebhookFromPage(c *call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ChangeWebhook(account, "", w)
+		return &console.OneWebhook{Webhook: w, Change: form}, form, submission{body: webhookBody, do: func() error {
+			if _, err := s.changedWebhook(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(w.Path(), "webhook"))
+		}}
+	})
+}
+
+// rotateSecretFromPage makes a new secret, as rotateWebhookSecret does, and shows it this once.
+func (s *Server) rotateSecretFromPage(c *call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ActOnWebhook(account, "", w, console.RotateSecret)
+		return &console.OneWebhook{Webhook: w, Rotate: form}, form, submission{do: func() error {
+			a, err := s.rotatedSecret(c)
+			if err != nil {
+				return err
+			}
+			return s.showSecret(c, &console.NewSecret{Webhook: w, Secret: a.Secret, UntilMs: a.PreviousUntilMs, Rotated: true})
+		}}
+	})
+}
+
+// testWebhookFromPage has a test sent, as testWebhook does.
+func (s *Server) testWebhookFromPage(c *call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ActOnWebhook(account, "", w, console.TestWebhook)
+		return &console.OneWebhook{Webhook: w, Test: form}, form, submission{do: func() error {
+			if _, err := s.testedWebhook(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(w.Path(), "tested"))
+		}}
+	})
+}
+
+// replayDeliveryFromPage has a delivery sent again, as replayDelivery does.
+func (s *Server) replayDeliveryFromPage(c *call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.ActOnWebhook(account, "", w, "deliveries")
+		shown := &console.OneWebhook{Webhook: w}
+		return shown, form, submission{
+			do: func() error {
+				if _, err := s.replayedDelivery(c); err != nil {
+					return err
+				}
+				return redirect(c.Ctx, console.Done(w.Path(), "replayed"))
+			},
+			show: func(status int) error {
+				shown.Refused = form.Whole()
+				return s.showWebhookWith(c, status, shown)
+			},
+		}
+	})
+}
+
+// deleteWebhookFromPage deletes a webhook whose id its reader has typed, as deleteWebhook does.
+func (s *Server) deleteWebhookFromPage(c *call) error {
+	return s.onWebhook(c, func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission) {
+		form := console.DeleteWebhook(account, "", w)
+		return &console.OneWebhook{Webhook: w, Delete: form}, form, submission{do: func() error {
+			if err := confirmed(form, w.ID()); err != nil {
+				return err
+			}
+			if _, err := s.deletedWebhook(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.Done(console.WebhooksPath, "unhooked"))
+		}}
+	})
+}
+
+// onWebhook takes a form of the page of a webhook. Where it is refused, the page is shown with it.
+func (s *Server) onWebhook(c *call, act func(account string, w console.Webhook) (*console.OneWebhook, *console.Form, submission)) error {
+	w, err := s.webhookOf(c)
+	if err != nil {
+		return err
+	}
+	shown, form, sub := act(c.who.account.String(), consoleWebhook(w))
+	if sub.show == nil {
+		sub.show = func(status int) error { return s.showWebhookWith(c, status, shown) }
+	}
+	return s.submit(c, form, sub)
+}
