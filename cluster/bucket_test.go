@@ -37,7 +37,7 @@ func parts() map[string]part {
 		return part{write: []string{own, trash}, list: []string{own, own + "3/", trash, trash + "3/"}, moves: [2]string{own, trash}}
 	}
 	return map[string]part{
-		"edge":    {write: []string{"paste/", "lite/", "file/"}},
+		"edge":    {write: []string{"paste/", "lite/", "file/", "exports/"}},
 		"paste":   documents("paste"),
 		"lite":    documents("lite"),
 		"file":    documents("file"),
@@ -47,7 +47,7 @@ func parts() map[string]part {
 
 // prefixes are all that a bucket has, and what might be added to one.
 func prefixes() []string {
-	return []string{"billing/", "paste/", "paste-trash/", "lite/", "lite-trash/", "file/", "file-trash/", "other/"}
+	return []string{"billing/", "paste/", "paste-trash/", "lite/", "lite-trash/", "file/", "file-trash/", "exports/", "other/"}
 }
 
 func startStores(t *testing.T) *cluster.Cluster {
@@ -132,7 +132,7 @@ func TestBucketGivesEachServiceItsPart(t *testing.T) {
 func TestBucketTellsAnEdgeThatABlobIsGone(t *testing.T) {
 	c := startStores(t)
 	edge := openBucket(t, c, "edge")
-	for _, domain := range []string{"paste", "lite", "file"} {
+	for _, domain := range []string{"paste", "lite", "file", "exports"} {
 		key := domain + "/3/4yKqZ1dE8sWp/random"
 		if err := put(t, edge, key, "content"); err != nil {
 			t.Fatal(err)

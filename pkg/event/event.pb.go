@@ -736,6 +736,61 @@ func (Deletion) EnumDescriptor() ([]byte, []int) {
 	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
+type ExportState int32
+
+const (
+	ExportState_EXPORT_NONE    ExportState = 0 // only begun is kept
+	ExportState_EXPORT_WAITING ExportState = 1
+	ExportState_EXPORT_RUNNING ExportState = 2
+	ExportState_EXPORT_READY   ExportState = 3
+	ExportState_EXPORT_FAILED  ExportState = 4
+)
+
+// Enum value maps for ExportState.
+var (
+	ExportState_name = map[int32]string{
+		0: "EXPORT_NONE",
+		1: "EXPORT_WAITING",
+		2: "EXPORT_RUNNING",
+		3: "EXPORT_READY",
+		4: "EXPORT_FAILED",
+	}
+	ExportState_value = map[string]int32{
+		"EXPORT_NONE":    0,
+		"EXPORT_WAITING": 1,
+		"EXPORT_RUNNING": 2,
+		"EXPORT_READY":   3,
+		"EXPORT_FAILED":  4,
+	}
+)
+
+func (x ExportState) Enum() *ExportState {
+	p := new(ExportState)
+	*p = x
+	return p
+}
+
+func (x ExportState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ExportState) Descriptor() protoreflect.EnumDescriptor {
+	return file_event_proto_enumTypes[12].Descriptor()
+}
+
+func (ExportState) Type() protoreflect.EnumType {
+	return &file_event_proto_enumTypes[12]
+}
+
+func (x ExportState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ExportState.Descriptor instead.
+func (ExportState) EnumDescriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{12}
+}
+
 type UserStatus int32
 
 const (
@@ -778,11 +833,11 @@ func (x UserStatus) String() string {
 }
 
 func (UserStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_event_proto_enumTypes[12].Descriptor()
+	return file_event_proto_enumTypes[13].Descriptor()
 }
 
 func (UserStatus) Type() protoreflect.EnumType {
-	return &file_event_proto_enumTypes[12]
+	return &file_event_proto_enumTypes[13]
 }
 
 func (x UserStatus) Number() protoreflect.EnumNumber {
@@ -791,7 +846,7 @@ func (x UserStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserStatus.Descriptor instead.
 func (UserStatus) EnumDescriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 // UsageBatch is one message on billing.<p>.usage, or on billing.<p>.settle.<domain>: all that waited at one source.
@@ -11034,6 +11089,10 @@ type UserRequest struct {
 	//	*UserRequest_ListSessions
 	//	*UserRequest_EndSession
 	//	*UserRequest_SetDeletion
+	//	*UserRequest_StartExport
+	//	*UserRequest_FindExport
+	//	*UserRequest_ClaimExport
+	//	*UserRequest_SaveExport
 	Action        isUserRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -11200,6 +11259,42 @@ func (x *UserRequest) GetSetDeletion() *SetDeletion {
 	return nil
 }
 
+func (x *UserRequest) GetStartExport() *StartExport {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_StartExport); ok {
+			return x.StartExport
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetFindExport() *FindExport {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_FindExport); ok {
+			return x.FindExport
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetClaimExport() *ClaimExport {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_ClaimExport); ok {
+			return x.ClaimExport
+		}
+	}
+	return nil
+}
+
+func (x *UserRequest) GetSaveExport() *SaveExport {
+	if x != nil {
+		if x, ok := x.Action.(*UserRequest_SaveExport); ok {
+			return x.SaveExport
+		}
+	}
+	return nil
+}
+
 type isUserRequest_Action interface {
 	isUserRequest_Action()
 }
@@ -11256,6 +11351,22 @@ type UserRequest_SetDeletion struct {
 	SetDeletion *SetDeletion `protobuf:"bytes,43,opt,name=set_deletion,json=setDeletion,proto3,oneof"`
 }
 
+type UserRequest_StartExport struct {
+	StartExport *StartExport `protobuf:"bytes,44,opt,name=start_export,json=startExport,proto3,oneof"`
+}
+
+type UserRequest_FindExport struct {
+	FindExport *FindExport `protobuf:"bytes,45,opt,name=find_export,json=findExport,proto3,oneof"`
+}
+
+type UserRequest_ClaimExport struct {
+	ClaimExport *ClaimExport `protobuf:"bytes,46,opt,name=claim_export,json=claimExport,proto3,oneof"`
+}
+
+type UserRequest_SaveExport struct {
+	SaveExport *SaveExport `protobuf:"bytes,47,opt,name=save_export,json=saveExport,proto3,oneof"`
+}
+
 func (*UserRequest_Register) isUserRequest_Action() {}
 
 func (*UserRequest_Find) isUserRequest_Action() {}
@@ -11281,6 +11392,14 @@ func (*UserRequest_ListSessions) isUserRequest_Action() {}
 func (*UserRequest_EndSession) isUserRequest_Action() {}
 
 func (*UserRequest_SetDeletion) isUserRequest_Action() {}
+
+func (*UserRequest_StartExport) isUserRequest_Action() {}
+
+func (*UserRequest_FindExport) isUserRequest_Action() {}
+
+func (*UserRequest_ClaimExport) isUserRequest_Action() {}
+
+func (*UserRequest_SaveExport) isUserRequest_Action() {}
 
 // SetPassword replaces a password and ends the sessions of the account. The answer has the user as it is then.
 type SetPassword struct {
@@ -11643,6 +11762,429 @@ func (x *SetDeletion) GetDeletesMs() int64 {
 	return 0
 }
 
+// StartExport begins an export of an account. If one is under way, that is the answer, with USER_EXISTS. After too many in a
+// day the answer is USER_LIMITED.
+type StartExport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"` // of the new export
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartExport) Reset() {
+	*x = StartExport{}
+	mi := &file_event_proto_msgTypes[134]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartExport) ProtoMessage() {}
+
+func (x *StartExport) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[134]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
+func (*StartExport) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{134}
+}
+
+func (x *StartExport) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *StartExport) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// FindExport asks for the last export of an account; USER_NOT_FOUND: there is none.
+type FindExport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindExport) Reset() {
+	*x = FindExport{}
+	mi := &file_event_proto_msgTypes[135]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindExport) ProtoMessage() {}
+
+func (x *FindExport) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[135]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
+func (*FindExport) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{135}
+}
+
+func (x *FindExport) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+// ClaimExport asks for an export to work on for the length of a lease: one that is to be made and that nobody works on, or one
+// whose archive is to be deleted. USER_NOT_FOUND: there is none.
+type ClaimExport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	LeaseMs       int64                  `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimExport) Reset() {
+	*x = ClaimExport{}
+	mi := &file_event_proto_msgTypes[136]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimExport) ProtoMessage() {}
+
+func (x *ClaimExport) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[136]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
+func (*ClaimExport) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{136}
+}
+
+func (x *ClaimExport) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *ClaimExport) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+// SaveExport stores how far an export is and prolongs its lease. The answer is USER_CHANGED if the worker has lost it.
+type SaveExport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Export        *Export                `protobuf:"bytes,1,opt,name=export,proto3" json:"export,omitempty"`
+	LeaseMs       int64                  `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	Remove        bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"` // its archive was deleted: it is forgotten
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveExport) Reset() {
+	*x = SaveExport{}
+	mi := &file_event_proto_msgTypes[137]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveExport) ProtoMessage() {}
+
+func (x *SaveExport) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[137]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
+func (*SaveExport) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{137}
+}
+
+func (x *SaveExport) GetExport() *Export {
+	if x != nil {
+		return x.Export
+	}
+	return nil
+}
+
+func (x *SaveExport) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *SaveExport) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+// Export is an archive of everything that an account owns, and the job that makes it.
+type Export struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	State         ExportState            `protobuf:"varint,3,opt,name=state,proto3,enum=quire.event.v1.ExportState" json:"state,omitempty"`
+	CreatedMs     int64                  `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	EndedMs       int64                  `protobuf:"varint,5,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // when the archive is deleted; 0: it is not made yet
+	Done          uint64                 `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`                            // documents
+	Total         uint64                 `protobuf:"varint,8,opt,name=total,proto3" json:"total,omitempty"`                          // documents; 0: not counted yet
+	SizeBytes     uint64                 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"` // of the archive
+	Sha256        []byte                 `protobuf:"bytes,10,opt,name=sha256,proto3" json:"sha256,omitempty"`                        // likewise
+	Worker        string                 `protobuf:"bytes,11,opt,name=worker,proto3" json:"worker,omitempty"`                        // that has the lease
+	LeasedUntilMs int64                  `protobuf:"varint,12,opt,name=leased_until_ms,json=leasedUntilMs,proto3" json:"leased_until_ms,omitempty"`
+	Attempts      uint32                 `protobuf:"varint,13,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Begun         []*BegunExport         `protobuf:"bytes,14,rep,name=begun,proto3" json:"begun,omitempty"` // exports of the account in the last day, this one too
+	Stale         []string               `protobuf:"bytes,15,rep,name=stale,proto3" json:"stale,omitempty"` // ids of exports that this one takes the place of; their archives are to be deleted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Export) Reset() {
+	*x = Export{}
+	mi := &file_event_proto_msgTypes[138]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Export) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Export) ProtoMessage() {}
+
+func (x *Export) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[138]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Export.ProtoReflect.Descriptor instead.
+func (*Export) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{138}
+}
+
+func (x *Export) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *Export) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Export) GetState() ExportState {
+	if x != nil {
+		return x.State
+	}
+	return ExportState_EXPORT_NONE
+}
+
+func (x *Export) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Export) GetEndedMs() int64 {
+	if x != nil {
+		return x.EndedMs
+	}
+	return 0
+}
+
+func (x *Export) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *Export) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Export) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Export) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Export) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *Export) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Export) GetLeasedUntilMs() int64 {
+	if x != nil {
+		return x.LeasedUntilMs
+	}
+	return 0
+}
+
+func (x *Export) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *Export) GetBegun() []*BegunExport {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+func (x *Export) GetStale() []string {
+	if x != nil {
+		return x.Stale
+	}
+	return nil
+}
+
+type BegunExport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BegunExport) Reset() {
+	*x = BegunExport{}
+	mi := &file_event_proto_msgTypes[139]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BegunExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BegunExport) ProtoMessage() {}
+
+func (x *BegunExport) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[139]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
+func (*BegunExport) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{139}
+}
+
+func (x *BegunExport) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *BegunExport) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
 // ListUsers asks for users in the order of their accounts.
 type ListUsers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11654,7 +12196,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11666,7 +12208,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11679,7 +12221,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -11709,7 +12251,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11721,7 +12263,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11734,7 +12276,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -11782,7 +12324,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11794,7 +12336,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11807,7 +12349,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -11840,7 +12382,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11852,7 +12394,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11865,7 +12407,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -11933,7 +12475,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11945,7 +12487,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11958,7 +12500,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -11977,7 +12519,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11989,7 +12531,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12002,7 +12544,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -12022,13 +12564,14 @@ type UserAnswer struct {
 	ResetMs       int64                  `protobuf:"varint,6,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // likewise: when the day ends
 	Webhook       *WebhookAnswer         `protobuf:"bytes,50,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	Sessions      []*OpenSession         `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // of ListSessions
+	Export        *Export                `protobuf:"bytes,8,opt,name=export,proto3" json:"export,omitempty"`     // of the requests about exports
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12040,7 +12583,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12053,7 +12596,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -12112,6 +12655,13 @@ func (x *UserAnswer) GetSessions() []*OpenSession {
 	return nil
 }
 
+func (x *UserAnswer) GetExport() *Export {
+	if x != nil {
+		return x.Export
+	}
+	return nil
+}
+
 type User struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	Account                uint64                 `protobuf:"fixed64,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -12132,7 +12682,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12144,7 +12694,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12157,7 +12707,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -12271,7 +12821,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12283,7 +12833,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12296,7 +12846,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -12435,7 +12985,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12447,7 +12997,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12460,7 +13010,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -12494,7 +13044,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12506,7 +13056,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12519,7 +13069,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *SourceState) GetSource() string {
@@ -12621,7 +13171,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12633,7 +13183,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12646,7 +13196,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -12857,7 +13407,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12869,7 +13419,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12882,7 +13432,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -12918,7 +13468,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12930,7 +13480,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12943,7 +13493,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -12987,7 +13537,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12999,7 +13549,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13012,7 +13562,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -13116,7 +13666,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13128,7 +13678,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13141,7 +13691,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -13214,7 +13764,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13226,7 +13776,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13239,7 +13789,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -13296,7 +13846,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13308,7 +13858,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13321,7 +13871,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -13411,7 +13961,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13423,7 +13973,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13436,7 +13986,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -13515,7 +14065,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13527,7 +14077,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13540,7 +14090,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -13586,7 +14136,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13598,7 +14148,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13611,7 +14161,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -13692,7 +14242,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13704,7 +14254,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13717,7 +14267,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -13881,7 +14431,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13893,7 +14443,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13906,7 +14456,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -13963,7 +14513,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13975,7 +14525,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13988,7 +14538,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -14926,7 +15476,7 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12#\n" +
 	"\rreset_seconds\x18\x03 \x01(\rR\fresetSeconds\x12\x1b\n" +
-	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xd6\x06\n" +
+	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\"\xd8\b\n" +
 	"\vUserRequest\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12:\n" +
 	"\bregister\x18\n" +
@@ -14943,7 +15493,13 @@ const file_event_proto_rawDesc = "" +
 	"\rlist_sessions\x18) \x01(\v2\x1c.quire.event.v1.ListSessionsH\x00R\flistSessions\x12=\n" +
 	"\vend_session\x18* \x01(\v2\x1a.quire.event.v1.EndSessionH\x00R\n" +
 	"endSession\x12@\n" +
-	"\fset_deletion\x18+ \x01(\v2\x1b.quire.event.v1.SetDeletionH\x00R\vsetDeletionB\b\n" +
+	"\fset_deletion\x18+ \x01(\v2\x1b.quire.event.v1.SetDeletionH\x00R\vsetDeletion\x12@\n" +
+	"\fstart_export\x18, \x01(\v2\x1b.quire.event.v1.StartExportH\x00R\vstartExport\x12=\n" +
+	"\vfind_export\x18- \x01(\v2\x1a.quire.event.v1.FindExportH\x00R\n" +
+	"findExport\x12@\n" +
+	"\fclaim_export\x18. \x01(\v2\x1b.quire.event.v1.ClaimExportH\x00R\vclaimExport\x12=\n" +
+	"\vsave_export\x18/ \x01(\v2\x1a.quire.event.v1.SaveExportH\x00R\n" +
+	"saveExportB\b\n" +
 	"\x06action\"\xa0\x01\n" +
 	"\vSetPassword\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12#\n" +
@@ -14969,7 +15525,44 @@ const file_event_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x124\n" +
 	"\bdeletion\x18\x02 \x01(\x0e2\x18.quire.event.v1.DeletionR\bdeletion\x12\x1d\n" +
 	"\n" +
-	"deletes_ms\x18\x03 \x01(\x03R\tdeletesMs\"F\n" +
+	"deletes_ms\x18\x03 \x01(\x03R\tdeletesMs\"7\n" +
+	"\vStartExport\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"&\n" +
+	"\n" +
+	"FindExport\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\"@\n" +
+	"\vClaimExport\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n" +
+	"\blease_ms\x18\x02 \x01(\x03R\aleaseMs\"o\n" +
+	"\n" +
+	"SaveExport\x12.\n" +
+	"\x06export\x18\x01 \x01(\v2\x16.quire.event.v1.ExportR\x06export\x12\x19\n" +
+	"\blease_ms\x18\x02 \x01(\x03R\aleaseMs\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\bR\x06remove\"\xc4\x03\n" +
+	"\x06Export\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x121\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x1b.quire.event.v1.ExportStateR\x05state\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\x12\x19\n" +
+	"\bended_ms\x18\x05 \x01(\x03R\aendedMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x06 \x01(\x03R\texpiresMs\x12\x12\n" +
+	"\x04done\x18\a \x01(\x04R\x04done\x12\x14\n" +
+	"\x05total\x18\b \x01(\x04R\x05total\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\t \x01(\x04R\tsizeBytes\x12\x16\n" +
+	"\x06sha256\x18\n" +
+	" \x01(\fR\x06sha256\x12\x16\n" +
+	"\x06worker\x18\v \x01(\tR\x06worker\x12&\n" +
+	"\x0fleased_until_ms\x18\f \x01(\x03R\rleasedUntilMs\x12\x1a\n" +
+	"\battempts\x18\r \x01(\rR\battempts\x121\n" +
+	"\x05begun\x18\x0e \x03(\v2\x1b.quire.event.v1.BegunExportR\x05begun\x12\x14\n" +
+	"\x05stale\x18\x0f \x03(\tR\x05stale\"6\n" +
+	"\vBegunExport\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\"F\n" +
 	"\tListUsers\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12#\n" +
 	"\rafter_account\x18\x02 \x01(\x06R\fafterAccount\"\xa0\x01\n" +
@@ -14997,7 +15590,7 @@ const file_event_proto_rawDesc = "" +
 	"\fCheckSession\x12!\n" +
 	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"1\n" +
 	"\fCloseSession\x12!\n" +
-	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xcd\x02\n" +
+	"\fsession_hash\x18\x01 \x01(\fR\vsessionHash\"\xfd\x02\n" +
 	"\n" +
 	"UserAnswer\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.quire.event.v1.UserStatusR\x06status\x12(\n" +
@@ -15007,7 +15600,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x19\n" +
 	"\breset_ms\x18\x06 \x01(\x03R\aresetMs\x127\n" +
 	"\awebhook\x182 \x01(\v2\x1d.quire.event.v1.WebhookAnswerR\awebhook\x127\n" +
-	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\"\xaa\x03\n" +
+	"\bsessions\x18\a \x03(\v2\x1b.quire.event.v1.OpenSessionR\bsessions\x12.\n" +
+	"\x06export\x18\b \x01(\v2\x16.quire.event.v1.ExportR\x06export\"\xaa\x03\n" +
 	"\x04User\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12#\n" +
@@ -15314,7 +15908,13 @@ const file_event_proto_rawDesc = "" +
 	"\bDeletion\x12\x11\n" +
 	"\rDELETION_NONE\x10\x00\x12\x12\n" +
 	"\x0eDELETION_ASKED\x10\x01\x12\x10\n" +
-	"\fDELETION_SET\x10\x02*x\n" +
+	"\fDELETION_SET\x10\x02*k\n" +
+	"\vExportState\x12\x0f\n" +
+	"\vEXPORT_NONE\x10\x00\x12\x12\n" +
+	"\x0eEXPORT_WAITING\x10\x01\x12\x12\n" +
+	"\x0eEXPORT_RUNNING\x10\x02\x12\x10\n" +
+	"\fEXPORT_READY\x10\x03\x12\x11\n" +
+	"\rEXPORT_FAILED\x10\x04*x\n" +
 	"\n" +
 	"UserStatus\x12\x14\n" +
 	"\x10USER_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -15336,8 +15936,8 @@ func file_event_proto_rawDescGZIP() []byte {
 	return file_event_proto_rawDescData
 }
 
-var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 158)
+var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 164)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -15351,375 +15951,390 @@ var file_event_proto_goTypes = []any{
 	(QueryStatus)(0),            // 9: quire.event.v1.QueryStatus
 	(LedgerType)(0),             // 10: quire.event.v1.LedgerType
 	(Deletion)(0),               // 11: quire.event.v1.Deletion
-	(UserStatus)(0),             // 12: quire.event.v1.UserStatus
-	(*UsageBatch)(nil),          // 13: quire.event.v1.UsageBatch
-	(*Admission)(nil),           // 14: quire.event.v1.Admission
-	(*Settlement)(nil),          // 15: quire.event.v1.Settlement
-	(*VerdictBatch)(nil),        // 16: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 17: quire.event.v1.Verdict
-	(*SpendingCap)(nil),         // 18: quire.event.v1.SpendingCap
-	(*CommandBatch)(nil),        // 19: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 20: quire.event.v1.Command
-	(*AdminAction)(nil),         // 21: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 22: quire.event.v1.Suspend
-	(*Resume)(nil),              // 23: quire.event.v1.Resume
-	(*Note)(nil),                // 24: quire.event.v1.Note
-	(*DeleteAccount)(nil),       // 25: quire.event.v1.DeleteAccount
-	(*KeepAccount)(nil),         // 26: quire.event.v1.KeepAccount
-	(*EraseAccount)(nil),        // 27: quire.event.v1.EraseAccount
-	(*SetWebhook)(nil),          // 28: quire.event.v1.SetWebhook
-	(*Percents)(nil),            // 29: quire.event.v1.Percents
-	(*DeleteWebhook)(nil),       // 30: quire.event.v1.DeleteWebhook
-	(*TestWebhook)(nil),         // 31: quire.event.v1.TestWebhook
-	(*CreateAccount)(nil),       // 32: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 33: quire.event.v1.SetTier
-	(*Grant)(nil),               // 34: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 35: quire.event.v1.RotateKey
-	(*KeyRules)(nil),            // 36: quire.event.v1.KeyRules
-	(*KeyScopes)(nil),           // 37: quire.event.v1.KeyScopes
-	(*KeyQuotas)(nil),           // 38: quire.event.v1.KeyQuotas
-	(*KeyQuota)(nil),            // 39: quire.event.v1.KeyQuota
-	(*CreateKey)(nil),           // 40: quire.event.v1.CreateKey
-	(*UpdateKey)(nil),           // 41: quire.event.v1.UpdateKey
-	(*ReplaceKey)(nil),          // 42: quire.event.v1.ReplaceKey
-	(*RevokeKey)(nil),           // 43: quire.event.v1.RevokeKey
-	(*SetSpendingCap)(nil),      // 44: quire.event.v1.SetSpendingCap
-	(*CommandOutcomeBatch)(nil), // 45: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 46: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 47: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 48: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 49: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 50: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 51: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 52: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 53: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 54: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 55: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 56: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 57: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 58: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 59: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 60: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 61: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 62: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 63: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 64: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 65: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 66: quire.event.v1.AlertState
-	(*ExpiringState)(nil),       // 67: quire.event.v1.ExpiringState
-	(*CrossingState)(nil),       // 68: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 69: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 70: quire.event.v1.TierPlan
-	(*Term)(nil),                // 71: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 72: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 73: quire.event.v1.ReadLease
-	(*Request)(nil),             // 74: quire.event.v1.Request
-	(*Charge)(nil),              // 75: quire.event.v1.Charge
-	(*Create)(nil),              // 76: quire.event.v1.Create
-	(*Update)(nil),              // 77: quire.event.v1.Update
-	(*Tags)(nil),                // 78: quire.event.v1.Tags
-	(*Delete)(nil),              // 79: quire.event.v1.Delete
-	(*Burn)(nil),                // 80: quire.event.v1.Burn
-	(*Expire)(nil),              // 81: quire.event.v1.Expire
-	(*Content)(nil),             // 82: quire.event.v1.Content
-	(*Document)(nil),            // 83: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 84: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 85: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 86: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 87: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 88: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 89: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 90: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 91: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 92: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 93: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 94: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 95: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 96: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 97: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 98: quire.event.v1.ListAnswer
-	(*EraseRequest)(nil),        // 99: quire.event.v1.EraseRequest
-	(*EraseAnswer)(nil),         // 100: quire.event.v1.EraseAnswer
-	(*Announcement)(nil),        // 101: quire.event.v1.Announcement
-	(*Query)(nil),               // 102: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 103: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 104: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 105: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 106: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 107: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 108: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 109: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 110: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 111: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 112: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 113: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 114: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 115: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 116: quire.event.v1.RecentRequest
-	(*HoldQuery)(nil),           // 117: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 118: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 119: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 120: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 121: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 122: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 123: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 124: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 125: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 126: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 127: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 128: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 129: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 130: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 131: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 132: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 133: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 134: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 135: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 136: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 137: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 138: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 139: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 140: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 141: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 142: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 143: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 144: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 145: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 146: quire.event.v1.SetDeletion
-	(*ListUsers)(nil),           // 147: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 148: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 149: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 150: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 151: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 152: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 153: quire.event.v1.UserAnswer
-	(*User)(nil),                // 154: quire.event.v1.User
-	(*BillingState)(nil),        // 155: quire.event.v1.BillingState
-	(*BookState)(nil),           // 156: quire.event.v1.BookState
-	(*SourceState)(nil),         // 157: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 158: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 159: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 160: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 161: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 162: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 163: quire.event.v1.LateState
-	(*PaidState)(nil),           // 164: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 165: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 166: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 167: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 168: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 169: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 170: quire.event.v1.CommandKept
+	(ExportState)(0),            // 12: quire.event.v1.ExportState
+	(UserStatus)(0),             // 13: quire.event.v1.UserStatus
+	(*UsageBatch)(nil),          // 14: quire.event.v1.UsageBatch
+	(*Admission)(nil),           // 15: quire.event.v1.Admission
+	(*Settlement)(nil),          // 16: quire.event.v1.Settlement
+	(*VerdictBatch)(nil),        // 17: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 18: quire.event.v1.Verdict
+	(*SpendingCap)(nil),         // 19: quire.event.v1.SpendingCap
+	(*CommandBatch)(nil),        // 20: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 21: quire.event.v1.Command
+	(*AdminAction)(nil),         // 22: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 23: quire.event.v1.Suspend
+	(*Resume)(nil),              // 24: quire.event.v1.Resume
+	(*Note)(nil),                // 25: quire.event.v1.Note
+	(*DeleteAccount)(nil),       // 26: quire.event.v1.DeleteAccount
+	(*KeepAccount)(nil),         // 27: quire.event.v1.KeepAccount
+	(*EraseAccount)(nil),        // 28: quire.event.v1.EraseAccount
+	(*SetWebhook)(nil),          // 29: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 30: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 31: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 32: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 33: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 34: quire.event.v1.SetTier
+	(*Grant)(nil),               // 35: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 36: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 37: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 38: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 39: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 40: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 41: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 42: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 43: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 44: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 45: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 46: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 47: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 48: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 49: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 50: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 51: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 52: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 53: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 54: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 55: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 56: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 57: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 58: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 59: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 60: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 61: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 62: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 63: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 64: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 65: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 66: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 67: quire.event.v1.AlertState
+	(*ExpiringState)(nil),       // 68: quire.event.v1.ExpiringState
+	(*CrossingState)(nil),       // 69: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 70: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 71: quire.event.v1.TierPlan
+	(*Term)(nil),                // 72: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 73: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 74: quire.event.v1.ReadLease
+	(*Request)(nil),             // 75: quire.event.v1.Request
+	(*Charge)(nil),              // 76: quire.event.v1.Charge
+	(*Create)(nil),              // 77: quire.event.v1.Create
+	(*Update)(nil),              // 78: quire.event.v1.Update
+	(*Tags)(nil),                // 79: quire.event.v1.Tags
+	(*Delete)(nil),              // 80: quire.event.v1.Delete
+	(*Burn)(nil),                // 81: quire.event.v1.Burn
+	(*Expire)(nil),              // 82: quire.event.v1.Expire
+	(*Content)(nil),             // 83: quire.event.v1.Content
+	(*Document)(nil),            // 84: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 85: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 86: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 87: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 88: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 89: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 90: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 91: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 92: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 93: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 94: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 95: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 96: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 97: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 98: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 99: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 100: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 101: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 102: quire.event.v1.Announcement
+	(*Query)(nil),               // 103: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 104: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 105: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 106: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 107: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 108: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 109: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 110: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 111: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 112: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 113: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 114: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 115: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 116: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 117: quire.event.v1.RecentRequest
+	(*HoldQuery)(nil),           // 118: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 119: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 120: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 121: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 122: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 123: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 124: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 125: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 126: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 127: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 128: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 129: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 130: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 131: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 132: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 133: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 134: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 135: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 136: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 137: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 138: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 139: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 140: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 141: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 142: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 143: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 144: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 145: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 146: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 147: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 148: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 149: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 150: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 151: quire.event.v1.SaveExport
+	(*Export)(nil),              // 152: quire.event.v1.Export
+	(*BegunExport)(nil),         // 153: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 154: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 155: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 156: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 157: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 158: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 159: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 160: quire.event.v1.UserAnswer
+	(*User)(nil),                // 161: quire.event.v1.User
+	(*BillingState)(nil),        // 162: quire.event.v1.BillingState
+	(*BookState)(nil),           // 163: quire.event.v1.BookState
+	(*SourceState)(nil),         // 164: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 165: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 166: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 167: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 168: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 169: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 170: quire.event.v1.LateState
+	(*PaidState)(nil),           // 171: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 172: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 173: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 174: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 175: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 176: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 177: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	14,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	15,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	15,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	16,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
 	0,   // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	17,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	18,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
 	1,   // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
 	2,   // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	18,  // 6: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
+	19,  // 6: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
 	3,   // 7: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
-	20,  // 8: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	21,  // 9: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	32,  // 10: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	33,  // 11: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	34,  // 12: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	35,  // 13: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	22,  // 14: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	23,  // 15: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	24,  // 16: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	40,  // 17: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
-	41,  // 18: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
-	42,  // 19: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
-	43,  // 20: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
-	44,  // 21: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
-	25,  // 22: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
-	26,  // 23: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
-	27,  // 24: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
-	28,  // 25: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	30,  // 26: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	31,  // 27: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	29,  // 28: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	35,  // 29: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	37,  // 30: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
-	38,  // 31: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
-	18,  // 32: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
-	39,  // 33: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
-	36,  // 34: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
-	36,  // 35: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
-	18,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
-	46,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	21,  // 8: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	22,  // 9: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	33,  // 10: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	34,  // 11: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	35,  // 12: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	36,  // 13: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	23,  // 14: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	24,  // 15: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	25,  // 16: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	41,  // 17: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	42,  // 18: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	43,  // 19: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	44,  // 20: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	45,  // 21: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	26,  // 22: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
+	27,  // 23: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
+	28,  // 24: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
+	29,  // 25: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	31,  // 26: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	32,  // 27: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	30,  // 28: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	36,  // 29: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	38,  // 30: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	39,  // 31: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	19,  // 32: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	40,  // 33: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	37,  // 34: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	37,  // 35: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	19,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	47,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	4,   // 38: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	122, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	123, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
-	48,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	123, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	124, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	49,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	5,   // 42: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	47,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	48,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
 	6,   // 44: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	50,  // 45: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	52,  // 46: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	54,  // 47: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	55,  // 48: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	56,  // 49: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	57,  // 50: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	58,  // 51: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	59,  // 52: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	60,  // 53: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	51,  // 45: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	53,  // 46: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	55,  // 47: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	56,  // 48: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	57,  // 49: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	58,  // 50: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	59,  // 51: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	60,  // 52: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	61,  // 53: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
 	7,   // 54: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	51,  // 55: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	49,  // 56: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	48,  // 57: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	47,  // 58: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	48,  // 59: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	68,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	67,  // 61: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	52,  // 55: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	50,  // 56: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	49,  // 57: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	48,  // 58: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	49,  // 59: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	69,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	68,  // 61: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
 	5,   // 62: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
 	3,   // 63: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
-	70,  // 64: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	71,  // 65: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	74,  // 66: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	73,  // 67: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	75,  // 68: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	76,  // 69: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	77,  // 70: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	79,  // 71: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	80,  // 72: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	81,  // 73: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	83,  // 74: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	82,  // 75: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	78,  // 76: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	82,  // 77: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	85,  // 78: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	71,  // 64: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	72,  // 65: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	75,  // 66: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	74,  // 67: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	76,  // 68: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	77,  // 69: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	78,  // 70: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	80,  // 71: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	81,  // 72: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	82,  // 73: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	84,  // 74: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	83,  // 75: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	79,  // 76: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	83,  // 77: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	86,  // 78: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
 	8,   // 79: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	83,  // 80: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	90,  // 81: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	87,  // 82: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	89,  // 83: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	92,  // 84: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	92,  // 85: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	92,  // 86: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	94,  // 87: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	96,  // 88: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	84,  // 80: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	91,  // 81: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	88,  // 82: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	90,  // 83: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	93,  // 84: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	93,  // 85: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	93,  // 86: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	95,  // 87: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	97,  // 88: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
 	8,   // 89: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	83,  // 90: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	85,  // 91: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	83,  // 92: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	83,  // 93: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	103, // 94: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	104, // 95: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	106, // 96: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	107, // 97: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	108, // 98: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	109, // 99: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	112, // 100: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	110, // 101: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	111, // 102: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	117, // 103: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	62,  // 104: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	64,  // 105: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	105, // 106: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	114, // 107: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	84,  // 90: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	86,  // 91: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	84,  // 92: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	84,  // 93: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	104, // 94: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	105, // 95: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	107, // 96: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	108, // 97: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	109, // 98: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	110, // 99: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	113, // 100: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	111, // 101: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	112, // 102: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	118, // 103: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	63,  // 104: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	65,  // 105: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	106, // 106: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	115, // 107: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
 	10,  // 108: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
 	9,   // 109: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	120, // 110: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	130, // 111: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	131, // 112: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	132, // 113: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	135, // 114: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	139, // 115: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	69,  // 116: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	119, // 117: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	125, // 118: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	126, // 119: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	118, // 120: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	63,  // 121: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	65,  // 122: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	136, // 123: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	115, // 124: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	121, // 110: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	131, // 111: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	132, // 112: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	133, // 113: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	136, // 114: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	140, // 115: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	70,  // 116: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	120, // 117: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	126, // 118: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	127, // 119: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	119, // 120: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	64,  // 121: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	66,  // 122: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	137, // 123: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	116, // 124: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
 	1,   // 125: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	116, // 126: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	117, // 126: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
 	1,   // 127: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
 	2,   // 128: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	128, // 129: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	122, // 130: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	123, // 131: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	121, // 132: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	39,  // 133: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	123, // 134: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	128, // 135: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	18,  // 136: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	129, // 129: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	123, // 130: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	124, // 131: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	122, // 132: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	40,  // 133: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	124, // 134: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	129, // 135: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	19,  // 136: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
 	4,   // 137: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	124, // 138: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	127, // 139: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	125, // 138: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	128, // 139: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
 	10,  // 140: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	129, // 141: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	128, // 142: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	133, // 143: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	17,  // 144: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	134, // 145: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	130, // 141: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	129, // 142: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	134, // 143: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	18,  // 144: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	135, // 145: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
 	2,   // 146: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	137, // 147: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	138, // 148: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	148, // 149: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	149, // 150: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	150, // 151: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	151, // 152: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	152, // 153: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	141, // 154: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	142, // 155: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	147, // 156: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	53,  // 157: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	143, // 158: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	144, // 159: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	145, // 160: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	146, // 161: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	11,  // 162: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	12,  // 163: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	154, // 164: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	154, // 165: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	61,  // 166: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	150, // 167: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	11,  // 168: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	69,  // 169: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	157, // 170: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	158, // 171: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	169, // 172: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	170, // 173: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	156, // 174: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	69,  // 175: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	165, // 176: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	167, // 177: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	168, // 178: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	168, // 179: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	164, // 180: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	66,  // 181: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	160, // 182: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	159, // 183: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	18,  // 184: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	163, // 185: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	161, // 186: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	162, // 187: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	39,  // 188: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	18,  // 189: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	159, // 190: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	128, // 191: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	134, // 192: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	128, // 193: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	128, // 194: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	166, // 195: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 196: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	134, // 197: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 198: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	168, // 199: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	168, // 200: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	163, // 201: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	46,  // 202: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	203, // [203:203] is the sub-list for method output_type
-	203, // [203:203] is the sub-list for method input_type
-	203, // [203:203] is the sub-list for extension type_name
-	203, // [203:203] is the sub-list for extension extendee
-	0,   // [0:203] is the sub-list for field type_name
+	138, // 147: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	139, // 148: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	155, // 149: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	156, // 150: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	157, // 151: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	158, // 152: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	159, // 153: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	142, // 154: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	143, // 155: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	154, // 156: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	54,  // 157: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	144, // 158: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	145, // 159: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	146, // 160: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	147, // 161: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	148, // 162: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	149, // 163: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	150, // 164: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	151, // 165: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 166: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	152, // 167: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 168: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	153, // 169: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 170: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	161, // 171: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	161, // 172: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	62,  // 173: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	157, // 174: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	152, // 175: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 176: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	70,  // 177: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	164, // 178: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	165, // 179: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	176, // 180: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	177, // 181: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	163, // 182: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	70,  // 183: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	172, // 184: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	174, // 185: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	175, // 186: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	175, // 187: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	171, // 188: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	67,  // 189: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	167, // 190: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	166, // 191: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	19,  // 192: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	170, // 193: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	168, // 194: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	169, // 195: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	40,  // 196: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	19,  // 197: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	166, // 198: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	129, // 199: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	135, // 200: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	129, // 201: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	129, // 202: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	173, // 203: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 204: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	135, // 205: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 206: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	175, // 207: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	175, // 208: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	170, // 209: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	47,  // 210: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	211, // [211:211] is the sub-list for method output_type
+	211, // [211:211] is the sub-list for method input_type
+	211, // [211:211] is the sub-list for extension type_name
+	211, // [211:211] is the sub-list for extension extendee
+	0,   // [0:211] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -15815,14 +16430,18 @@ func file_event_proto_init() {
 		(*UserRequest_ListSessions)(nil),
 		(*UserRequest_EndSession)(nil),
 		(*UserRequest_SetDeletion)(nil),
+		(*UserRequest_StartExport)(nil),
+		(*UserRequest_FindExport)(nil),
+		(*UserRequest_ClaimExport)(nil),
+		(*UserRequest_SaveExport)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
-			NumEnums:      13,
-			NumMessages:   158,
+			NumEnums:      14,
+			NumMessages:   164,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

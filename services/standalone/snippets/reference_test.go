@@ -114,6 +114,9 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 	if strings.Contains(s.text, "cookies.txt") || strings.Contains(s.text, `"SESSION"`) || strings.Contains(s.text, ".SESSION") {
 		s.session = session()
 		s.variables["SESSION"] = s.session
+		if o.id == "getExport" {
+			i.do(t, "POST", "/api/users/user/export", nil, "Cookie", "quire_session="+s.session)
+		}
 	}
 	return s
 }

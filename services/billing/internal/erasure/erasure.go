@@ -106,6 +106,8 @@ func (j *Job) look(ctx context.Context, user *event.User) error {
 	return j.erase(ctx, id)
 }
 
+var errExport = errors.New("an edge has not deleted the export of the account yet")
+
 var errNotErased = errors.New("the journal has not ended the account yet")
 
 // erased waits until the fold has ended an account.
@@ -137,6 +139,12 @@ func (j *Job) erase(ctx context.Context, id event.AccountID) error {
 	}
 	if err := j.cfg.Webhooks(ctx, id); err != nil {
 		return fmt.Errorf("delete the webhooks: %w", err)
+	}
+	switch done, err := j.cfg.Users.EraseExport(ctx, id); {
+	case err != nil:
+		return fmt.Errorf("delete the export: %w", err)
+	case !done:
+		return errExport
 	}
 	if err := j.cfg.Users.Erase(ctx, id); err != nil {
 		return fmt.Errorf("delete the user: %w", err)

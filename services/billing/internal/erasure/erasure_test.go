@@ -120,9 +120,9 @@ func (w *world) note(id event.AccountID, deletion event.Deletion, deletes time.T
 	}
 }
 
-func (w *world) user(id event.AccountID) *event.User {
+func (w *world) ask(r *event.UserRequest) *event.UserAnswer {
 	w.t.Helper()
-	data, err := event.Encode(&event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(id)}}})
+	data, err := event.Encode(r)
 	if err == nil {
 		data, err = w.users.Handle(w.t.Context(), data)
 	}
@@ -133,7 +133,55 @@ func (w *world) user(id event.AccountID) *event.User {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return answer.User
+	return answer
+}
+
+func (w *world) user(id event.AccountID) *event.User {
+	w.t.Helper()
+	return w.ask(&event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Account: uint64(id)}}}).User
+}
+
+// TestAnErasureWaitsForTheExport: the archive of an account goes at once, whoever works on it loses it, and the user goes after it.
+func TestAnErasureWaitsForTheExport(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(5)
+	w.note(id, event.Deletion_DELETION_SET, w.now)
+	w.accounts[id].ErasedMs = w.now.UnixMilli()
+	w.ask(&event.UserRequest{Action: &event.UserRequest_StartExport{StartExport: &event.StartExport{Account: uint64(id), Id: "a"}}})
+	claim := func(worker string) *event.Export {
+		t.Helper()
+		return w.ask(&event.UserRequest{Action: &event.UserRequest_ClaimExport{
+			ClaimExport: &event.ClaimExport{Worker: worker, LeaseMs: 30_000},
+		}}).Export
+	}
+	save := func(e *event.Export, remove bool) event.UserStatus {
+		t.Helper()
+		return w.ask(&event.UserRequest{Action: &event.UserRequest_SaveExport{
+			SaveExport: &event.SaveExport{Export: e, LeaseMs: 30_000, Remove: remove},
+		}}).Status
+	}
+	making := claim("one")
+	for range 2 {
+		if err := w.job.Round(t.Context()); !errors.Is(err, errExport) || w.user(id) == nil {
+			t.Fatalf("with an archive: %v, user %v", err, w.user(id))
+		}
+	}
+	if got := save(making, false); got != event.UserStatus_USER_CHANGED {
+		t.Errorf("it is still made: %v", got)
+	}
+	deleting := claim("two")
+	if deleting.GetState() != event.ExportState_EXPORT_READY || deleting.Attempts != 1 {
+		t.Fatalf("to be deleted: %v", deleting)
+	}
+	if err := w.job.Round(t.Context()); !errors.Is(err, errExport) { // which takes it from nobody
+		t.Fatal(err)
+	}
+	if got := save(deleting, true); got != event.UserStatus_USER_OK {
+		t.Fatalf("deleted: %v", got)
+	}
+	if err := w.job.Round(t.Context()); err != nil || w.user(id) != nil {
+		t.Errorf("without an archive: %v, user %v", err, w.user(id))
+	}
 }
 
 // TestAnErasureGoesOnWhereItWasCutOff: a document service that does not answer, or a process that ends, leaves the user, which is

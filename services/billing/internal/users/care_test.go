@@ -344,3 +344,110 @@ func TestADeletionIsNotedAndEndsInNoUser(t *testing.T) {
 		t.Errorf("the account has %v, %v", user, err)
 	}
 }
+
+// TestAnExportIsOneWorkersAtATime: one that stops loses it to another, who begins again, and can't change it any more.
+func TestAnExportIsOneWorkersAtATime(t *testing.T) {
+	u := open(t)
+	now := time.Now().Truncate(time.Millisecond)
+	u.clock = func() time.Time { return now }
+	register(t, u, "ann@example.com", 5)
+	begin := func(id string) *event.UserAnswer {
+		t.Helper()
+		a, err := u.startExport(t.Context(), &event.StartExport{Account: 5, Id: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	claim := func(worker string) *event.Export {
+		t.Helper()
+		a, err := u.claimExport(t.Context(), &event.ClaimExport{Worker: worker, LeaseMs: 30_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Export
+	}
+	save := func(e *event.Export, remove bool) event.UserStatus {
+		t.Helper()
+		a, err := u.saveExport(t.Context(), &event.SaveExport{Export: e, LeaseMs: 30_000, Remove: remove})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Status
+	}
+	if a, err := u.startExport(t.Context(), &event.StartExport{Account: 9, Id: "x"}); err != nil || a.Status != event.UserStatus_USER_NOT_FOUND {
+		t.Errorf("of nobody: %v, %v", a, err)
+	}
+	if e := claim("one"); e != nil {
+		t.Errorf("claimed %v", e)
+	}
+	begin("first")
+	if a := begin("second"); a.Status != event.UserStatus_USER_EXISTS || a.Export.Id != "first" {
+		t.Errorf("two at a time: %v", a)
+	}
+	one := claim("one")
+	if one.GetId() != "first" || one.State != event.ExportState_EXPORT_RUNNING || claim("two") != nil {
+		t.Fatalf("%v", one)
+	}
+	now = now.Add(29 * time.Second)
+	one.Done = 7
+	if save(one, false) != event.UserStatus_USER_OK || claim("two") != nil {
+		t.Error("progress does not prolong the lease")
+	}
+	now = now.Add(30 * time.Second)
+	two := claim("two")
+	if two == nil || two.Attempts != 2 || two.Done != 0 {
+		t.Fatalf("%v", two)
+	}
+	if save(one, false) != event.UserStatus_USER_CHANGED {
+		t.Error("who has lost the export changes it")
+	}
+	two.State, two.SizeBytes, two.Sha256 = event.ExportState_EXPORT_READY, 5, []byte("sum")
+	if save(two, false) != event.UserStatus_USER_OK {
+		t.Fatal("not saved")
+	}
+	if a, err := u.findExport(t.Context(), 5); err != nil || a.Export.SizeBytes != 5 || a.Export.ExpiresMs != now.Add(exportKept).UnixMilli() {
+		t.Errorf("%v, %v", a, err)
+	}
+	if a := begin("third"); a.Status != event.UserStatus_USER_OK || len(a.Export.Stale) != 1 || a.Export.Stale[0] != "first" {
+		t.Errorf("%v", a)
+	}
+	if a := begin("first"); a.Status != event.UserStatus_USER_EXISTS || a.Export.Id != "third" {
+		t.Errorf("begun twice under one key: %v", a)
+	}
+	for range exportAttempts {
+		if claim("dying") == nil {
+			t.Fatal("an export is given up too early")
+		}
+		now = now.Add(30 * time.Second)
+	}
+	if e := claim("three"); e != nil {
+		t.Errorf("after %d attempts: %v", exportAttempts, e)
+	}
+	if a, err := u.findExport(t.Context(), 5); err != nil || a.Export.State != event.ExportState_EXPORT_FAILED {
+		t.Errorf("%v, %v", a, err)
+	}
+	for n := 2; n < exportsADay; n++ {
+		if a := begin(fmt.Sprint(n)); a.Status != event.UserStatus_USER_OK {
+			t.Fatalf("%d: %v", n, a)
+		}
+		e := claim("one")
+		e.State = event.ExportState_EXPORT_READY
+		save(e, false)
+	}
+	if a := begin("more"); a.Status != event.UserStatus_USER_LIMITED || a.Limit != exportsADay {
+		t.Errorf("%v", a)
+	}
+	if done, err := u.EraseExport(t.Context(), 5); err != nil || done {
+		t.Errorf("erased before its archive is: %v, %v", done, err)
+	}
+	last := claim("one")
+	if last == nil || last.State != event.ExportState_EXPORT_READY || save(last, true) != event.UserStatus_USER_OK {
+		t.Fatalf("%v", last)
+	}
+	for range 2 {
+		if done, err := u.EraseExport(t.Context(), 5); err != nil || !done {
+			t.Errorf("%v, %v", done, err)
+		}
+	}
+}

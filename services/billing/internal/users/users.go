@@ -48,6 +48,7 @@ func Collections() []views.Collection {
 			{Name: byExpiry, Keys: []string{"expires"}},
 			{Name: byAccount, Keys: []string{"account"}},
 		}},
+		{Name: exports, Indexes: []views.Index{{Name: byDue, Keys: []string{"due"}}}},
 		{Name: registrations, Indexes: []views.Index{{Name: byExpiry, Keys: []string{"expires"}}}},
 	}
 }
@@ -109,6 +110,14 @@ func (u *Users) answer(ctx context.Context, request *event.UserRequest) (*event.
 		return u.change(ctx, event.AccountID(action.EndSessions.GetAccount()), nil, nil)
 	case *event.UserRequest_SetEmail:
 		return u.setEmail(ctx, action.SetEmail)
+	case *event.UserRequest_StartExport:
+		return u.startExport(ctx, action.StartExport)
+	case *event.UserRequest_FindExport:
+		return u.findExport(ctx, event.AccountID(action.FindExport.GetAccount()))
+	case *event.UserRequest_ClaimExport:
+		return u.claimExport(ctx, action.ClaimExport)
+	case *event.UserRequest_SaveExport:
+		return u.saveExport(ctx, action.SaveExport)
 	case *event.UserRequest_SetDeletion:
 		return u.setDeletion(ctx, action.SetDeletion)
 	case *event.UserRequest_ListSessions:

@@ -111,11 +111,15 @@ func (s *Server) listKeys(c *call) error {
 	if err != nil {
 		return err
 	}
+	return s.json(c.Ctx, fiber.StatusOK, viewKeys(u))
+}
+
+func viewKeys(u *event.UsageAnswer) keysView {
 	out := keysView{success: succeeded(), Keys: make([]apiKeyView, 0, len(u.Keys)), SpendingCap: viewCap(u.Cap)}
 	for _, k := range u.Keys {
 		out.Keys = append(out.Keys, viewAPIKey(k))
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return out
 }
 
 type madeKeyView struct {

@@ -175,7 +175,8 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	explains := strings.HasSuffix(r.path, "/requests/:requestId")                       // billing limits these
 	sends := strings.HasSuffix(r.path, "/test") || strings.HasSuffix(r.path, "/replay") // to a webhook
 	waits := strings.HasSuffix(r.path, "/events")                                       // for them
-	add(r.rules.has(limited) || explains || sends || waits, fault.RateLimited)
+	exports := r.method == "POST" && strings.HasSuffix(r.path, "/user/export")          // billing limits them too
+	add(r.rules.has(limited) || explains || sends || waits || exports, fault.RateLimited)
 	return kinds
 }
 

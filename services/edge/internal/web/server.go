@@ -153,6 +153,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer background.Wait()
 	defer stop()
 	background.Go(func() { s.tellEdges(telling) })
+	background.Go(func() { s.makeExports(telling) })
 	return s.http.Serve(ctx, ln)
 }
 

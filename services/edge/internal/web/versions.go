@@ -37,8 +37,7 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 		if i > 0 {
 			o = append(o, ',')
 		}
-		o = append(o, '{').int("version", int64(v.Version)).str("title", v.Title).str("language", v.Language).
-			int("size", int64(v.GetContent().GetSizeBytes())).time("createdAt", v.UpdatedMs).end()
+		o = listedVersion(o, v)
 	}
 	next := ""
 	if found.More {
@@ -46,6 +45,12 @@ func (s *Server) listVersions(c *call, k *textKind) error {
 		next = s.formatCursor(scope, position{int64(last.Version), read.Item})
 	}
 	return sendPage(c, o, next)
+}
+
+// listedVersion is a version as lists show it: without its content.
+func listedVersion(o object, v *event.Document) object {
+	return append(o, '{').int("version", int64(v.Version)).str("title", v.Title).str("language", v.Language).
+		int("size", int64(v.GetContent().GetSizeBytes())).time("createdAt", v.UpdatedMs).end()
 }
 
 // versionsQuery reads the parameters of a list of versions. scope is where its cursors are valid: the text and the account.

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+)
+
+const (
+	exportPath     = "/api/users/user/export"
+	exportLinkTime = time.Hour
+)
+
+type exportAnswer struct {
+	success
+	Export exportView `json:"export"`
+}
+
+type exportView struct {
+	Status    string  `json:"status"`
+	Done      uint64  `json:"done"`
+	Total     uint64  `json:"total"`
+	CreatedAt string  `json:"createdAt"`
+	EndedAt   *string `json:"endedAt"`
+	ExpiresAt *string `json:"expiresAt"`
+	SizeBytes *uint64 `json:"sizeBytes"`
+	URL       *string `json:"url"`
+}
+
+// startExport begins an archive of everything that the account owns, or tells of the one that is being made.
+func (s *Server) startExport(c *call) error {
+	id := c.who.account.String() + "-" + rand.Text()
+	if len(c.idem) > 0 {
+		id = c.who.account.String() + "-" + hex.EncodeToString(c.idem)
+	}
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_StartExport{
+		StartExport: &event.StartExport{Account: uint64(c.who.account), Id: id},
+	}})
+	switch {
+	case err != nil:
+		return err
+	case a.Status == event.UserStatus_USER_LIMITED:
+		now := s.now()
+		wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
+		return waitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
+	case a.Status == event.UserStatus_USER_EXISTS && slices.ContainsFunc(a.Export.GetBegun(), func(b *event.BegunExport) bool { return b.Id == id }):
+		c.Set(headerReplayed, "true") // with the state of the last export, as any later call would be answered
+	case a.Status == event.UserStatus_USER_NOT_FOUND:
+		return sessionRequired()
+	}
+	if a.Export == nil {
+		return unavailable(errUserAnswer)
+	}
+	c.Set(fiber.HeaderLocation, exportPath)
+	return s.json(c.Ctx, fiber.StatusAccepted, s.viewExport(a.Export))
+}
+
+func (s *Server) showExport(c *call) error {
+	e, err := s.exportOf(c.who.account)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, s.viewExport(e))
+}
+
+// exportOf is the last export of an account. One that has expired is not found.
+func (s *Server) exportOf(account event.AccountID) (*event.Export, error) {
+	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_FindExport{FindExport: &event.FindExport{Account: uint64(account)}}})
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Status == event.UserStatus_USER_NOT_FOUND:
+		return nil, notFound()
+	case a.Export == nil:
+		return nil, unavailable(errUserAnswer)
+	case a.Export.ExpiresMs != 0 && a.Export.ExpiresMs <= s.now().UnixMilli():
+		return nil, notFound()
+	}
+	return a.Export, nil
+}
+
+func (s *Server) viewExport(e *event.Export) exportAnswer {
+	out := exportAnswer{success: succeeded(), Export: exportView{
+		Status: strings.ToLower(strings.TrimPrefix(e.State.String(), "EXPORT_")), Done: e.Done, Total: e.Total,
+		CreatedAt: formatTime(e.CreatedMs), EndedAt: optionalTime(e.EndedMs), ExpiresAt: optionalTime(e.ExpiresMs),
+	}}
+	if e.State == event.ExportState_EXPORT_READY {
+		out.Export.SizeBytes, out.Export.URL = &e.SizeBytes, new(s.exportURL(e))
+	}
+	return out
+}
+
+// exportURL is a link to the archive that needs no session.
+func (s *Server) exportURL(e *event.Export) string {
+	at := exportDownloadPath(e.Id)
+	expires := s.now().Add(exportLinkTime).Unix()
+	q := url.Values{"expires": {strconv.FormatInt(expires, 10)}, "signature": {s.secret.SignLink(at, expires)}}
+	return s.url(at) + "?" + q.Encode()
+}
+
+func exportDownloadPath(id string) string { return "/exports/" + id }
+
+// downloadExport serves a signed link.
+func (s *Server) downloadExport(c *call) error {
+	var expiresText, signature string
+	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+		"expires":   httpin.To(&expiresText, httpin.StringField),
+		"signature": httpin.To(&signature, httpin.StringField),
+	}.Set)
+	if err != nil {
+		return err
+	}
+	conditions, err := httpin.ReadConditions(c.Ctx)
+	if err != nil {
+		return err
+	}
+	id := c.param("id")
+	expires, err := strconv.ParseInt(expiresText, 10, 64)
+	if err != nil || expires <= s.now().Unix() || !s.secret.CheckLink(exportDownloadPath(id), expires, signature) {
+		return fault.New(fault.NotFound, "This link is not valid or has expired. Get a new url from GET %s.", exportPath)
+	}
+	text, _, _ := strings.Cut(id, "-")
+	account, err := event.ParseAccountID(text)
+	if err != nil {
+		return notFound()
+	}
+	e, err := s.exportOf(account)
+	if err != nil {
+		return err
+	}
+	if e.Id != id || e.State != event.ExportState_EXPORT_READY {
+		return notFound()
+	}
+	return s.sendFile(c, &event.Document{
+		Title: "quire-" + time.UnixMilli(e.CreatedMs).UTC().Format(time.DateOnly) + ".zip", ContentType: "application/zip", CreatedMs: e.EndedMs,
+		Content: &event.Content{Blob: exportKey(e.Id, e.Attempts), SizeBytes: e.SizeBytes, Sha256: e.Sha256},
+	}, conditions)
+}
