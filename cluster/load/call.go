@@ -43,7 +43,6 @@ type call struct {
 	key         string // API key
 	source      string // address of the client, for edges that trust this host
 	admin       bool   // with the admin token
-	cookie      string
 	idempotency string // key
 	ifMatch     string
 	accept      string
@@ -187,7 +186,6 @@ func (l *Load) setHeaders(req *http.Request, c *call) {
 		}
 	}
 	set("x-api-key", c.key)
-	set("Cookie", c.cookie)
 	set(headerIdempotency, c.idempotency)
 	set("X-Forwarded-For", c.source)
 	set("Accept", c.accept)

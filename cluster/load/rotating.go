@@ -20,7 +20,6 @@ import (
 type rotating struct {
 	l       *Load
 	account *account // its field key is not used
-	cookie  string   // of its session
 
 	mu      sync.Mutex
 	current string
@@ -42,8 +41,6 @@ type retired struct {
 // retiredKept is how many former keys are tried.
 const retiredKept = 3
 
-var errNoSession = errors.New("load: the registration returned no session")
-
 func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
 	r := &rotating{l: l}
 	body := fmt.Sprintf(`{"email":"load-%s-%d@example.org","password":"a password of %s"}`, l.run, l.next(), l.run)
@@ -58,12 +55,6 @@ func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
 		return nil, fmt.Errorf("load: no account in %s", a)
 	}
 	r.account = &account{name: "the rotating", id: made.Account.ID, tallies: map[string]*tally{}}
-	for _, c := range (&http.Response{Header: a.header}).Cookies() {
-		r.cookie += c.Name + "=" + c.Value + "; "
-	}
-	if r.cookie = strings.TrimSuffix(r.cookie, "; "); r.cookie == "" {
-		return nil, errNoSession
-	}
 	_, err = l.sure(ctx, call{
 		kind: Admin, method: http.MethodPut, path: "/api/admin/accounts/" + r.account.id + "/tier", admin: true,
 		body: []byte(`{"tier":"admin"}`),
@@ -75,7 +66,7 @@ func (l *Load) newRotating(ctx context.Context) (*rotating, error) {
 }
 
 // regenerate tries once to get a new key, through no other base if only is set. It repeats a regeneration that has no answer
-// yet.
+// yet. It is an admin's call: the holder of an account may make 300, and then one a minute.
 func (r *rotating) regenerate(ctx context.Context, home int, only bool) (done bool) {
 	r.mu.Lock()
 	if r.open == "" {
@@ -85,7 +76,8 @@ func (r *rotating) regenerate(ctx context.Context, home int, only bool) (done bo
 	open := r.open
 	r.mu.Unlock()
 	a := r.l.send(ctx, call{
-		kind: Admin, method: http.MethodPost, path: "/api/users/user/dev-key/regenerate", cookie: r.cookie, idempotency: open, home: home, only: only,
+		kind: Admin, method: http.MethodPost, path: "/api/admin/accounts/" + r.account.id + "/key/regenerate", admin: true,
+		idempotency: open, home: home, only: only,
 	})
 	if a.outcome() == refusedOutcome {
 		r.l.strange.note(strangeAnswer, "%s", a)

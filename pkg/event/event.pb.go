@@ -6762,6 +6762,7 @@ type SourceCounts struct {
 	Sources       []*SourceCount         `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"` // an IPv4 address or an IPv6 /64
 	Sites         []*SourceCount         `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`     // an IPv6 /48
 	Keyless       []*SourceCount         `protobuf:"bytes,4,rep,name=keyless,proto3" json:"keyless,omitempty"` // keyless creations of an IPv6 /48; the others are views
+	Changes       []*SourceCount         `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"` // changes of an account, which is the source
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6820,6 +6821,13 @@ func (x *SourceCounts) GetSites() []*SourceCount {
 func (x *SourceCounts) GetKeyless() []*SourceCount {
 	if x != nil {
 		return x.Keyless
+	}
+	return nil
+}
+
+func (x *SourceCounts) GetChanges() []*SourceCount {
+	if x != nil {
+		return x.Changes
 	}
 	return nil
 }
@@ -15083,12 +15091,13 @@ const file_event_proto_rawDesc = "" +
 	"\fDomainSource\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12\x17\n" +
-	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\xc3\x01\n" +
+	"\aseen_ms\x18\x03 \x01(\x03R\x06seenMs\"\xfa\x01\n" +
 	"\fSourceCounts\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\tR\x04edge\x125\n" +
 	"\asources\x18\x02 \x03(\v2\x1b.quire.event.v1.SourceCountR\asources\x121\n" +
 	"\x05sites\x18\x03 \x03(\v2\x1b.quire.event.v1.SourceCountR\x05sites\x125\n" +
-	"\akeyless\x18\x04 \x03(\v2\x1b.quire.event.v1.SourceCountR\akeyless\";\n" +
+	"\akeyless\x18\x04 \x03(\v2\x1b.quire.event.v1.SourceCountR\akeyless\x125\n" +
+	"\achanges\x18\x05 \x03(\v2\x1b.quire.event.v1.SourceCountR\achanges\";\n" +
 	"\vSourceCount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x06R\x06source\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\rR\x05calls\"u\n" +
@@ -16206,135 +16215,136 @@ var file_event_proto_depIdxs = []int32{
 	93,  // 84: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
 	93,  // 85: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
 	93,  // 86: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	95,  // 87: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	97,  // 88: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 89: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	84,  // 90: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	86,  // 91: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	84,  // 92: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	84,  // 93: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	104, // 94: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	105, // 95: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	107, // 96: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	108, // 97: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	109, // 98: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	110, // 99: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	113, // 100: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	111, // 101: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	112, // 102: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	118, // 103: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	63,  // 104: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	65,  // 105: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	106, // 106: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	115, // 107: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	10,  // 108: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 109: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	121, // 110: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	131, // 111: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	132, // 112: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	133, // 113: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	136, // 114: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	140, // 115: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	70,  // 116: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	120, // 117: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	126, // 118: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	127, // 119: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	119, // 120: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	64,  // 121: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	66,  // 122: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	137, // 123: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	116, // 124: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	1,   // 125: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	117, // 126: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	1,   // 127: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	2,   // 128: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	129, // 129: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	123, // 130: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	124, // 131: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	122, // 132: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	40,  // 133: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	124, // 134: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	129, // 135: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	19,  // 136: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 137: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	125, // 138: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	128, // 139: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 140: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	130, // 141: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	129, // 142: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	134, // 143: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	18,  // 144: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	135, // 145: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 146: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	138, // 147: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	139, // 148: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	155, // 149: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	156, // 150: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	157, // 151: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	158, // 152: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	159, // 153: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	142, // 154: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	143, // 155: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	154, // 156: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	54,  // 157: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	144, // 158: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	145, // 159: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	146, // 160: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	147, // 161: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	148, // 162: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	149, // 163: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	150, // 164: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	151, // 165: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 166: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	152, // 167: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 168: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	153, // 169: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 170: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	161, // 171: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	161, // 172: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	62,  // 173: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	157, // 174: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	152, // 175: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 176: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	70,  // 177: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	164, // 178: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	165, // 179: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	176, // 180: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	177, // 181: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	163, // 182: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	70,  // 183: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	172, // 184: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	174, // 185: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	175, // 186: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	175, // 187: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	171, // 188: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	67,  // 189: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	167, // 190: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	166, // 191: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	19,  // 192: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	170, // 193: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	168, // 194: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	169, // 195: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	40,  // 196: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	19,  // 197: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	166, // 198: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	129, // 199: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	135, // 200: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	129, // 201: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	129, // 202: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	173, // 203: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 204: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	135, // 205: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 206: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	175, // 207: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	175, // 208: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	170, // 209: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	47,  // 210: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	211, // [211:211] is the sub-list for method output_type
-	211, // [211:211] is the sub-list for method input_type
-	211, // [211:211] is the sub-list for extension type_name
-	211, // [211:211] is the sub-list for extension extendee
-	0,   // [0:211] is the sub-list for field type_name
+	93,  // 87: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
+	95,  // 88: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	97,  // 89: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 90: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	84,  // 91: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	86,  // 92: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	84,  // 93: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	84,  // 94: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	104, // 95: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	105, // 96: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	107, // 97: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	108, // 98: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	109, // 99: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	110, // 100: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	113, // 101: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	111, // 102: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	112, // 103: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	118, // 104: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	63,  // 105: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	65,  // 106: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	106, // 107: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	115, // 108: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	10,  // 109: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 110: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	121, // 111: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	131, // 112: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	132, // 113: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	133, // 114: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	136, // 115: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	140, // 116: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	70,  // 117: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	120, // 118: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	126, // 119: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	127, // 120: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	119, // 121: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	64,  // 122: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	66,  // 123: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	137, // 124: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	116, // 125: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	1,   // 126: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	117, // 127: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	1,   // 128: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	2,   // 129: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	129, // 130: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	123, // 131: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	124, // 132: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	122, // 133: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	40,  // 134: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	124, // 135: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	129, // 136: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	19,  // 137: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 138: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	125, // 139: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	128, // 140: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 141: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	130, // 142: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	129, // 143: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	134, // 144: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	18,  // 145: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	135, // 146: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 147: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	138, // 148: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	139, // 149: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	155, // 150: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	156, // 151: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	157, // 152: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	158, // 153: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	159, // 154: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	142, // 155: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	143, // 156: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	154, // 157: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	54,  // 158: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	144, // 159: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	145, // 160: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	146, // 161: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	147, // 162: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	148, // 163: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	149, // 164: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	150, // 165: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	151, // 166: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 167: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	152, // 168: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 169: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	153, // 170: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 171: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	161, // 172: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	161, // 173: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	62,  // 174: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	157, // 175: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	152, // 176: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 177: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	70,  // 178: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	164, // 179: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	165, // 180: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	176, // 181: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	177, // 182: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	163, // 183: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	70,  // 184: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	172, // 185: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	174, // 186: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	175, // 187: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	175, // 188: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	171, // 189: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	67,  // 190: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	167, // 191: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	166, // 192: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	19,  // 193: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	170, // 194: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	168, // 195: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	169, // 196: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	40,  // 197: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	19,  // 198: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	166, // 199: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	129, // 200: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	135, // 201: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	129, // 202: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	129, // 203: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	173, // 204: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 205: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	135, // 206: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 207: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	175, // 208: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	175, // 209: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	170, // 210: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	47,  // 211: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	212, // [212:212] is the sub-list for method output_type
+	212, // [212:212] is the sub-list for method input_type
+	212, // [212:212] is the sub-list for extension type_name
+	212, // [212:212] is the sub-list for extension extendee
+	0,   // [0:212] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }

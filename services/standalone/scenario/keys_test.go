@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -303,4 +305,45 @@ func TestKeysOutliveARestart(t *testing.T) {
 	if audit := i.audit(t); audit["match"] != true {
 		t.Errorf("audit %v", audit)
 	}
+}
+
+// TestChangesOfAnAccountAreLimited: through each of all edges, and only those of the account.
+func TestChangesOfAnAccountAreLimited(t *testing.T) {
+	i := common(t)
+	p, other := i.person(t), i.person(t)
+	set := func(p *person) answer {
+		return p.do(t, "PUT", "/api/users/user/spending-cap", object{"amount": "5", "period": "day"})
+	}
+	made := 0
+	var refused answer
+	calls := i.untilRefused(t, "rate_limited", func() answer { refused = set(p); return refused }, func(got answer) {
+		made++
+		got.ok(t, http.StatusOK)
+	})
+	if calls != made || made < 300 || made > 310*len(i.bases) {
+		t.Errorf("%d changes were made, of %d calls", made, calls)
+	}
+	if body := refused.json(t); body["limit"] != json.Number("300") || body["resetAt"] == nil {
+		t.Errorf("%s", refused.body)
+	}
+	eventually.True(t, "none may be made for a while", func() bool { // as after one that a minute of these calls allowed
+		set(p)
+		wait, err := strconv.Atoi(set(p).header.Get("Retry-After"))
+		return err == nil && wait > 20
+	})
+	for _, r := range []struct {
+		method, path string
+		body         any
+	}{
+		{"POST", "/api/users/user/dev-key/regenerate", nil},
+		{"POST", keysPath, object{"name": "one more"}},
+		{"PUT", "/api/users/user/email", object{"currentPassword": p.password, "email": "x" + p.email}},
+		{"PUT", "/api/users/user/password", object{"currentPassword": p.password, "password": "another password"}},
+		{"DELETE", "/api/users/user/sessions/x", nil},
+	} {
+		p.do(t, r.method, r.path, r.body).fails(t, http.StatusTooManyRequests, "rate_limited", "")
+	}
+	p.profile(t)
+	i.admin(t, "POST", "/api/admin/accounts/"+p.profile(t)["id"].(string)+"/key/regenerate", nil).ok(t, http.StatusOK)
+	set(other).ok(t, http.StatusOK)
 }

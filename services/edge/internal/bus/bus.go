@@ -87,6 +87,7 @@ type Bus struct {
 	documents map[event.Domain][]*documents // by partition
 	lanes     []runner                      // all of the above
 	refusals  *refusals
+	askers    askers
 	// explaining names the instance of each billing partition that was at work on an explanation last.
 	explaining []atomic.Pointer[string]
 
@@ -125,6 +126,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		metrics:   newMetrics(cfg.Metrics),
 		documents: map[event.Domain][]*documents{},
 		refusals:  newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
+		askers:    askers{asking: map[asker]int{}},
 		answers:   make(chan *nats.Msg, answerQueue),
 		handlers:  map[string]func([]byte) error{},
 

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -151,7 +152,7 @@ func (p *PendingVerdict) start() {
 
 // Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
 // admission back by itself, as soon as it can. A refusal that open holds may still undo is asked again for
-// up to heldWait.
+// up to heldWait, by a few calls of the account at a time.
 func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 	if p.refusal != nil {
 		if v, err := p.repeat(ctx); v != nil || err != nil {
@@ -222,10 +223,49 @@ const (
 	heldWait  = time.Second
 	heldFirst = 50 * time.Millisecond
 	heldMost  = 400 * time.Millisecond
+	// heldAskers is how many calls of an account under one quota key ask again at a time. Each asks some five times, and each
+	// time is an admission in the journal.
+	heldAskers = 16
 )
+
+// asker is whose refusals are asked again.
+type asker struct {
+	account event.AccountID
+	key     plan.QuotaKey
+}
+
+// askers counts the calls that ask again, by whom they are.
+type askers struct {
+	mu     sync.Mutex
+	asking map[asker]int
+}
+
+// enter tells whether a call may ask again. It has to leave afterwards.
+func (a *askers) enter(who asker) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asking[who] >= heldAskers {
+		return false
+	}
+	a.asking[who]++
+	return true
+}
+
+func (a *askers) leave(who asker) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asking[who]--; a.asking[who] == 0 {
+		delete(a.asking, who)
+	}
+}
 
 // askAgain asks under the same request id until holds that stood in the way are settled. Billing remembers no refusal.
 func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
+	who := asker{p.admission().Account, p.admission().Key}
+	if !p.lane.bus.askers.enter(who) {
+		return &p.item.answer, nil
+	}
+	defer p.lane.bus.askers.leave(who)
 	until := p.lane.bus.elapsed() + heldWait
 	pause := wait.Backoff{First: heldFirst, Most: heldMost}
 	last := &p.item

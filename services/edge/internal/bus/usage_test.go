@@ -476,3 +476,43 @@ func TestAHeldRefusalIsAskedAgain(t *testing.T) {
 		t.Errorf("given up: %v", v)
 	}
 }
+
+// TestFewHeldRefusalsOfAnAccountAreAskedAgainAtATime: a client that sends many calls at once does not fill the journal.
+func TestFewHeldRefusalsOfAnAccountAreAskedAgainAtATime(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	b := w.bus(t, nil)
+	f.mu.Lock()
+	f.held = 1 << 30
+	f.mu.Unlock()
+	a := admission(event.NewAccountID())
+	who := asker{a.Account, a.Key}
+	for range heldAskers {
+		if !b.askers.enter(who) {
+			t.Fatal("too few may ask again")
+		}
+	}
+	asked := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		defer func() { f.admissions = 0 }()
+		return f.admissions
+	}
+	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Held || asked() != 1 {
+		t.Errorf("one too many is asked again: %v, %v", v, err)
+	}
+	other := admission(event.NewAccountID())
+	if v, err := b.StartAdmit(other).Wait(t.Context()); err != nil || !v.Held || asked() < 2 {
+		t.Errorf("another account is not asked again: %v, %v", v, err)
+	}
+	b.askers.leave(who)
+	if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Held || asked() < 2 {
+		t.Errorf("nobody asks again after one has ended: %v, %v", v, err)
+	}
+	for range heldAskers - 1 {
+		b.askers.leave(who)
+	}
+	if len(b.askers.asking) != 0 {
+		t.Errorf("%v are remembered", b.askers.asking)
+	}
+}

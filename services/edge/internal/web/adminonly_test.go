@@ -63,6 +63,6 @@ func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually.True(t, "the API's server hears of the views", func() bool {
-		return api.views.limiter(viewer{id: id}).TokensAt(time.Now()) < viewsPerMinute/2
+		return api.views.sources.limiter(id).TokensAt(time.Now()) < viewsPerMinute/2
 	})
 }

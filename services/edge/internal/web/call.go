@@ -82,7 +82,13 @@ func (s *Server) check(c *call) error {
 			return err
 		}
 	}
-	return s.readBody(c)
+	if err := s.readBody(c); err != nil {
+		return err
+	}
+	if r.rules.has(command) {
+		return s.admitChange(c.who.account)
+	}
+	return nil
 }
 
 // authenticate finds the caller. Billing says later whether an API key is still the account's current one.

@@ -59,6 +59,9 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 		c.hash = bodyHash(c.Ctx, c.json)
 	}
 	if err == nil {
+		err = s.admitChange(c.who.account)
+	}
+	if err == nil {
 		err = sub.do()
 	}
 	switch {

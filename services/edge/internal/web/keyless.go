@@ -74,7 +74,7 @@ func (l *keylessLimit) made(source netip.Addr, limit int64, now time.Time) {
 	l.take(id, 1, now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, told := l.fresh[id]; told || len(l.fresh) < viewsTold {
+	if _, told := l.fresh[id]; told || len(l.fresh) < ratesTold {
 		l.fresh[id]++
 	}
 }

@@ -46,22 +46,22 @@ func (s *Server) routes() []route {
 		{"POST", "/api/users/login", anybody, unmetered, fields, idempotent, s.login},
 		{"POST", "/api/users/logout", sessionOrNone, unmetered, empty, idempotent, s.logout},
 		{"GET", "/api/users/user", keyOrSession, unmetered, noBody, 0, s.profile},
-		{"DELETE", "/api/users/user", session, unmetered, fields, idempotent, s.deleteAccount},
+		{"DELETE", "/api/users/user", session, unmetered, fields, idempotent | command, s.deleteAccount},
 		{"GET", "/api/users/user/dev-usage", keyOrSession, unmetered, noBody, 0, s.devUsage},
-		{"POST", "/api/users/user/dev-key/regenerate", session, unmetered, empty, idempotent, s.regenerateKey},
+		{"POST", "/api/users/user/dev-key/regenerate", session, unmetered, empty, idempotent | command, s.regenerateKey},
 		{"GET", "/api/users/user/keys", session, unmetered, noBody, 0, s.listKeys},
-		{"POST", "/api/users/user/keys", session, unmetered, fields, idempotent, s.createKey},
-		{"PUT", "/api/users/user/keys/:id", session, unmetered, fields, idempotent, s.updateKey},
-		{"POST", "/api/users/user/keys/:id/rotate", session, unmetered, fields, idempotent, s.rotateKey},
-		{"DELETE", "/api/users/user/keys/:id", session, unmetered, noBody, idempotent, s.revokeKey},
-		{"PUT", "/api/users/user/spending-cap", session, unmetered, fields, idempotent, s.setSpendingCap},
-		{"PUT", "/api/users/user/password", session, unmetered, fields, idempotent, s.changePassword},
+		{"POST", "/api/users/user/keys", session, unmetered, fields, idempotent | command, s.createKey},
+		{"PUT", "/api/users/user/keys/:id", session, unmetered, fields, idempotent | command, s.updateKey},
+		{"POST", "/api/users/user/keys/:id/rotate", session, unmetered, fields, idempotent | command, s.rotateKey},
+		{"DELETE", "/api/users/user/keys/:id", session, unmetered, noBody, idempotent | command, s.revokeKey},
+		{"PUT", "/api/users/user/spending-cap", session, unmetered, fields, idempotent | command, s.setSpendingCap},
+		{"PUT", "/api/users/user/password", session, unmetered, fields, idempotent | command, s.changePassword},
 		{"POST", "/api/users/user/export", session, unmetered, empty, idempotent, s.startExport},
 		{"GET", "/api/users/user/export", session, unmetered, noBody, 0, s.showExport},
-		{"PUT", "/api/users/user/email", session, unmetered, fields, idempotent, s.changeEmail},
+		{"PUT", "/api/users/user/email", session, unmetered, fields, idempotent | command, s.changeEmail},
 		{"GET", "/api/users/user/sessions", session, unmetered, noBody, 0, s.listSessions},
-		{"DELETE", "/api/users/user/sessions", session, unmetered, noBody, idempotent, s.endSessions},
-		{"DELETE", "/api/users/user/sessions/:id", session, unmetered, noBody, idempotent, s.endSession},
+		{"DELETE", "/api/users/user/sessions", session, unmetered, noBody, idempotent | command, s.endSessions},
+		{"DELETE", "/api/users/user/sessions/:id", session, unmetered, noBody, idempotent | command, s.endSession},
 		{"GET", "/api/users/user/credits", keyOrSession, unmetered, noBody, ownQuery, s.ledger},
 		{"GET", "/api/users/user/usage", keyOrSession, unmetered, noBody, ownQuery, s.usageDays},
 		{"GET", "/api/users/user/statements/:period", keyOrSession, unmetered, noBody, 0, s.statement},
@@ -227,6 +227,7 @@ const (
 	html                         // failures are pages where a browser asks
 	terminal                     // failures are text unless JSON is asked for
 	content                      // exists on the host of Config.ContentURL too; no other row does
+	command                      // changes the account of the session: admitChange limits how often
 	otherwise                    // the path is of one segment, and no other row has it in any method
 
 	views = limited | anyQuery

@@ -176,7 +176,7 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	sends := strings.HasSuffix(r.path, "/test") || strings.HasSuffix(r.path, "/replay") // to a webhook
 	waits := strings.HasSuffix(r.path, "/events")                                       // for them
 	exports := r.method == "POST" && strings.HasSuffix(r.path, "/user/export")          // billing limits them too
-	add(r.rules.has(limited) || explains || sends || waits || exports, fault.RateLimited)
+	add(r.rules.has(limited|command) || explains || sends || waits || exports, fault.RateLimited)
 	return kinds
 }
 

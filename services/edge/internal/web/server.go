@@ -85,6 +85,7 @@ type Server struct {
 
 	metrics       *metrics
 	views         *viewLimit
+	changes       *rates // of accounts
 	keyless       *keylessLimit
 	pages         *pages.Pages
 	render        *render.Renderer
@@ -115,6 +116,7 @@ func New(cfg Config, deps Deps) *Server {
 
 		metrics: newMetrics(deps.Metrics),
 		views:   newViewLimit(deps.Secret.Network),
+		changes: newRates(changesPerMinute/60.0, changesAtOnce),
 		keyless: newKeylessLimit(deps.Secret.Network),
 		pages:   pages.New(),
 		render:  render.New(render.Config{}),

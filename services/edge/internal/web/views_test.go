@@ -89,10 +89,11 @@ func TestViewsAreLimitedOverAllEdges(t *testing.T) {
 	edges := []*viewLimit{newViewLimit(plainHash), newViewLimit(plainHash), newViewLimit(plainHash)}
 	tell := func() {
 		for from, edge := range edges {
-			counts := edge.untold()
+			sources, sites := edge.sources.untold(), edge.sites.untold()
 			for to, other := range edges {
 				if to != from {
-					other.heard(counts, now)
+					other.sources.heard(sources, now)
+					other.sites.heard(sites, now)
 				}
 			}
 		}
@@ -116,8 +117,8 @@ func TestViewsAreLimitedOverAllEdges(t *testing.T) {
 	if least := viewsPerMinute * 9; answered < least {
 		t.Errorf("%d views in 10 minutes, want %d", answered, least)
 	}
-	if counts := edges[0].untold(); len(counts.Sources)+len(counts.Sites) > 0 {
-		t.Errorf("told twice: %v", counts)
+	if sources, sites := edges[0].sources.untold(), edges[0].sites.untold(); len(sources)+len(sites) > 0 {
+		t.Errorf("told twice: %v, %v", sources, sites)
 	}
 }
 
@@ -152,13 +153,39 @@ func TestViewsAreLimitedBySource(t *testing.T) {
 
 func TestTheMemoryOfSourcesIsBounded(t *testing.T) {
 	l, now := newViewLimit(plainHash), time.Now()
-	for i := range 2 * viewSources {
+	for i := range 2 * ratesKept {
 		if err := l.admit(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l.sources.CleanUp()
-	if n := l.sources.EstimatedSize(); n > viewSources {
+	l.sources.callers.CleanUp()
+	if n := l.sources.callers.EstimatedSize(); n > ratesKept {
 		t.Errorf("%d sources are remembered", n)
+	}
+}
+
+// TestChangesOfAnAccountAreLimited: to so many at once, to one a minute after that, over all edges.
+func TestChangesOfAnAccountAreLimited(t *testing.T) {
+	now := time.Now()
+	one, other := newRates(changesPerMinute/60.0, changesAtOnce), newRates(changesPerMinute/60.0, changesAtOnce)
+	for n := range changesAtOnce {
+		if one.admit(1, now) != 0 {
+			t.Fatalf("change %d is refused", n+1)
+		}
+	}
+	if one.admit(2, now) != 0 {
+		t.Error("another account is limited too")
+	}
+	other.heard(one.untold(), now)
+	for name, edge := range map[string]*rates{"this": one, "another": other} {
+		for after, want := range map[time.Duration]int{0: 60, 30 * time.Second: 30, 59 * time.Second: 1} {
+			if seconds := edge.admit(1, now.Add(after)); seconds < want || seconds > want+1 {
+				t.Errorf("%s edge after %s: wait %d s, want %d", name, after, seconds, want)
+			}
+		}
+		later := now.Add(61 * time.Second)
+		if edge.admit(1, later) != 0 || edge.admit(1, later) == 0 {
+			t.Errorf("%s edge after a minute: not one more", name)
+		}
 	}
 }
