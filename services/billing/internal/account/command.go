@@ -146,6 +146,20 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	return f.outcome(status, a)
 }
 
+// forgetInvalid forgets commands that the rules of before did not know, or did not take. They changed nothing, so they are decided
+// anew where they are sent again under their ids.
+func (f *Fold) forgetInvalid() {
+	kept := f.keptFifo.waiting()
+	f.keptFifo = fifo[*keptCommand]{}
+	for _, k := range kept {
+		if k.outcome.Status == event.CommandStatus_COMMAND_INVALID {
+			delete(f.kept, k.id)
+			continue
+		}
+		f.keptFifo.push(k)
+	}
+}
+
 // sinceRulesSafe tells whether earlier rules know no such action. Programs of then don't see what such a command asks for.
 func sinceRulesSafe(c *event.Command) bool {
 	switch c.Action.(type) {

@@ -56,6 +56,7 @@ func (f *Fold) setBook(book *event.PriceBook, stored int64) {
 		f.rules, f.rulesMillis, f.terms = book.Rules, stored, f.sequence
 		if f.rules >= RulesHolders && f.daysMillis == 0 {
 			f.daysMillis = f.time
+			f.forgetInvalid()
 		}
 	}
 	if f.rules >= RulesHolders {
