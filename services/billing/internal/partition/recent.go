@@ -91,13 +91,21 @@ func (p *Partition) recentPage(id event.AccountID, q *event.RecentQuery, after e
 	return page
 }
 
+// matchesDecision: quota_held is one word for what calls in flight may undo, whichever rule refused it.
+func matchesDecision(q *event.RecentQuery, r *recent.Record) bool {
+	held := r.Status == recent.Held && event.Decision(r.Decision) != event.Decision_ANONYMOUS_LIMIT
+	if q.Held || held {
+		return q.Decision == 0 || q.Held == held
+	}
+	return q.Decision == 0 || q.Decision == event.Decision(r.Decision)
+}
+
 // matches tells whether a record passes the filters of a query.
 func matches(q *event.RecentQuery, r *recent.Record) bool {
 	switch {
 	case q.QuotaKey != 0 && q.QuotaKey != uint32(r.QuotaKey),
 		q.Key != nil && *q.Key != r.Key,
-		q.Decision != 0 && q.Decision != event.Decision(r.Decision),
-		q.Decision == event.Decision_QUOTA_EXHAUSTED && q.Held != (r.Status == recent.Held),
+		!matchesDecision(q, r),
 		r.TimeMillis < q.FromMs,
 		q.ToMs != 0 && r.TimeMillis >= q.ToMs:
 		return false

@@ -155,7 +155,7 @@ func decisionName(v *event.Verdict) string {
 		return string(fault.InvalidAPIKey)
 	case d == event.Decision_IDEMPOTENCY_OTHER:
 		return string(fault.IdempotencyMismatch)
-	case d == event.Decision_QUOTA_EXHAUSTED && v.GetHeld():
+	case v.GetHeld() && d != event.Decision_ANONYMOUS_LIMIT:
 		return string(fault.QuotaHeld)
 	default:
 		return strings.ToLower(d.String())

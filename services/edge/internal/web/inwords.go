@@ -116,12 +116,13 @@ func (w *wording) grants() string {
 // refusal says why a request was refused.
 func (w *wording) refusal() string {
 	limit := fmt.Sprintf("%s of %s requests of %s", figure(w.UsedBefore), figure(w.v.GetLimit()), w.key)
+	const held = ", and calls under way held what was left"
 	switch w.v.GetDecision() {
 	case event.Decision_QUOTA_EXHAUSTED:
 		month := time.UnixMilli(w.TimeMs).UTC().Format("January 2006")
 		switch {
 		case w.v.Held:
-			return limit + " in " + month + " were counted, and calls under way held what was left"
+			return limit + " in " + month + " were counted" + held
 		case w.PriceMicros == 0:
 			return fmt.Sprintf("%s in %s were used, and the %s plan sells no more of them", limit, month, tierTitle(w.v.Tier))
 		}
@@ -145,14 +146,21 @@ func (w *wording) refusal() string {
 	case event.Decision_KEY_SCOPE:
 		return fmt.Sprintf("%s is not among the key's scopes", w.key)
 	case event.Decision_KEY_QUOTA_EXHAUSTED:
+		if w.v.Held {
+			return fmt.Sprintf("the key has a limit of its own, %s requests of %s a month", figure(w.v.KeyLimit), w.key) + held
+		}
 		return fmt.Sprintf("the key has a limit of its own, %s requests of %s a month, which was reached", figure(w.v.KeyLimit), w.key)
 	case event.Decision_SPENDING_CAP_REACHED:
 		whose := "account"
 		if w.v.KeyCap {
 			whose = "key"
 		}
-		return fmt.Sprintf("the price of one more, %s credits, would have passed the %s's spending cap of %s credits %s",
+		passed := fmt.Sprintf("the price of one more, %s credits, would have passed the %s's spending cap of %s credits %s",
 			credits(w.PriceMicros), whose, credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
+		if w.v.Held {
+			passed += held
+		}
+		return passed
 	case event.Decision_DECISION_UNSPECIFIED, event.Decision_ADMITTED:
 	}
 	return "the decision was " + decisionName(w.v)

@@ -107,12 +107,21 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 	held, free := refused(event.Decision_QUOTA_EXHAUSTED), refused(event.Decision_QUOTA_EXHAUSTED)
 	held.Verdict.Held, free.PriceMicros = true, 0
+	heldByKey, heldByCap := refused(event.Decision_KEY_QUOTA_EXHAUSTED), refused(event.Decision_SPENDING_CAP_REACHED)
+	heldByKey.Verdict.Held, heldByCap.Verdict.Held, heldByCap.Verdict.Cap = true, true, &event.SpendingCap{}
+	for _, e := range []*event.ExplainAnswer{held, heldByKey, heldByCap} {
+		if name := decisionName(e.Verdict); name != "quota_held" {
+			t.Errorf("%v is called %s", e.Verdict.Decision, name)
+		}
+	}
 	limited, capped := refused(event.Decision_KEY_QUOTA_EXHAUSTED), refused(event.Decision_SPENDING_CAP_REACHED)
 	limited.Verdict.KeyLimit = 1500
 	capped.Verdict.Cap, capped.Verdict.KeyCap = &event.SpendingCap{Period: event.CapPeriod_CAP_DAY, AmountMicros: 5_000_000}, true
 	for has, e := range map[string]*event.ExplainAnswer{
 		"a limit of its own, 1,500 requests of pasteLite.get a month":                                    limited,
 		"one more, 0.000200 credits, would have passed the key's spending cap of 5.000000 credits a day": capped,
+		"a month, and calls under way held what was left":                                                heldByKey,
+		"in total, and calls under way held what was left":                                               heldByCap,
 	} {
 		if got := inWords(e); !strings.Contains(got, has) {
 			t.Errorf("%s: %s", has, got)
