@@ -1,0 +1,252 @@
+package account
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// keyCommand decides a command about keys and caps.
+func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
+	status, key, oldExpires := event.CommandStatus_COMMAND_INVALID, (*apiKey)(nil), int64(0)
+	switch action := c.Action.(type) {
+	case *event.Command_CreateKey:
+		status, key = f.createKey(a, action.CreateKey)
+	case *event.Command_UpdateKey:
+		if key = a.liveKey(action.UpdateKey.GetKey(), f.time); key == nil {
+			status = event.CommandStatus_COMMAND_KEY_NOT_FOUND
+			break
+		}
+		status = f.changeKey(a, key, action.UpdateKey.GetRules())
+	case *event.Command_ReplaceKey:
+		status, key, oldExpires = f.replaceKey(a, action.ReplaceKey)
+	case *event.Command_RevokeKey:
+		status, key = f.revokeKey(a, action.RevokeKey.GetKey())
+	case *event.Command_SetSpendingCap:
+		if set := capOf(action.SetSpendingCap.GetCap()); set.valid() {
+			a.ring().cap, status = set, event.CommandStatus_COMMAND_OK
+		}
+	}
+	o := f.outcome(status, a)
+	if status != event.CommandStatus_COMMAND_OK {
+		return o
+	}
+	if key != nil {
+		o.Key, o.OldKeyExpiresMs = a.keyView(key, f.time), oldExpires
+	} else {
+		o.Cap = a.cap().status(a.spending, a.current.spentSum(), f.time)
+	}
+	f.changed(a.id)
+	return o
+}
+
+// liveKey is a live key that was not replaced. The default key is one from the first on.
+func (a *account) liveKey(number uint32, now int64) *apiKey {
+	if number == 0 && a.keyVersion == 0 || number != 0 && a.keys == nil {
+		return nil
+	}
+	if k := a.ring().key(number); k != nil && !k.replaced && k.live(now) {
+		return k
+	}
+	return nil
+}
+
+func (f *Fold) createKey(a *account, c *event.CreateKey) (event.CommandStatus, *apiKey) {
+	rules := c.GetRules()
+	if rules == nil || rules.Name == nil || !f.validRules(rules) {
+		return event.CommandStatus_COMMAND_INVALID, nil
+	}
+	if current, _ := a.liveKeys(f.time); current >= MaxKeys {
+		return event.CommandStatus_COMMAND_TOO_MANY_KEYS, nil
+	}
+	r := a.ring()
+	l := &keyLine{number: r.next, month: a.month}
+	k := &apiKey{
+		number: r.next, line: r.next, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: f.time,
+	}
+	r.next++
+	f.applyRules(k, l, rules)
+	r.lines = append(r.lines, l)
+	a.addKey(k, f.time)
+	return event.CommandStatus_COMMAND_OK, k
+}
+
+func (f *Fold) changeKey(a *account, k *apiKey, rules *event.KeyRules) event.CommandStatus {
+	if rules == nil || !f.validRules(rules) {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	f.applyRules(k, a.lineOf(k.line), rules)
+	return event.CommandStatus_COMMAND_OK
+}
+
+// replaceKey ends a key after the overlap, and no later than it would have ended. Its successor lives as long as it was to live.
+func (f *Fold) replaceKey(a *account, c *event.ReplaceKey) (event.CommandStatus, *apiKey, int64) {
+	if c.GetOverlapMs() < 0 || c.GetOverlapMs() > MaxOverlapMillis {
+		return event.CommandStatus_COMMAND_INVALID, nil, 0
+	}
+	old := a.liveKey(c.GetKey(), f.time)
+	if old == nil {
+		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil, 0
+	}
+	if _, replaced := a.liveKeys(f.time); c.GetOverlapMs() > 0 && replaced >= MaxKeys {
+		return event.CommandStatus_COMMAND_TOO_MANY_KEYS, nil, 0
+	}
+	r, ends := a.ring(), f.time+c.GetOverlapMs()
+	created := old.created
+	if old.number == 0 {
+		created = a.keyCreated
+	}
+	lives := old.expires - created
+	if old.expires != 0 {
+		ends = min(ends, old.expires)
+	}
+	made := &apiKey{number: r.next, line: old.line, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: f.time}
+	if old.number == 0 {
+		made = &apiKey{
+			number: r.next, line: old.line, former: true, version: a.keyVersion, fingerprint: a.fingerprint, prefix: a.keyPrefix,
+			created: a.keyCreated, used: a.keyUsed, expires: ends, replaced: true,
+		}
+		a.keyVersion++
+		a.fingerprint, a.keyPrefix, a.keyCreated, a.keyUsed = c.GetFingerprint(), c.GetPrefix(), f.time, 0
+		if old.expires != 0 {
+			old.expires = f.time + lives
+		}
+	} else {
+		if old.expires != 0 {
+			made.expires = f.time + lives
+		}
+		old.expires, old.replaced, old.replacedBy = ends, true, made.number
+	}
+	r.next++
+	a.addKey(made, f.time)
+	if old.number == 0 {
+		made = old
+	}
+	return event.CommandStatus_COMMAND_OK, made, ends
+}
+
+// revokeKey ends a key at once. One that has ended already stays as it is.
+func (f *Fold) revokeKey(a *account, number uint32) (event.CommandStatus, *apiKey) {
+	if number == 0 && a.keyVersion == 0 || number != 0 && a.keys == nil {
+		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil
+	}
+	k := a.ring().key(number)
+	if k == nil {
+		return event.CommandStatus_COMMAND_KEY_NOT_FOUND, nil
+	}
+	if k.live(f.time) {
+		k.revoked = max(f.time, 1)
+	}
+	return event.CommandStatus_COMMAND_OK, k
+}
+
+// defaultReplaced ends what the default key's text has ever been before, and what ended the default key.
+func (a *account) defaultReplaced(now int64) {
+	a.keyUsed = 0
+	if a.keys == nil {
+		return
+	}
+	a.keys.keys[0].expires, a.keys.keys[0].revoked = 0, 0
+	for _, k := range a.keys.keys[1:] {
+		if k.former && k.live(now) {
+			k.revoked = max(now, 1)
+		}
+	}
+}
+
+// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were told of their caps.
+func (a *account) addKey(k *apiKey, now int64) {
+	r := a.keys
+	r.keys = append(r.keys, k)
+	ended := 0
+	for _, k := range r.keys[1:] {
+		if !k.live(now) {
+			ended++
+		}
+	}
+	r.keys = slices.DeleteFunc(r.keys, func(k *apiKey) bool {
+		if ended <= maxEndedKeys || k.number == 0 || k.live(now) {
+			return false
+		}
+		ended--
+		return true
+	})
+	r.lines = slices.DeleteFunc(r.lines, func(l *keyLine) bool {
+		return !slices.ContainsFunc(r.keys, func(k *apiKey) bool { return k.line == l.number })
+	})
+	if a.alerts != nil {
+		a.alerts.told = slices.DeleteFunc(a.alerts.told, func(t told) bool { return t.keyCap && a.lineOf(t.apiKey) == nil })
+	}
+}
+
+// liveKeys counts the live keys, and those that are live although they were replaced. The default key has its place also where
+// there is none: a regeneration makes it at any time.
+func (a *account) liveKeys(now int64) (current, replaced int) {
+	if a.keys == nil {
+		return 1, 0
+	}
+	for _, k := range a.keys.keys {
+		switch {
+		case k.number == 0:
+			current++
+		case !k.live(now):
+		case k.replaced:
+			replaced++
+		default:
+			current++
+		}
+	}
+	return current, replaced
+}
+
+// validRules tells whether the rules may be those of a key.
+func (f *Fold) validRules(r *event.KeyRules) bool {
+	if r.Name != nil && (*r.Name == "" || !utf8.ValidString(*r.Name) || utf8.RuneCountInString(*r.Name) > MaxKeyNameRunes) {
+		return false
+	}
+	for _, key := range r.GetScopes().GetQuotaKeys() {
+		if !plan.QuotaKey(key).Valid() {
+			return false
+		}
+	}
+	last := uint32(0)
+	for _, q := range r.GetQuotas().GetLimits() {
+		if q.QuotaKey <= last || !plan.QuotaKey(q.QuotaKey).Valid() {
+			return false
+		}
+		last = q.QuotaKey
+	}
+	if r.ExpiresMs != nil && *r.ExpiresMs != 0 && *r.ExpiresMs <= f.time || r.ExpiresInMs != nil && *r.ExpiresInMs <= 0 {
+		return false
+	}
+	return r.Cap == nil || capOf(r.Cap).valid()
+}
+
+func (f *Fold) applyRules(k *apiKey, l *keyLine, r *event.KeyRules) {
+	if r.Name != nil {
+		l.name = *r.Name
+	}
+	if r.Scopes != nil {
+		l.scopes = 0
+		for _, key := range r.Scopes.QuotaKeys {
+			l.scopes |= 1 << key
+		}
+	}
+	switch {
+	case r.ExpiresInMs != nil:
+		k.expires = f.time + *r.ExpiresInMs
+	case r.ExpiresMs != nil:
+		k.expires = *r.ExpiresMs
+	}
+	if r.Quotas != nil {
+		l.quotas = nil
+		for _, q := range r.Quotas.Limits {
+			l.quotas = append(l.quotas, keyQuota{plan.QuotaKey(q.QuotaKey), q.Limit})
+		}
+	}
+	if r.Cap != nil {
+		l.cap = capOf(r.Cap)
+	}
+}

@@ -1,0 +1,78 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// allows tells whether the scopes of a line have the quota key.
+func (l *keyLine) allows(key plan.QuotaKey) bool {
+	return l == nil || l.scopes == 0 || l.scopes&(1<<key) != 0
+}
+
+// limit is the line's own limit of a quota key.
+func (l *keyLine) limit(key plan.QuotaKey) (limit uint32, limited bool) {
+	if l == nil {
+		return 0, false
+	}
+	for _, q := range l.quotas {
+		if q.key == key {
+			return q.limit, true
+		}
+	}
+	return 0, false
+}
+
+// roll brings the counters into a month.
+func (l *keyLine) roll(month uint32) {
+	if l.month < month {
+		l.month = month
+		l.used, l.overage, l.spent = [plan.KeyCount]uint32{}, [plan.KeyCount]uint32{}, [plan.KeyCount]uint64{}
+	}
+}
+
+// full tells whether the line's own limit of a quota key is reached in a month.
+func (l *keyLine) full(key plan.QuotaKey, month uint32) bool {
+	if l == nil {
+		return false
+	}
+	l.roll(month)
+	limit, limited := l.limit(key)
+	return limited && l.used[key] >= limit
+}
+
+// keyRefused applies the rules of the key that come before the account's quota. The account's month is the present one.
+func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) bool {
+	if !l.full(h.key, a.month) {
+		return false
+	}
+	limit, _ := l.limit(h.key)
+	v.Decision, v.KeyLimit = event.Decision_KEY_QUOTA_EXHAUSTED, int64(limit)
+	if limit > 0 {
+		v.RetryAfterSeconds = v.ResetSeconds
+	}
+	open := uint32(0)
+	for o := a.open.head; o != nil; o = o.after() {
+		if o.line == l.number && o.key == h.key && o.month == a.month {
+			open++
+		}
+	}
+	f.hold(v, open > 0 && l.used[h.key]-open < limit)
+	return true
+}
+
+// countKey counts a request that was admitted for its key.
+func (f *Fold) countKey(a *account, k *apiKey, l *keyLine, h *hold) {
+	if f.rules < RulesHolders {
+		return
+	}
+	if k == nil || k.number == 0 {
+		a.keyUsed = f.time
+	} else {
+		k.used = f.time
+	}
+	if l != nil {
+		l.roll(a.month)
+		l.used[h.key]++
+	}
+}

@@ -1,0 +1,72 @@
+package account
+
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+)
+
+// keyViews are the keys as their owner sees them, the default key first and then in the order in which they were made.
+func (a *account) keyViews(now int64) (list []*event.ApiKey) {
+	if a.keys == nil {
+		if a.keyVersion == 0 {
+			return nil
+		}
+		c := *a // what is asked for changes nothing
+		c.ring()
+		return c.keyViews(now)
+	}
+	for _, k := range a.keys.keys {
+		if k.number != 0 || a.keyVersion != 0 {
+			list = append(list, a.keyView(k, now))
+		}
+	}
+	return list
+}
+
+func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
+	l := a.lineOf(k.line)
+	v := &event.ApiKey{
+		Number: k.number, Version: k.version, Name: l.name, Prefix: k.prefix, Scopes: l.scopeList(), CreatedMs: k.created,
+		LastUsedMs: k.used, ExpiresMs: k.expires, RevokedMs: k.revoked, Replaced: k.replaced, ReplacedBy: k.replacedBy,
+		Quotas: l.quotaList(),
+	}
+	if k.number == 0 {
+		v.Version, v.Prefix, v.CreatedMs, v.LastUsedMs = a.keyVersion, a.keyPrefix, a.keyCreated, a.keyUsed
+	}
+	var spent uint64
+	if l.month == a.month {
+		v.Usage = l.usage()
+		for _, s := range l.spent {
+			spent += s
+		}
+	}
+	v.Cap = l.cap.status(l.spending, spent, max(now, monthNumber(a.month).start))
+	return v
+}
+
+func (l *keyLine) scopeList() (list []uint32) {
+	for _, key := range plan.QuotaKeys() {
+		if l.scopes&(1<<key) != 0 {
+			list = append(list, uint32(key))
+		}
+	}
+	return list
+}
+
+func (l *keyLine) quotaList() (list []*event.KeyQuota) {
+	for _, q := range l.quotas {
+		list = append(list, &event.KeyQuota{QuotaKey: uint32(q.key), Limit: q.limit})
+	}
+	return list
+}
+
+func (l *keyLine) usage() (list []*event.KeyUsage) {
+	for key := range plan.KeyCount {
+		if l.used[key] != 0 || l.overage[key] != 0 || l.spent[key] != 0 {
+			list = append(list, &event.KeyUsage{
+				QuotaKey: uint32(key), Used: uint64(l.used[key]), Overage: uint64(l.overage[key]), SpentMicros: l.spent[key],
+			})
+		}
+	}
+	return list
+}
