@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/base64"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -72,7 +71,7 @@ func (s *Server) adminLog(c *call) error {
 		out.Entries = append(out.Entries, viewAdminEntry(e))
 	}
 	if page.More {
-		out.NextCursor = new(base64.RawURLEncoding.EncodeToString([]byte(page.Entries[len(page.Entries)-1].Id)))
+		out.NextCursor, _ = nextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
 	}
 	return s.json(c.Ctx, fiber.StatusOK, out)
 }

@@ -5,7 +5,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
 )
 
 type deletionView struct {
@@ -26,11 +25,7 @@ func (s *Server) deleteAccount(c *call) error {
 
 // deletedAccount has the account deleted by the password that the body has.
 func (s *Server) deletedAccount(c *call) (*event.User, *event.CommandOutcome, error) {
-	var current string
-	err := httpin.ParseObject(c.json, httpin.Fields{"currentPassword": httpin.To(&current, accountPasswordField(1))}.Set)
-	if err == nil && current == "" {
-		err = httpin.InvalidField("currentPassword", "is required")
-	}
+	current, err := readWithPassword(c.json, nil)
 	if err != nil {
 		return nil, nil, err
 	}

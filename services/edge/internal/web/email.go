@@ -23,18 +23,13 @@ func (s *Server) changeEmail(c *call) error {
 
 // newEmail sets the email that the body has.
 func (s *Server) newEmail(c *call) error {
-	var current, email string
-	err := httpin.ParseObject(c.json, httpin.Fields{
-		"currentPassword": httpin.To(&current, accountPasswordField(1)),
-		"email":           httpin.To(&email, emailField),
-	}.Set)
-	switch {
-	case err != nil:
+	var email string
+	current, err := readWithPassword(c.json, httpin.Fields{"email": httpin.To(&email, emailField)})
+	if err == nil && email == "" {
+		err = httpin.InvalidField("email", "is required")
+	}
+	if err != nil {
 		return err
-	case current == "":
-		return httpin.InvalidField("currentPassword", "is required")
-	case email == "":
-		return httpin.InvalidField("email", "is required")
 	}
 	user, err := s.ownUser(c)
 	if err != nil {

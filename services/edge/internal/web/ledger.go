@@ -151,8 +151,18 @@ func (s *Server) nextTable(c *call, cursor []byte) string {
 	args := fasthttp.AcquireArgs()
 	defer fasthttp.ReleaseArgs(args)
 	c.Context().QueryArgs().CopyTo(args)
-	args.Set("cursor", base64.RawURLEncoding.EncodeToString(cursor))
+	args.Set("cursor", formatOpaque(cursor))
 	return c.Path() + "?" + args.String()
+}
+
+func formatOpaque(cursor []byte) string { return base64.RawURLEncoding.EncodeToString(cursor) }
+
+// nextCursor is what a page shows of the cursor behind it, which is empty at the end of the list.
+func nextCursor(cursor []byte) (text *string, more bool) {
+	if len(cursor) == 0 {
+		return nil, false
+	}
+	return new(formatOpaque(cursor)), true
 }
 
 // opaqueCursor reads a cursor whose bytes billing checks.
@@ -222,9 +232,7 @@ func viewLedger(l *event.LedgerAnswer) ledgerView {
 			RequestID: requestIDText(e.RequestId), Reason: optionalText(e.Reason),
 		})
 	}
-	if len(l.NextCursor) > 0 {
-		out.NextCursor, out.HasMore = new(base64.RawURLEncoding.EncodeToString(l.NextCursor)), true
-	}
+	out.NextCursor, out.HasMore = nextCursor(l.NextCursor)
 	return out
 }
 

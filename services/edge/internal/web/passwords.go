@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	"github.com/gofiber/fiber/v2"
@@ -22,20 +23,26 @@ func (s *Server) changePassword(c *call) error {
 
 // newPassword sets the password that the body has.
 func (s *Server) newPassword(c *call) error {
-	var current, password string
-	err := httpin.ParseObject(c.json, httpin.Fields{
-		"currentPassword": httpin.To(&current, accountPasswordField(1)),
-		"password":        httpin.To(&password, accountPasswordField(accountPasswordMin)),
-	}.Set)
-	switch {
-	case err != nil:
+	var password string
+	current, err := readWithPassword(c.json, httpin.Fields{"password": httpin.To(&password, accountPasswordField(accountPasswordMin))})
+	if err == nil && password == "" {
+		err = httpin.InvalidField("password", "is required")
+	}
+	if err != nil {
 		return err
-	case current == "":
-		return httpin.InvalidField("currentPassword", "is required")
-	case password == "":
-		return httpin.InvalidField("password", "is required")
 	}
 	return s.replacePassword(c, current, password)
+}
+
+// readWithPassword reads a body that has to have the current password, and others.
+func readWithPassword(body []byte, others httpin.Fields) (current string, err error) {
+	fields := httpin.Fields{"currentPassword": httpin.To(&current, accountPasswordField(1))}
+	maps.Copy(fields, others)
+	err = httpin.ParseObject(body, fields.Set)
+	if err == nil && current == "" {
+		err = httpin.InvalidField("currentPassword", "is required")
+	}
+	return current, err
 }
 
 func (s *Server) replacePassword(c *call, current, password string) error {

@@ -128,8 +128,6 @@ func viewRecent(a *event.RecentAnswer) recentView {
 		}
 		out.Requests = append(out.Requests, view)
 	}
-	if len(a.NextCursor) > 0 {
-		out.NextCursor, out.HasMore = new(base64.RawURLEncoding.EncodeToString(a.NextCursor)), true
-	}
+	out.NextCursor, out.HasMore = nextCursor(a.NextCursor)
 	return out
 }
