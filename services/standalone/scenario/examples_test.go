@@ -132,6 +132,8 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		values["id"], values["delivery"] = s.webhook()
 	case strings.Contains(d.path, "/sessions/"):
 		values["id"] = sessionsOf(t, s.person.signIn(t, s.person.password))[0].id
+	case strings.HasSuffix(d.path, "/accounts/{id}/keys"):
+		values["id"] = s.person.profile(t)["id"].(string) // who has two
 	case strings.Contains(d.path, "{id}"):
 		values["id"] = s.owner.id
 		if d.method != "GET" && !strings.HasSuffix(d.path, "/credits") { // the owner's tier and key must stay

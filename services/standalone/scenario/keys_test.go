@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -346,4 +347,19 @@ func TestChangesOfAnAccountAreLimited(t *testing.T) {
 	p.profile(t)
 	i.admin(t, "POST", "/api/admin/accounts/"+p.profile(t)["id"].(string)+"/key/regenerate", nil).ok(t, http.StatusOK)
 	set(other).ok(t, http.StatusOK)
+}
+
+func TestAdminsSeeTheKeysOfAnAccount(t *testing.T) {
+	i := common(t)
+	p, owner := i.owner(t)
+	p.further(t, object{"scopes": []string{"pastes.get"}, "quotas": object{"pastes.get": 3}})
+	path := "/api/admin/accounts/" + owner.id + "/keys"
+	for range i.bases {
+		want := p.do(t, "GET", keysPath, nil).ok(t, http.StatusOK)
+		if got := i.admin(t, "GET", path, nil).ok(t, http.StatusOK); !reflect.DeepEqual(got, want) || len(got["keys"].([]any)) != 2 {
+			t.Errorf("an admin sees %v, its holder %v", got, want)
+		}
+	}
+	i.do(t, "GET", path, request{}).fails(t, http.StatusUnauthorized, "admin_token_required", "")
+	i.admin(t, "GET", "/api/admin/accounts/G0000000000/keys", nil).fails(t, http.StatusNotFound, "not_found", "")
 }

@@ -115,7 +115,7 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 		s.session = session()
 		s.variables["SESSION"] = s.session
 		if o.id == "getExport" {
-			i.do(t, "POST", "/api/users/user/export", nil, "Cookie", "quire_session="+s.session)
+			i.do(t, "POST", "/api/users/user/export", nil, "Cookie", "quire_session="+s.session, "Sec-Fetch-Site", "same-origin")
 		}
 	}
 	return s

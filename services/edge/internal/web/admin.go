@@ -136,6 +136,19 @@ func (s *Server) showAccount(c *call) error {
 	return s.json(c.Ctx, fiber.StatusOK, view)
 }
 
+// showKeysOf answers with the keys of an account as its holder sees them.
+func (s *Server) showKeysOf(c *call) error {
+	account, err := pathAccount(c)
+	if err != nil {
+		return err
+	}
+	u, err := s.usageOf(c, account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, viewKeys(u))
+}
+
 type tierSetView struct {
 	success
 	Account accountView `json:"account"`
