@@ -2,8 +2,8 @@ import type { List } from './list.js'
 import { listOf, segment } from './texts.js'
 import { sleep, type CallOptions, type IdempotentOptions, type Result, type Transport } from './transport.js'
 import type {
-  AccountEvents, DaysQuery, DeletedAccount, EventsQuery, Explanation, LedgerEntry, LedgerFilter, Profile, RecentRequest, RequestFilter,
-  SessionHead, SetSpendingCap, SpendingCapChange, Statement, Usage, UsageDays,
+  AccountEvents, DaysQuery, DeletedAccount, EventsQuery, Explanation, ExportState, LedgerEntry, LedgerFilter, Profile, RecentRequest,
+  RequestFilter, SessionHead, SetSpendingCap, SpendingCapChange, Statement, Usage, UsageDays,
 } from './types.js'
 
 const path = '/api/users/user'
@@ -71,6 +71,16 @@ export class Account {
   /** Limits what requests take from the credits; `amount: null` takes the limit away. It wants a session. */
   setSpendingCap(cap: SpendingCapChange, options?: IdempotentOptions): Promise<Result<SetSpendingCap>> {
     return this.#transport.json({ method: 'PUT', path: `${path}/spending-cap`, json: cap, idempotent: true, options })
+  }
+
+  /** Has an archive made of all that the account owns, or tells of the one that is being made. It wants a session. */
+  makeExport(options?: IdempotentOptions): Promise<Result<{ export: ExportState }>> {
+    return this.#transport.json({ method: 'POST', path: `${path}/export`, idempotent: true, options })
+  }
+
+  /** How far the archive is; once it is ready, with a link that is good for an hour. It wants a session. */
+  export(options?: CallOptions): Promise<Result<{ export: ExportState }>> {
+    return this.#get('/export', options)
   }
 
   /** The sessions that were used last. It wants a session. */

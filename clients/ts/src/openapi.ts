@@ -748,6 +748,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/user/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * See how far the archive is, and get a link to it
+         * @description `done` of `total` documents are in it. Once `status` is `ready`, `url` is a link that needs no session and is good for an hour; each
+         *     answer has a new one. The archive is deleted a day after it was made: 404 from then on.
+         */
+        get: operations["getExport"];
+        put?: never;
+        /**
+         * Make an archive of everything
+         * @description A zip archive of all pastes, quick pastes and files of the account with all versions, its usage, ledger and statements. It is made in
+         *     the background: `GET` on the same path tells how far it is. While one is being made, that is the answer. An account may begin 5 a day.
+         */
+        post: operations["makeExport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/user/email": {
         parameters: {
             query?: never;
@@ -1005,6 +1031,26 @@ export interface paths {
          * @description What the account itself gets from `getUsage`.
          */
         get: operations["getAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/accounts/{id}/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List an account's API keys
+         * @description What the account itself gets from `listApiKeys`. The keys themselves are not stored.
+         */
+        get: operations["listAccountKeys"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2478,6 +2524,42 @@ export interface components {
             /** @description Unique without regard to case. No mail is sent to it. */
             email: string;
         };
+        /** @description An export of an account. */
+        ExportState: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description The last one that was begun. */
+            export: {
+                /**
+                 * @description A failed one can be begun again.
+                 * @enum {string}
+                 */
+                status: "waiting" | "running" | "ready" | "failed";
+                /** @description Documents in the archive so far. */
+                done: number;
+                /** @description Documents of the account; 0 while they are not counted yet. */
+                total: number;
+                /**
+                 * Format: date-time
+                 * @description When it was begun.
+                 */
+                createdAt: string;
+                /**
+                 * Format: date-time
+                 * @description When it was ready or failed.
+                 */
+                endedAt: string | null;
+                /**
+                 * Format: date-time
+                 * @description When the archive is deleted.
+                 */
+                expiresAt: string | null;
+                /** @description Bytes of the archive. */
+                sizeBytes: number | null;
+                /** @description A link to the archive that is good for an hour and needs no session. */
+                url: string | null;
+            };
+        };
         /** @description The sessions of an account. */
         SessionList: {
             success: components["schemas"]["Ok"];
@@ -3159,6 +3241,66 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Suspension"];
+            };
+        };
+        /** @description The archive is being made. */
+        ExportBegunAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                Location: components["headers"]["ProgressLocationHeader"];
+                "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ExportState"];
+            };
+        };
+        /** @description How far the export is. */
+        ExportAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ExportState"];
+            };
+        };
+        /** @description The account was changed too often. */
+        ChangeLimitAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The account was changed too often, or too many of its calls failed. */
+        ChangeOrFailureLimitAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The account has begun 5 exports in the last day. */
+        ExportLimitAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Retry-After": components["headers"]["RetryAfterHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
             };
         };
         /** @description The sessions of the account. */
@@ -6254,7 +6396,7 @@ export interface operations {
             408: components["responses"]["RequestTimeoutAnswer"];
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
-            429: components["responses"]["TooManyFailuresAnswer"];
+            429: components["responses"]["ChangeOrFailureLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6286,6 +6428,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6339,6 +6482,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6376,6 +6520,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6411,6 +6556,7 @@ export interface operations {
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6449,6 +6595,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6480,6 +6627,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6511,7 +6659,58 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
-            429: components["responses"]["TooManyFailuresAnswer"];
+            429: components["responses"]["ChangeOrFailureLimitAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    getExport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["ExportAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    makeExport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
+                 * @example 8c2f1e0a-create-notes
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: components["responses"]["ExportBegunAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["SessionRequiredAnswer"];
+            403: components["responses"]["CrossOriginAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            413: components["responses"]["TooLargeAnswer"];
+            415: components["responses"]["UnsupportedMediaTypeAnswer"];
+            429: components["responses"]["ExportLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6543,7 +6742,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
-            429: components["responses"]["TooManyFailuresAnswer"];
+            429: components["responses"]["ChangeOrFailureLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6597,6 +6796,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6661,6 +6861,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6696,6 +6897,7 @@ export interface operations {
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6733,6 +6935,7 @@ export interface operations {
             413: components["responses"]["TooLargeAnswer"];
             415: components["responses"]["UnsupportedMediaTypeAnswer"];
             422: components["responses"]["IdempotencyMismatchAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6925,6 +7128,7 @@ export interface operations {
             404: components["responses"]["NotFoundAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -6972,6 +7176,7 @@ export interface operations {
             403: components["responses"]["CrossOriginAnswer"];
             405: components["responses"]["MethodNotAllowedAnswer"];
             408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["ChangeLimitAnswer"];
             431: components["responses"]["HeadersTooLargeAnswer"];
             500: components["responses"]["InternalAnswer"];
             503: components["responses"]["UnavailableAnswer"];
@@ -7062,6 +7267,34 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["UsageAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["AdminTokenRequiredAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    listAccountKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of the account: 11 characters of A-Z a-z 0-9. Anything else is 404.
+                 * @example G178uU9dNkL
+                 */
+                id: components["parameters"]["AccountIdParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["KeysAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["AdminTokenRequiredAnswer"];
             404: components["responses"]["NotFoundAnswer"];

@@ -41,6 +41,7 @@ export type Explanation = Schemas['ExplainedRequest']
 export type SpendingCap = Schemas['SpendingCap']
 export type SpendingCapChange = Schemas['SpendingCapChange']
 export type SessionHead = Schemas['SessionOfAccount']
+export type ExportState = Schemas['ExportState']['export']
 export type DeletedAccount = Answer<'deleteAccount'>
 export type SetSpendingCap = Answer<'setSpendingCap'>
 

@@ -234,6 +234,11 @@ func accountOperations() map[string]goCall {
 		"changeEmail": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.s.Account.ChangeEmail(ctx, f.person.password, "changed-"+f.person.email))
 		},
+		"makeExport": func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.s.Account.MakeExport(ctx)) },
+		"getExport": func(ctx context.Context, t *testing.T, f *fixture) error {
+			f.person.do(t, "POST", "/api/users/user/export", nil).ok(t, http.StatusAccepted)
+			return errorOf(f.s.Account.Export(ctx))
+		},
 		"listSessions": func(ctx context.Context, _ *testing.T, f *fixture) error { return errorOf(f.s.Account.Sessions(ctx)) },
 		"deleteSession": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			list, err := f.s.Account.Sessions(ctx)
