@@ -19,6 +19,7 @@ export async function mainPages(site) {
   const document = await api.file('page.pdf', 'application/pdf', hostilePDF, { visibility: 'public' })
   const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
   const session = await owner.session()
+  const { requests: [request] } = await api.call('GET', '/api/users/user/requests')
   return [
     { name: 'the landing page', path: '/', ours: true },
     { name: 'the reference', path: '/docs', ours: true },
@@ -30,6 +31,8 @@ export async function mainPages(site) {
     { name: 'the overview', path: '/console', session, ours: true },
     { name: 'the API keys', path: '/console/keys', session, ours: true },
     { name: 'an API key', path: '/console/keys/default', session, ours: true },
+    { name: 'the requests', path: '/console/requests', session, ours: true },
+    { name: 'a request', path: `/console/requests/${request.requestId}?run=new`, session, ours: true },
     { name: 'the account', path: '/console/account', session, ours: true },
     { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
     { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },

@@ -8088,6 +8088,7 @@ type ExplainQuery struct {
 	RequestId     []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	AnyAccount    bool                   `protobuf:"varint,2,opt,name=any_account,json=anyAccount,proto3" json:"any_account,omitempty"` // of an admin: requests of all accounts of the partition are searched
 	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`                           // the asker knows QUERY_PENDING, and asks again; otherwise it waits for the result
+	Run           []byte                 `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`                                  // id of a fold of its own, drawn by the edge; empty: the result of an earlier one will do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8141,6 +8142,13 @@ func (x *ExplainQuery) GetFollow() bool {
 		return x.Follow
 	}
 	return false
+}
+
+func (x *ExplainQuery) GetRun() []byte {
+	if x != nil {
+		return x.Run
+	}
+	return nil
 }
 
 type AuditQuery struct {
@@ -15197,13 +15205,14 @@ const file_event_proto_rawDesc = "" +
 	"\bfrom_day\x18\x01 \x01(\rR\afromDay\x12\x15\n" +
 	"\x06to_day\x18\x02 \x01(\rR\x05toDay\"(\n" +
 	"\x0eStatementQuery\x12\x16\n" +
-	"\x06period\x18\x01 \x01(\tR\x06period\"f\n" +
+	"\x06period\x18\x01 \x01(\tR\x06period\"x\n" +
 	"\fExplainQuery\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1f\n" +
 	"\vany_account\x18\x02 \x01(\bR\n" +
 	"anyAccount\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"F\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\fR\x03run\"F\n" +
 	"\n" +
 	"AuditQuery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +

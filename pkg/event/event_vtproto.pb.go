@@ -6773,6 +6773,13 @@ func (m *ExplainQuery) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Run) > 0 {
+		i -= len(m.Run)
+		copy(dAtA[i:], m.Run)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Run)))
+		i--
+		dAtA[i] = 0x22
+	}
 	if m.Follow {
 		i--
 		if m.Follow {
@@ -15583,6 +15590,10 @@ func (m *ExplainQuery) SizeVT() (n int) {
 	}
 	if m.Follow {
 		n += 2
+	}
+	l = len(m.Run)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -34215,6 +34226,40 @@ func (m *ExplainQuery) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Follow = bool(v != 0)
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Run", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Run = append(m.Run[:0], dAtA[iNdEx:postIndex]...)
+			if m.Run == nil {
+				m.Run = []byte{}
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -39,6 +39,7 @@ const (
 type explainKey struct {
 	asker   uint64
 	request event.RequestID
+	run     event.RequestID // as ExplainQuery.run
 }
 
 // explanation is one that waits for its turn, is under way, or has ended.
@@ -121,6 +122,11 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 		return nil, &rpc.Error{Code: codeMalformed, Message: err.Error()}
 	}
 	key := explainKey{asker: uint64(id), request: request}
+	if len(q.GetRun()) > 0 {
+		if key.run, err = event.RequestIDFrom(q.Run); err != nil {
+			return nil, &rpc.Error{Code: codeMalformed, Message: err.Error()}
+		}
+	}
 	if q.GetAnyAccount() {
 		key.asker = 0
 	}

@@ -22,7 +22,7 @@ func newQueue(t *testing.T) *queue {
 }
 
 func (q *queue) ask(asker, request byte) (*explanation, *refusal) {
-	key := explainKey{uint64(asker), event.RequestID{request}}
+	key := explainKey{asker: uint64(asker), request: event.RequestID{request}}
 	end := make(chan *event.ExplainAnswer, 1)
 	if q.end[key] == nil {
 		q.end[key] = end
@@ -41,7 +41,7 @@ func (q *queue) ask(asker, request byte) (*explanation, *refusal) {
 func (q *queue) finish(t *testing.T, asker, request byte, answer *event.ExplainAnswer) *explanation {
 	t.Helper()
 	job := q.mustAsk(t, asker, request)
-	q.end[explainKey{uint64(asker), event.RequestID{request}}] <- answer
+	q.end[explainKey{asker: uint64(asker), request: event.RequestID{request}}] <- answer
 	<-job.done
 	return job
 }
@@ -90,6 +90,31 @@ func TestAResultThatMayChangeIsGivenOnce(t *testing.T) {
 	q.now = q.now.Add(keptAnswer)
 	if q.mustAsk(t, 1, 1) == served {
 		t.Error("a result is kept for ever")
+	}
+}
+
+// TestAFoldOfItsOwnIsMadeOnce: one who asks for it gets no result that is kept, and asking again leads to the same fold.
+func TestAFoldOfItsOwnIsMadeOnce(t *testing.T) {
+	q := newQueue(t)
+	served := &event.ExplainAnswer{Settlement: "served"}
+	kept := q.finish(t, 1, 1, served)
+	q.take(&kept.task)
+	ask := func(run byte) *explanation {
+		t.Helper()
+		key := explainKey{asker: 1, request: event.RequestID{1}, run: event.RequestID{run}}
+		job, refused := q.begin(key, q.now, func(_ context.Context, job *explanation) { job.answer, job.final = served, true })
+		if refused != nil {
+			t.Fatalf("%v", refused)
+		}
+		<-job.done
+		return job
+	}
+	first := ask(1)
+	if first == kept || ask(1) != first || ask(2) == first {
+		t.Error("a kept result is given, or one fold is made twice")
+	}
+	if q.mustAsk(t, 1, 1) != kept {
+		t.Error("a fold of its own takes the place of the kept result")
 	}
 }
 

@@ -20,12 +20,26 @@ type Explanation struct {
 	Done, Total uint64               // messages read, and to be read as far as is known
 }
 
+// Question is a request to be explained.
+type Question struct {
+	Request event.RequestID
+	Run     event.RequestID // has the journal folded again for it, once; zero: an explanation of the last minute will do
+}
+
+func (q Question) query(anyAccount bool) *event.ExplainQuery {
+	out := &event.ExplainQuery{RequestId: q.Request[:], AnyAccount: anyAccount, Follow: true}
+	if q.Run != (event.RequestID{}) {
+		out.Run = q.Run[:]
+	}
+	return out
+}
+
 // Explain asks how a request of the account was decided. fault.NotFound: it has no such request. fault.RateLimited: it has
 // asked for too many explanations.
-func (b *Bus) Explain(ctx context.Context, account event.AccountID, id event.RequestID) (*Explanation, error) {
+func (b *Bus) Explain(ctx context.Context, account event.AccountID, q Question) (*Explanation, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
 	defer cancel()
-	found, err := b.explainAt(ctx, event.AccountPartition(account, b.cfg.Partitions), uint64(account), &event.ExplainQuery{RequestId: id[:], Follow: true})
+	found, err := b.explainAt(ctx, event.AccountPartition(account, b.cfg.Partitions), uint64(account), q.query(false))
 	if err == nil && found.Answer == nil && found.Total == 0 {
 		err = noRequest()
 	}
@@ -36,13 +50,13 @@ func noRequest() error { return fault.New(fault.NotFound, "No such request.") }
 
 // ExplainAny asks every billing partition how a request of any account was decided. fault.NotFound says that all have
 // answered and none knows the request.
-func (b *Bus) ExplainAny(ctx context.Context, id event.RequestID) (*Explanation, error) {
+func (b *Bus) ExplainAny(ctx context.Context, q Question) (*Explanation, error) {
 	ctx, found := context.WithCancel(ctx)
 	defer found() // the other partitions need not go on
 	var answer atomic.Pointer[event.ExplainAnswer]
 	var done, total atomic.Uint64
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {
-		at, err := b.explainAt(ctx, p, 0, &event.ExplainQuery{RequestId: id[:], AnyAccount: true, Follow: true})
+		at, err := b.explainAt(ctx, p, 0, q.query(true))
 		if err != nil {
 			return err
 		}

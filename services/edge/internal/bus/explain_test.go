@@ -13,18 +13,18 @@ import (
 func TestExplainFindsARequestInAnyPartition(t *testing.T) {
 	known := event.NewRequestID()
 	_, b := answering(t, known, -1)
-	a, err := b.ExplainAny(t.Context(), known)
+	a, err := b.ExplainAny(t.Context(), Question{Request: known})
 	if err != nil || a.Answer.GetSequence() != 77 {
 		t.Fatalf("explained %v, %v", a, err)
 	}
-	if _, err := b.ExplainAny(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.NotFound {
+	if _, err := b.ExplainAny(t.Context(), Question{Request: event.NewRequestID()}); fault.KindOf(err) != fault.NotFound {
 		t.Fatalf("unknown request: %v, want not_found", err)
 	}
 }
 
 func TestExplainSaysNotFoundOnlyWhenAllHaveAnswered(t *testing.T) {
 	_, b := answering(t, event.NewRequestID(), 3)
-	if _, err := b.ExplainAny(t.Context(), event.NewRequestID()); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.ExplainAny(t.Context(), Question{Request: event.NewRequestID()}); fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("error %v, want unavailable", err)
 	}
 }
@@ -53,11 +53,11 @@ func TestAnExplanationIsAskedOfTheInstanceThatWorksOnIt(t *testing.T) {
 		}}, nil
 	})
 	b := w.bus(t, func(c *Config) { c.QueryTimeout = 3 * explainPause })
-	if a, err := b.Explain(t.Context(), 9, request); err != nil || a.Answer != nil || a.Done != 5 || a.Total != 20 {
+	if a, err := b.Explain(t.Context(), 9, Question{Request: request}); err != nil || a.Answer != nil || a.Done != 5 || a.Total != 20 {
 		t.Fatalf("under way: %+v, %v", a, err)
 	}
 	busy.Store(1)
-	if a, err := b.Explain(t.Context(), 9, request); err != nil || a.Answer.GetSequence() != 77 {
+	if a, err := b.Explain(t.Context(), 9, Question{Request: request}); err != nil || a.Answer.GetSequence() != 77 {
 		t.Fatalf("ended: %+v, %v", a, err)
 	}
 	if n := any.Load(); n != 1 {
@@ -77,7 +77,7 @@ func TestExplanationsThatAreRefused(t *testing.T) {
 			}}, nil
 		})
 		b := w.bus(t, func(c *Config) { c.QueryTimeout = 300 * time.Millisecond })
-		_, err := b.Explain(t.Context(), 9, event.NewRequestID())
+		_, err := b.Explain(t.Context(), 9, Question{Request: event.NewRequestID()})
 		var e *fault.Error
 		if !errors.As(err, &e) || e.Kind != fault.RateLimited || e.RetryAfter != seconds {
 			t.Errorf("%v: %v", status, err)

@@ -37,6 +37,10 @@ const (
 	KeysPath        = Path + "/keys" // and one of them: /default, /k1
 	SpendingCapPath = Path + "/spending-cap"
 
+	RequestsPath      = Path + "/requests"       // and one of them, by its id
+	RequestListPath   = RequestsPath + "/list"   // the part of the log that moves
+	RequestEventsPath = RequestsPath + "/events" // tells when it has
+
 	AccountPath  = Path + "/account"
 	EmailPath    = Path + "/email"
 	PasswordPath = Path + "/password"
@@ -68,7 +72,7 @@ func New(p *pages.Pages) *Console {
 			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
 			"sessions": SessionsPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
-			"webhooks": WebhooksPath,
+			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath,
 		}[name]
 		if !ok {
 			return "", fmt.Errorf("the console has no page %q", name)
@@ -76,6 +80,7 @@ func New(p *pages.Pages) *Console {
 		return to, nil
 	}
 	functions["credits"], functions["number"], functions["title"] = credits, number[int64], title
+	functions["number64"] = number[uint64]
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
 
@@ -92,8 +97,9 @@ type page struct {
 	holder          Holder
 	done            string // name of a notice
 	status          int
-	secret          bool // see pages.Page.Secret
-	live            bool // its scripts ask for more
+	secret          bool   // see pages.Page.Secret
+	live            bool   // its scripts ask for more
+	script          string // a further asset; empty: none
 	data            any
 }
 
@@ -106,7 +112,7 @@ type frame struct {
 
 // sections are the parts of the console, in the order of the navigation.
 func sections(current string) []pages.Link {
-	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
+	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Requests", Path: RequestsPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
 	for i := range out {
 		out[i].Current = out[i].Path == current
 	}
@@ -163,6 +169,9 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	}
 	if p.live {
 		out.Fetches, out.Scripts = true, []string{"times.js", "htmx.min.js", "live.js"}
+	}
+	if p.script != "" {
+		out.Scripts = append(out.Scripts, p.script)
 	}
 	return c.pages.Render(ctx, out)
 }

@@ -132,6 +132,20 @@ func full() map[string]func(*Console) fiber.Handler {
 				return c.NewKey(ctx, &NewKey{Holder: holder, APIKey: "qk_" + strings.Repeat("A", 59), URL: "https://quire.example", Welcome: true, Once: "once", CanPaste: true, Known: true, Left: 100, Limit: 100})
 			}
 		},
+		"requests": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.Requests(ctx, 200, fullLog(holder)) }
+		},
+		"refused filters": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				r := fullLog(holder)
+				r.Filter.Values["from"] = hostile
+				r.Filter.Refuse("from", Problem{Message: "from must be a time.", Suggestion: hostile})
+				return c.Requests(ctx, 400, r)
+			}
+		},
+		"request": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.Explained(ctx, fullExplanation(holder)) }
+		},
 		"account": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error {
 				return c.Account(ctx, 200, &Account{
@@ -190,6 +204,66 @@ func statementOf(u *event.UsageAnswer) *event.StatementAnswer {
 		out.StorageDays = append(out.StorageDays, &event.StorageDay{Day: 20_000 + d, ByteMsHigh: 1000})
 	}
 	return out
+}
+
+// fullLog is a page of the log with as many requests as a page can have.
+func fullLog(holder Holder) *Requests {
+	keys, decisions := make([][2]string, 0, 120), []string{"admitted", "quota_exhausted"}
+	for n := range 120 {
+		keys = append(keys, [2]string{fmt.Sprintf("k%d", n), strings.Repeat("n", 90) + hostile[:10]})
+	}
+	r := &Requests{Holder: holder, Filter: RequestFilters(keys, decisions), Next: "AAAA"}
+	r.Filter.Values["decision"] = "admitted"
+	for n := range 50 {
+		r.List = append(r.List, Request{
+			ID: fmt.Sprintf("019a9a1e-7c00-7000-8000-%012d", n), TimeMs: int64(n), QuotaKey: plan.LiteCreate.String(), Key: "k1", Decision: "admitted",
+			Status: "served_unsettled", Source: "credits", Cost: "1000000.000000",
+		})
+	}
+	return r
+}
+
+func fullExplanation(holder Holder) *Explained {
+	answer := &event.ExplainAnswer{
+		QuotaKey: uint32(plan.LiteCreate), TimeMs: 1, UsedBefore: 1_000_000, UsedAfter: 1_000_001, PriceMicros: 5, CostMicros: 5, Settlement: "served",
+		SettlementSequence: 77, SettledMs: 2, Stream: "BILLING_0", Sequence: 7, Charge: event.ChargeSource_CHARGE_CREDITS, BookMs: 1,
+		Verdict: &event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_CREDITS, Limit: 5000, Tier: uint32(plan.Pro)},
+	}
+	for n := range 40 {
+		answer.Grants = append(answer.Grants, &event.GrantUse{Grant: uint64(n) << 12, AmountMicros: 1, Reason: strings.Repeat("r", 190) + hostile[:10]})
+	}
+	f := &Fold{Path: RequestsPath + "/x", Folded: 1_000_000}
+	f.Compare("Decision", "Admitted", "Admitted")
+	f.Compare("Credits", "0.000005", "0.000006")
+	return &Explained{Holder: holder, ID: "x", Explanation: &Explanation{ExplainAnswer: answer, Words: hostile, Decision: "admitted", Source: "credits", KeyID: "k1"}, Fold: f}
+}
+
+// TestAFoldSaysWhetherItMatches: beside one that differs it never says so, and while a request is under way it says neither.
+func TestAFoldSaysWhetherItMatches(t *testing.T) {
+	c := New(pages.New())
+	text := func(f *Fold) string {
+		body, _ := shown(t, func(ctx *fiber.Ctx) error { return c.Folded(ctx, f) })
+		return body
+	}
+	same := &Fold{Folded: 12_345}
+	same.Compare("Decision", "Admitted", "Admitted")
+	if got := text(same); !strings.Contains(got, "It matches: 12,345 messages") || strings.Contains(got, "differs") {
+		t.Error(got)
+	}
+	same.Compare("Credits", "0.000001", "0.000002")
+	if got := text(same); !strings.Contains(got, "It does not match") || !strings.Contains(got, "differs") || strings.Contains(got, "It matches") {
+		t.Error(got)
+	}
+	same.Open = true
+	if got := text(same); !strings.Contains(got, "is under way") || strings.Contains(got, "It matches") || strings.Contains(got, "does not match") {
+		t.Error(got)
+	}
+	if got := text(&Fold{Path: "/p", Run: "r", Done: 5000, Total: 20_000}); !strings.Contains(got, "5,000 of 20,000") || !strings.Contains(got, "/p?run=r") {
+		t.Error(got)
+	}
+	if got := text(&Fold{Problem: "Too many."}); !strings.Contains(got, "Too many.") || strings.Contains(got, "matches") {
+		t.Error(got)
+	}
 }
 
 // TestAFullPageIsLight: with all that an account can have, a page is below 100 KB before it is compressed. Nothing on it is run,

@@ -10,9 +10,6 @@ import (
 	"quire.dev/services/edge/internal/pages"
 )
 
-// explainPath and the id of a request lead to its explanation.
-const explainPath = "/api/users/user/requests/"
-
 // Ledger is a page of the ledger.
 type Ledger struct {
 	Holder  Holder
@@ -133,4 +130,4 @@ func (e Entry) Amount() string {
 func (e Entry) Balance() string { return credits(e.BalanceMicros) }
 
 // Path is the explanation of the request.
-func (e Entry) Path() string { return explainPath + e.RequestID }
+func (e Entry) Path() string { return RequestsPath + "/" + e.RequestID }

@@ -1,9 +1,6 @@
 package console
 
 import (
-	"bytes"
-	"fmt"
-	"html/template"
 	"math/bits"
 	"time"
 
@@ -55,11 +52,7 @@ func (c *Console) Overview(ctx *fiber.Ctx, status int, o *Overview) error {
 
 // Usage answers with the part of the overview that moves, for a page that has the rest.
 func (c *Console) Usage(ctx *fiber.Ctx, o *Overview) error {
-	var out bytes.Buffer
-	if err := c.templates.ExecuteTemplate(&out, "usage", o); err != nil {
-		return fmt.Errorf("render the usage: %w", err)
-	}
-	return c.pages.Fragment(ctx, template.HTML(out.String())) //nolint:gosec // a template made it
+	return c.fragment(ctx, "usage", o)
 }
 
 // Tier is the name of the plan.

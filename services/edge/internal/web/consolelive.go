@@ -24,9 +24,12 @@ const (
 	checkEvery = 15 // looks: the session is checked, and the client is told that the edge is there
 )
 
-// showEvents tells a page, as server-sent events, when the usage of its account has changed. An event has no data: the page asks
+// mark is another one whenever a page of an account has something new to show.
+type mark = func(event.AccountID) ([]byte, error)
+
+// showEvents tells a page, as server-sent events, when it has something new to show. An event has no data: the page asks
 // for what it shows, with its session. So a page that listens in vain learns nothing.
-func (s *Server) showEvents(c *call) error {
+func (s *Server) showEvents(c *call, of mark) error {
 	account, session := c.who.account, apikey.HashToken(s.sessionToken(c.Ctx))
 	if c.Method() != fiber.MethodHead && !s.pageListeners.begin(account) {
 		return waitFor(fault.New(fault.RateLimited, "More than %d pages of the account listen. Close one.", listenersOfAccount), listenersOfAccount, checkEvery, s.now())
@@ -37,19 +40,19 @@ func (s *Server) showEvents(c *call) error {
 	c.Set("X-Accel-Buffering", "no") // nginx would hold the events back
 	s.http.Stream(c.Ctx, func(to *httpin.Stream) {
 		defer s.pageListeners.end(account)
-		s.tellChanges(to, account, session)
+		s.tellChanges(to, account, session, of)
 	})
 	return nil
 }
 
-// tellChanges looks once a second whether the usage has changed, until nobody listens or the session has ended.
-func (s *Server) tellChanges(to *httpin.Stream, account event.AccountID, session []byte) {
+// tellChanges looks once a second whether the mark has changed, until nobody listens or the session has ended.
+func (s *Server) tellChanges(to *httpin.Stream, account event.AccountID, session []byte, of mark) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var last []byte
 	for n := 0; ; n++ {
 		// The first look comes before the first event. A page that asks again once it hears that misses nothing.
-		now, err := s.changeMark(account)
+		now, err := of(account)
 		if err == nil && !bytes.Equal(now, last) {
 			if n > 0 && to.Send([]byte("data: changed\n\n")) != nil {
 				return

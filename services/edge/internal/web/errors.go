@@ -71,10 +71,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	e := asFault(err)
 	h := &ctx.Response.Header
 	status := e.Kind.Status()
-	if status >= fiber.StatusInternalServerError && e.Cause != nil { // without a cause there is nothing for an operator
-		s.log.Error("request failed", "request", string(h.Peek(fiber.HeaderXRequestID)),
-			"method", string(ctx.Method()), "route", route, "error", e.Error())
-	}
+	s.logFailure(ctx, route, e)
 	h.Del(fiber.HeaderETag)
 	h.Del(fiber.HeaderContentDisposition)
 	retry := e.RetryAfter
@@ -100,6 +97,14 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 	}
 	h.SetContentType(contentTypeJSON)
 	ctx.SetBody(s.failureBody(e, string(h.Peek(fiber.HeaderXRequestID))))
+}
+
+// logFailure tells operators of a failure that has a cause for them.
+func (s *Server) logFailure(ctx *fasthttp.RequestCtx, route string, e *fault.Error) {
+	if e.Kind.Status() >= fiber.StatusInternalServerError && e.Cause != nil {
+		s.log.Error("request failed", "request", string(ctx.Response.Header.Peek(fiber.HeaderXRequestID)),
+			"method", string(ctx.Method()), "route", route, "error", e.Error())
+	}
 }
 
 // failsAsText marks a request whose failures are text for a terminal, unless it asks for JSON. The mark is on the request,

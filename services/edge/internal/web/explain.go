@@ -64,14 +64,20 @@ func (s *Server) explain(c *call) error {
 	if err := s.checkHolder(c); err != nil {
 		return err
 	}
-	e, err := s.bus.Explain(s.ctx, c.who.account, id)
+	e, err := s.explainOwn(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
-	if a := e.Answer; a != nil && (a.Anonymous || a.Account != uint64(c.who.account)) {
-		return notFound()
-	}
 	return s.explained(c, e)
+}
+
+// explainOwn asks how a request of the account that calls was decided.
+func (s *Server) explainOwn(c *call, q bus.Question) (*bus.Explanation, error) {
+	e, err := s.bus.Explain(s.ctx, c.who.account, q)
+	if err == nil && e.Answer != nil && (e.Answer.Anonymous || e.Answer.Account != uint64(c.who.account)) {
+		err = notFound()
+	}
+	return e, err
 }
 
 // explainAny says how a request of any account, or of none, was decided.
@@ -80,14 +86,19 @@ func (s *Server) explainAny(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.note(c, 0, noteExplain, id.String()); err != nil {
-		return err
-	}
-	e, err := s.bus.ExplainAny(s.ctx, id)
+	e, err := s.explainForAdmin(c, bus.Question{Request: id})
 	if err != nil {
 		return err
 	}
 	return s.explained(c, e)
+}
+
+// explainForAdmin asks how a request of any account was decided, and has the journal tell of that.
+func (s *Server) explainForAdmin(c *call, q bus.Question) (*bus.Explanation, error) {
+	if err := s.note(c, 0, noteExplain, q.Request.String()); err != nil {
+		return nil, err
+	}
+	return s.bus.ExplainAny(s.ctx, q)
 }
 
 type progressView struct {

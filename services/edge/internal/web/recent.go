@@ -39,19 +39,42 @@ func (s *Server) recentRequests(c *call) error {
 	if err := s.checkHolder(c); err != nil {
 		return err
 	}
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Recent{Recent: q}})
+	page, err := s.recentPage(c.who.account, q)
 	if err != nil {
 		return err
 	}
-	if a.GetRecent() == nil {
-		return unavailable(errQueryAnswer)
+	return s.json(c.Ctx, fiber.StatusOK, viewRecent(page))
+}
+
+// recentPage is a page of an account's last requests.
+func (s *Server) recentPage(account event.AccountID, q *event.RecentQuery) (*event.RecentAnswer, error) {
+	a, err := s.query(account, &event.Query{Query: &event.Query_Recent{Recent: q}})
+	if err != nil {
+		return nil, err
 	}
-	return s.json(c.Ctx, fiber.StatusOK, viewRecent(a.GetRecent()))
+	if a.GetRecent() == nil {
+		return nil, unavailable(errQueryAnswer)
+	}
+	return a.GetRecent(), nil
 }
 
 func recentQuery(c *call) (*event.RecentQuery, error) {
-	q, until := &event.RecentQuery{Limit: defaultPage}, false
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+	q := &recentFilter{RecentQuery: event.RecentQuery{Limit: defaultPage}}
+	err := httpin.QueryFields(c.Ctx, q.fields().Set)
+	if err == nil {
+		err = q.check()
+	}
+	return &q.RecentQuery, err
+}
+
+// recentFilter reads the filters of a list of recent requests.
+type recentFilter struct {
+	event.RecentQuery
+	until bool
+}
+
+func (q *recentFilter) fields() httpin.Fields {
+	return httpin.Fields{
 		"limit":    httpin.To(&q.Limit, pageLimit),
 		"cursor":   httpin.To(&q.Cursor, recentCursor),
 		"quotaKey": httpin.To(&q.QuotaKey, quotaKeyField),
@@ -63,15 +86,18 @@ func recentQuery(c *call) (*event.RecentQuery, error) {
 		},
 		"from": httpin.To(&q.FromMs, millisField),
 		"to": func(name string, v httpin.Value) (err error) {
-			until = true
+			q.until = true
 			q.ToMs, err = millisField(name, v)
 			return err
 		},
-	}.Set)
-	if err == nil && until && q.ToMs <= max(q.FromMs, 0) { // no request was made before 1970
-		err = httpin.InvalidField("to", "must be later than from")
 	}
-	return q, err
+}
+
+func (q *recentFilter) check() error {
+	if q.until && q.ToMs <= max(q.FromMs, 0) { // no request was made before 1970
+		return httpin.InvalidField("to", "must be later than from")
+	}
+	return nil
 }
 
 func recentCursor(_ string, v httpin.Value) ([]byte, error) {

@@ -1,0 +1,298 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/credit"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
+	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/pages"
+)
+
+// showRequests shows the log of recent requests, as recentRequests lists it.
+func (s *Server) showRequests(c *call) error {
+	shown, err := s.requestLog(c)
+	if err != nil {
+		return err
+	}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	status := fiber.StatusOK
+	if shown.Filter.Wrong() {
+		status = fiber.StatusBadRequest
+	}
+	return s.console.Requests(c.Ctx, status, shown)
+}
+
+// showRequestList answers with the part of the log that moves.
+func (s *Server) showRequestList(c *call) error {
+	shown, err := s.requestLog(c)
+	if err != nil {
+		return err
+	}
+	if shown.Filter.Wrong() {
+		return fault.New(fault.InvalidField, "A filter can't be taken.")
+	}
+	return s.console.RequestList(c.Ctx, shown)
+}
+
+// requestLog is a page of the log. Filters that can't be taken are noted in its form, and the page then has no requests.
+func (s *Server) requestLog(c *call) (*console.Requests, error) {
+	u, err := s.usageOf(c, c.who.account, &event.UsageQuery{Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	var keys [][2]string
+	for _, k := range s.consoleKeys(u) {
+		keys = append(keys, [2]string{k.ID, k.Label()})
+	}
+	var names []string
+	for _, d := range decisions() {
+		names = append(names, decisionName(d))
+	}
+	shown := &console.Requests{Filter: console.RequestFilters(keys, names), Cursor: strings.Clone(c.Query("cursor"))}
+	q := &recentFilter{}
+	q.Limit = defaultPage
+	if err := readFilters(c, q, shown.Filter); err != nil {
+		e := asFault(err)
+		if e.Kind != fault.InvalidField {
+			return nil, err
+		}
+		shown.Filter.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+		return shown, nil
+	}
+	page, err := s.recentPage(c.who.account, &q.RecentQuery)
+	if err != nil {
+		return nil, err
+	}
+	view := viewRecent(page)
+	for n, r := range view.Requests {
+		shown.List = append(shown.List, console.Request{
+			ID: r.RequestID, TimeMs: page.Requests[n].TimeMs, QuotaKey: r.QuotaKey, Key: r.Key, Decision: r.Decision,
+			Status: optional(r.Status), Source: r.ChargeSource, Cost: r.Cost,
+		})
+	}
+	shown.Next = optional(view.NextCursor)
+	return shown, nil
+}
+
+// readFilters reads the filters in the address of a page. A browser sends fields that nobody has filled in, too.
+func readFilters(c *call, q *recentFilter, form *console.Form) error {
+	fields := q.fields()
+	for _, name := range form.Names() {
+		form.Values[name] = strings.Clone(c.Query(name))
+	}
+	for _, name := range append(form.Names(), "cursor") {
+		text := strings.Clone(c.Query(name))
+		if text == "" {
+			continue
+		}
+		if err := fields[name](name, httpin.Value{Kind: httpin.Query, Text: []byte(momentOfForm(text))}); err != nil {
+			return err
+		}
+	}
+	return q.check()
+}
+
+// momentOfForm is a time of a form as the API takes it. A browser leaves out the seconds and the zone, which is UTC then. Any other
+// text stays as it is.
+func momentOfForm(text string) string {
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// requestMark is another one whenever the newest page of the log has something new to show.
+func (s *Server) requestMark(account event.AccountID) ([]byte, error) {
+	page, err := s.recentPage(account, &event.RecentQuery{Limit: defaultPage})
+	if err != nil {
+		return nil, err
+	}
+	text, err := event.Encode(page)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	return sum[:], nil
+}
+
+// showRequest shows how a request was decided, as explain answers. With a run it is folded again for that, too.
+func (s *Server) showRequest(c *call) error {
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	run, err := foldRun(c)
+	if err != nil {
+		return err
+	}
+	e, err := s.explainOwn(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	shown := &console.Explained{ID: id.String(), Done: e.Done, Total: e.Total, Explanation: explanationOf(e.Answer)}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	if e.Answer != nil && run != (event.RequestID{}) {
+		shown.Fold = s.foldOf(c, id, run)
+	}
+	return s.console.Explained(c.Ctx, shown)
+}
+
+// foldRequest answers with the journal folded again for a request.
+func (s *Server) foldRequest(c *call) error {
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	run, err := foldRun(c)
+	if err != nil {
+		return err
+	}
+	switch err := s.readSession(c); {
+	case fault.KindOf(err) == fault.SessionRequired: // the script of the page shows what it gets
+		return s.console.Folded(c.Ctx, &console.Fold{SignedOut: true, Path: console.RequestsPath + "/" + id.String()})
+	case err != nil:
+		return err
+	}
+	if run == (event.RequestID{}) {
+		run = event.NewRequestID()
+	}
+	return s.console.Folded(c.Ctx, s.foldOf(c, id, run))
+}
+
+// newRun is what the address of a page has for a fold that is to begin.
+const newRun = "new"
+
+// foldRun is the fold that the address of a page names: one that is under way, or a new one. It is zero where it names none.
+func foldRun(c *call) (event.RequestID, error) {
+	switch text := c.Query("run"); text {
+	case "":
+		return event.RequestID{}, nil
+	case newRun:
+		return event.NewRequestID(), nil
+	default:
+		id, err := event.ParseRequestID(strings.ToLower(text))
+		if err != nil {
+			err = httpin.InvalidField("run", "must be "+newRun)
+		}
+		return id, err
+	}
+}
+
+// explanationOf is nil for an explanation that billing has not found yet.
+func explanationOf(e *event.ExplainAnswer) *console.Explanation {
+	if e == nil {
+		return nil
+	}
+	view := viewExplained(e)
+	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: optional(view.Key)}
+}
+
+// foldOf folds the journal again for a request, and sets what comes out beside what billing has recorded. It notes why that
+// is not possible at the moment.
+func (s *Server) foldOf(c *call, id, run event.RequestID) *console.Fold {
+	f := &console.Fold{Path: console.RequestsPath + "/" + id.String(), Run: run.String()}
+	if err := s.foldAgain(c, f, id, run); err != nil {
+		e := asFault(err)
+		s.logFailure(c.Context(), c.Route().Path, e)
+		f.Problem = e.Message
+	}
+	return f
+}
+
+func (s *Server) foldAgain(c *call, f *console.Fold, id, run event.RequestID) error {
+	found, err := s.explainOwn(c, bus.Question{Request: id, Run: run})
+	if err != nil {
+		return err
+	}
+	e := found.Answer
+	if e == nil {
+		f.Done, f.Total = found.Done, found.Total
+		return nil
+	}
+	paid, err := s.paidFor(c, id)
+	if err != nil {
+		return err
+	}
+	recorded, err := s.recordOf(c.who.account, id, e.TimeMs)
+	if err != nil {
+		return err
+	}
+	compare(f, e, recorded, paid)
+	return nil
+}
+
+// compare sets what was recorded of a request beside what came out when it was folded again. The log may have forgotten it: then
+// recorded is nil.
+func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequest, paid int64) {
+	const open = "open"
+	f.Folded, f.Open, f.Forgotten = e.Folded, e.Settlement == open || recorded.GetStatus() == open, recorded == nil
+	if recorded != nil {
+		log := viewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{recorded}}).Requests[0]
+		again := viewRecent(&event.RecentAnswer{Requests: []*event.RecentRequest{{
+			Key: e.Key, Decision: e.GetVerdict().GetDecision(), Held: e.GetVerdict().GetHeld(), Charge: e.Charge, CostMicros: e.CostMicros,
+			Remaining: e.GetVerdict().GetRemaining(), Status: e.Settlement,
+		}}}).Requests[0]
+		f.Compare("Decision", console.Words(log.Decision), console.Words(again.Decision))
+		f.Compare("API key", log.Key, again.Key)
+		f.Compare("Left after it", figureLeft(log.Remaining), figureLeft(again.Remaining))
+		f.Compare("Settlement", console.SettlementText(optional(log.Status)), console.SettlementText(optional(again.Status)))
+		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
+		f.Compare("Credits", log.Cost, again.Cost)
+	}
+	f.Compare("Credits in the ledger", credit.Micros(paid).String(), credits(e.CostMicros))
+}
+
+// figureLeft is a number of requests that were left.
+func figureLeft(n int64) string {
+	if n == plan.Unlimited {
+		return "unlimited"
+	}
+	return pages.Number(n)
+}
+
+// paidFor is what the ledger has for a request of the account that calls, in micro-credits. What came back is not in it.
+func (s *Server) paidFor(c *call, id event.RequestID) (paid int64, err error) {
+	page, err := s.ledgerPage(c, &event.LedgerQuery{Limit: maxPage, RequestId: id[:]})
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range page.Entries {
+		paid -= entry.AmountMicros
+	}
+	return paid, nil
+}
+
+// recordOf is what the log of recent requests has of a request that was decided at a time; nil where it has left the log.
+func (s *Server) recordOf(account event.AccountID, id event.RequestID, decidedMs int64) (*event.RecentRequest, error) {
+	q := &event.RecentQuery{Limit: maxPage, FromMs: decidedMs, ToMs: decidedMs + 1}
+	for {
+		page, err := s.recentPage(account, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.Requests {
+			if bytes.Equal(r.RequestId, id[:]) {
+				return r, nil
+			}
+		}
+		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
+			return nil, nil
+		}
+	}
+}
