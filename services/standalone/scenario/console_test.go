@@ -1,14 +1,20 @@
 package scenario
 
 import (
+	"archive/zip"
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"quire.dev/pkg/eventually"
 )
 
 // visitor is a browser without scripts.
@@ -213,7 +219,7 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 	v, email, key := i.signUp(t)
 	for _, path := range []string{
 		"/console/sign-up", "/console/sign-in", "/console/sign-out", "/console/key", "/console/keys", "/console/keys/default", "/console/keys/default/rotate",
-		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete",
+		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete", "/console/export",
 		"/console/billing/webhooks", "/console/billing/webhooks/wh_00000000001", "/console/billing/webhooks/wh_00000000001/rotate-secret", "/console/billing/webhooks/wh_00000000001/test",
 		"/console/billing/webhooks/wh_00000000001/delete", "/console/billing/webhooks/wh_00000000001/deliveries/evt_1/replay",
 	} {
@@ -378,6 +384,38 @@ func TestAnAccountIsChangedInTheConsole(t *testing.T) {
 	page = v.open(t, "/console/account")
 	v.submit(t, page, "/console/sessions").leads(t, "/console/sign-in")
 	v.open(t, "/console").leads(t, "/console/sign-in")
+}
+
+// TestAnArchiveIsMadeInTheConsole, and is downloaded by the link on its page.
+func TestAnArchiveIsMadeInTheConsole(t *testing.T) {
+	i := common(t)
+	v, email, key := i.signUp(t)
+	i.do(t, "POST", "/api/dev/paste-lite/create", request{key: key, body: object{"content": "kept in the archive"}}).ok(t, http.StatusCreated)
+	v.open(t, "/console/account").shows(t, http.StatusOK, `href="/console/export"`)
+	page := v.open(t, "/console/export").shows(t, http.StatusOK, email, "Make an archive").hides(t, "Download")
+	page.hasHeader(t, "Refresh", "")
+	v.submit(t, page, "/console/export").leads(t, "/console/export")
+	v.submit(t, page, "/console/export").leads(t, "/console/export") // sent twice
+	eventually.NoError(t, "the archive is ready", func() error {     // by the API: pages are limited
+		state := text(t, v.send(t, "GET", "/api/users/user/export", request{header: map[string]string{}}).ok(t, http.StatusOK), "export", "status")
+		if state != "ready" {
+			return errors.New(state)
+		}
+		return nil
+	})
+	page = v.open(t, "/console/export").shows(t, http.StatusOK, "Download", "Make a new archive")
+	page.hasHeader(t, "Refresh", "")
+	link := regexp.MustCompile(`href="([^"]*/exports/[^"]*)"`).FindStringSubmatch(string(page.body))
+	if link == nil {
+		t.Fatalf("no link in %s", page.body)
+	}
+	got := i.do(t, "GET", html.UnescapeString(link[1]), request{})
+	files, err := zip.NewReader(bytes.NewReader(got.body), int64(len(got.body)))
+	if err != nil || len(files.File) < 6 {
+		t.Errorf("%d, %v", got.status, err)
+	}
+	v.cookies = nil
+	v.open(t, "/console/export").leads(t, "/console/sign-in?next=%2Fconsole%2Fexport")
 }
 
 // TestAPageOfAnotherAccountChangesNothing: somebody signs in to another account while a page of the first one is open.

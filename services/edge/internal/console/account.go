@@ -57,6 +57,46 @@ func ChangePassword(account, once string) *Form {
 	}}
 }
 
+// Export is the archive of everything that an account owns.
+type Export struct {
+	Holder Holder
+	Export *event.Export // the last one; nil where there is none
+	URL    string        // of the archive; empty unless it is ready
+	Make   *Form
+}
+
+// Waits tells whether the archive is being made.
+func (e *Export) Waits() bool {
+	return e.Export != nil && (e.Export.State == event.ExportState_EXPORT_WAITING || e.Export.State == event.ExportState_EXPORT_RUNNING)
+}
+
+// Failed tells whether it could not be made.
+func (e *Export) Failed() bool { return e.Export.GetState() == event.ExportState_EXPORT_FAILED }
+
+// Part is how much of it is made; empty before its documents are counted.
+func (e *Export) Part() string {
+	if e.Export.GetTotal() == 0 {
+		return ""
+	}
+	return number(e.Export.Done) + " of " + number(e.Export.Total) + " documents are in it."
+}
+
+// exportRefresh is how many seconds a page that shows an unfinished archive waits before it asks again. It needs no script for that.
+const exportRefresh = "3"
+
+// Export shows an archive.
+func (c *Console) Export(ctx *fiber.Ctx, status int, e *Export) error {
+	if e.Waits() && status == fiber.StatusOK {
+		ctx.Set("Refresh", exportRefresh)
+	}
+	return c.render(ctx, page{template: "export", title: "Your data", section: AccountPath, holder: e.Holder, status: status, data: e})
+}
+
+// MakeExport is the form that has an archive made.
+func MakeExport(account, once string) *Form {
+	return &Form{ID: "export", Action: ExportPath, Account: account, Once: once, Values: map[string]string{}}
+}
+
 // DeleteAccount is the form that deletes an account.
 func DeleteAccount(account, once, email string) *Form {
 	return &Form{ID: "delete", Action: DeletePath, Account: account, Once: once, Values: map[string]string{}, fields: []Field{

@@ -45,6 +45,7 @@ const (
 	EmailPath    = Path + "/email"
 	PasswordPath = Path + "/password"
 	SessionsPath = Path + "/sessions" // and one of them
+	ExportPath   = Path + "/export"
 	DeletePath   = Path + "/delete"
 
 	BillingPath     = Path + "/billing"
@@ -71,7 +72,7 @@ func New(p *pages.Pages) *Console {
 		to, ok := map[string]string{
 			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
-			"sessions": SessionsPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
+			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
 			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath,
 		}[name]
 		if !ok {

@@ -192,6 +192,12 @@ func full() map[string]func(*Console) fiber.Handler {
 				return c.Statement(ctx, &Statement{Holder: holder, Start: utc(u.PeriodStartMs), Answer: statementOf(u), Created: 1, Present: now.UnixMilli()})
 			}
 		},
+		"export": func(c *Console) fiber.Handler {
+			e := &event.Export{State: event.ExportState_EXPORT_READY, CreatedMs: 1, ExpiresMs: 2, SizeBytes: 1 << 40}
+			return func(ctx *fiber.Ctx) error {
+				return c.Export(ctx, 200, &Export{Holder: holder, Export: e, URL: "https://quire.example/exports/a?b=" + hostile, Make: MakeExport(holder.Account, "once")})
+			}
+		},
 		"goodbye": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.Goodbye(ctx, &Goodbye{Email: holder.Email, DeletesMs: 1}) }
 		},
@@ -301,6 +307,31 @@ func TestAFullPageIsLight(t *testing.T) {
 					t.Errorf("%s is described by %s, which it has not", name, id)
 				}
 			}
+		}
+	}
+}
+
+// TestTheArchiveOfAnAccountIsShown: a page asks again as long as the archive is being made, and has a form to make one otherwise.
+func TestTheArchiveOfAnAccountIsShown(t *testing.T) {
+	c := New(pages.New())
+	for _, e := range []struct {
+		export        *event.Export
+		refresh, text string
+		form          bool
+	}{
+		{nil, "", "Make an archive", true},
+		{&event.Export{State: event.ExportState_EXPORT_WAITING}, "3", "The archive is being made. This page", false},
+		{&event.Export{State: event.ExportState_EXPORT_RUNNING, Done: 1234, Total: 5678}, "3", "1,234 of 5,678 documents are in it.", false},
+		{&event.Export{State: event.ExportState_EXPORT_FAILED}, "", "could not be made", true},
+		{&event.Export{State: event.ExportState_EXPORT_READY, SizeBytes: 2048}, "", "Download 2", true},
+	} {
+		shownExport := &Export{Export: e.export, Make: MakeExport("a", "once")}
+		if e.export.GetState() == event.ExportState_EXPORT_READY {
+			shownExport.URL = "/exports/a"
+		}
+		body, header := shown(t, func(ctx *fiber.Ctx) error { return c.Export(ctx, fiber.StatusOK, shownExport) })
+		if header.Get("Refresh") != e.refresh || !strings.Contains(body, e.text) || strings.Contains(body, "<form") != e.form {
+			t.Errorf("%v: Refresh %q\n%s", e.export, header.Get("Refresh"), body)
 		}
 	}
 }

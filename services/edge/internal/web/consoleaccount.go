@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
 )
 
 func (s *Server) showAccountPage(c *call) error {
@@ -114,6 +115,41 @@ func (s *Server) endSessionsFromPage(c *call) error {
 			return redirect(c.Ctx, console.SignInPath)
 		},
 		show: func(status int) error { return s.showAccountWith(c, status, &console.Account{End: form}) },
+	})
+}
+
+func (s *Server) showExportPage(c *call) error { return s.showExportWith(c, fiber.StatusOK, nil) }
+
+// showExportWith shows the archive with a form that was refused; nil: a new one.
+func (s *Server) showExportWith(c *call, status int, form *console.Form) error {
+	e, err := s.exportOf(c.who.account)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	shown := &console.Export{Export: e, Make: form}
+	if shown.Holder, err = s.holder(c); err != nil {
+		return err
+	}
+	if form == nil {
+		shown.Make = console.MakeExport(shown.Holder.Account, rand.Text())
+	}
+	if e.GetState() == event.ExportState_EXPORT_READY {
+		shown.URL = s.exportURL(e)
+	}
+	return s.console.Export(c.Ctx, status, shown)
+}
+
+// startExportFromPage has an archive made, as startExport does.
+func (s *Server) startExportFromPage(c *call) error {
+	form := console.MakeExport(c.who.account.String(), "")
+	return s.submit(c, form, submission{
+		do: func() error {
+			if _, err := s.begunExport(c); err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.ExportPath)
+		},
+		show: func(status int) error { return s.showExportWith(c, status, form) },
 	})
 }
 

@@ -39,6 +39,16 @@ type exportView struct {
 
 // startExport begins an archive of everything that the account owns, or tells of the one that is being made.
 func (s *Server) startExport(c *call) error {
+	e, err := s.begunExport(c)
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderLocation, exportPath)
+	return s.json(c.Ctx, fiber.StatusAccepted, s.viewExport(e))
+}
+
+// begunExport is the archive that the call has begun, or the one that is being made.
+func (s *Server) begunExport(c *call) (*event.Export, error) {
 	id := c.who.account.String() + "-" + rand.Text()
 	if len(c.idem) > 0 {
 		id = c.who.account.String() + "-" + hex.EncodeToString(c.idem)
@@ -48,21 +58,20 @@ func (s *Server) startExport(c *call) error {
 	}})
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case a.Status == event.UserStatus_USER_LIMITED:
 		now := s.now()
 		wait := max(1, (a.ResetMs-now.UnixMilli()+999)/1000)
-		return waitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
+		return nil, waitFor(fault.New(fault.RateLimited, "An account may begin %d exports a day. Try again later.", a.Limit), a.Limit, int(wait), now)
 	case a.Status == event.UserStatus_USER_EXISTS && slices.ContainsFunc(a.Export.GetBegun(), func(b *event.BegunExport) bool { return b.Id == id }):
 		c.Set(headerReplayed, "true") // with the state of the last export, as any later call would be answered
 	case a.Status == event.UserStatus_USER_NOT_FOUND:
-		return sessionRequired()
+		return nil, sessionRequired()
 	}
 	if a.Export == nil {
-		return unavailable(errUserAnswer)
+		return nil, unavailable(errUserAnswer)
 	}
-	c.Set(fiber.HeaderLocation, exportPath)
-	return s.json(c.Ctx, fiber.StatusAccepted, s.viewExport(a.Export))
+	return a.Export, nil
 }
 
 func (s *Server) showExport(c *call) error {

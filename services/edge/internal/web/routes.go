@@ -140,6 +140,8 @@ func (s *Server) routes() []route {
 		{"POST", console.PasswordPath, sessionOrNone, unmetered, form, page, s.inConsole(s.changePasswordFromPage)},
 		{"POST", console.SessionsPath, sessionOrNone, unmetered, form, page, s.inConsole(s.endSessionsFromPage)},
 		{"POST", console.SessionsPath + "/:id", sessionOrNone, unmetered, form, page, s.inConsole(s.endSessionFromPage)},
+		{"GET", console.ExportPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showExportPage)},
+		{"POST", console.ExportPath, sessionOrNone, unmetered, form, page, s.inConsole(s.startExportFromPage)},
 		{"POST", console.DeletePath, sessionOrNone, unmetered, form, page, s.inConsole(s.deleteAccountFromPage)},
 		{"GET", console.BillingPath, sessionOrNone, unmetered, noBody, page, s.inConsole(s.showBilling)},
 		{"GET", console.LedgerPath, sessionOrNone, unmetered, noBody, asked, s.inConsole(s.showLedger)},
