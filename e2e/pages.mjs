@@ -20,6 +20,13 @@ export async function mainPages(site) {
   const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
   const session = await owner.session()
   const { requests: [request] } = await api.call('GET', '/api/users/user/requests')
+  const { webhook } = await site.api().call('POST', '/api/users/user/webhooks', {
+    json: { url: 'https://example.com/a/webhook/with/an/address/that/is/longer/than/the/screen/of/a/phone/is/wide', events: ['quota.threshold', 'cap.threshold', 'key.expiring'] },
+    headers: { cookie: `${session.name}=${session.value}`, 'sec-fetch-site': 'same-origin' },
+  })
+  for (const [amount, reason] of [['1234.5', 'A gift for as long as it lasts, with a reason that takes more than one line on a phone'], ['-0.5', 'A mistake']]) {
+    await site.api().admin('POST', `/api/admin/accounts/${owner.id}/credits`, { amount, reason })
+  }
   return [
     { name: 'the landing page', path: '/', ours: true },
     { name: 'the reference', path: '/docs', ours: true },
@@ -33,6 +40,11 @@ export async function mainPages(site) {
     { name: 'an API key', path: '/console/keys/default', session, ours: true },
     { name: 'the requests', path: '/console/requests', session, ours: true },
     { name: 'a request', path: `/console/requests/${request.requestId}?run=new`, session, ours: true },
+    { name: 'the credits', path: '/console/billing', session, ours: true },
+    { name: 'the ledger', path: '/console/billing/ledger', session, ours: true },
+    { name: 'a statement', path: `/console/statements/${new Date().toISOString().slice(0, 7)}`, session, ours: true },
+    { name: 'the webhooks', path: '/console/billing/webhooks', session, ours: true },
+    { name: 'a webhook', path: `/console/billing/webhooks/${webhook.id}`, session, ours: true },
     { name: 'the account', path: '/console/account', session, ours: true },
     { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
     { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },

@@ -1,0 +1,160 @@
+// Billing in the console: the ledger, grants, statements, caps and webhooks, from the first click to the state that the API then shows.
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { after } from 'node:test'
+import { Api, suite } from '../harness.mjs'
+
+const posts = []
+const receiver = createServer((request, response) => {
+  let body = ''
+  request.on('data', (part) => { body += part }).on('end', () => {
+    posts.push({ id: request.headers['webhook-id'], body: JSON.parse(body) })
+    response.end('thank you')
+  })
+})
+await new Promise((listens) => receiver.listen(0, '127.0.0.1', listens))
+after(() => receiver.close())
+const address = `http://127.0.0.1:${receiver.address().port}`
+
+const site = await suite({ QUIRE_WEBHOOK_ALLOW_PRIVATE: '1' })
+
+/** A user with a session in the visit's browser, and a client that calls the API with that session. */
+async function signedIn(context, tier = 'pro') {
+  const user = await site.api().user(tier)
+  const cookie = await user.session()
+  await context.addCookies([{ ...cookie, url: site.url }])
+  const headers = { cookie: `${cookie.name}=${cookie.value}`, 'sec-fetch-site': 'same-origin' }
+  return { ...user, own: (method, path, json) => new Api(site.url).call(method, path, { json, headers }) }
+}
+
+/** Does something until it is so: what is sent to a receiver arrives some moments later. */
+async function until(page, told) {
+  const end = Date.now() + 15_000
+  while (!await told()) {
+    assert.ok(Date.now() < end, 'waited in vain')
+    await page.getByRole('link', { name: 'Look again' }).click()
+    await page.waitForLoadState('load')
+  }
+}
+
+site.test('credits are followed from a grant to the request that took them', async ({ page, open, context, expectErrorPage }) => {
+  const { id, api, own } = await signedIn(context)
+  await open('/console')
+  await page.getByRole('link', { name: 'Billing' }).click()
+  await page.getByText('You have no credits').waitFor()
+  const admin = site.api()
+  await admin.admin('POST', `/api/admin/accounts/${id}/credits`, { amount: '1234.5', reason: 'a gift for life' })
+  const expiresAt = new Date(Date.now() + 7 * 86_400_000).toISOString()
+  await admin.admin('POST', `/api/admin/accounts/${id}/credits`, { amount: '5', reason: 'a gift for a week', expiresAt })
+  for (let sent = 0; sent < 100; sent += 10) {
+    await Promise.all(Array.from({ length: 10 }, () => api.file('x', 'text/plain', 'x')))
+  }
+  await api.file('x', 'text/plain', 'x') // beyond the limit of the plan
+  await page.reload()
+  const grants = page.getByRole('region', { name: 'Grants' }).getByRole('row')
+  assert.match(await grants.nth(1).innerText(), /a gift for a week\s+4\.995000\s+5\.000000/)
+  assert.match(await grants.nth(2).innerText(), /a gift for life\s+1,234\.500000.*never/)
+
+  await page.getByRole('link', { name: 'Search the whole ledger' }).click()
+  const rows = page.getByRole('region', { name: 'Entries of the ledger' }).locator('tbody').getByRole('row')
+  const { entries } = await own('GET', '/api/users/user/credits')
+  assert.equal(await rows.count(), entries.length)
+  await page.getByLabel('Reason contains').fill('WEEK')
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'Show all' }).waitFor()
+  assert.deepEqual(await rows.locator('td').nth(1).allInnerTexts(), ['a gift for a week'])
+  await page.getByLabel('Reason contains').fill('')
+  await page.getByLabel('Kind').selectOption('Charges')
+  await page.getByRole('button', { name: 'Search' }).click()
+  await page.waitForURL(/type=charge/)
+  assert.equal(await rows.count(), 1)
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download as CSV' }).click()])
+  assert.equal(saved.suggestedFilename(), 'ledger.csv')
+  const charge = entries.find(({ type }) => type === 'charge')
+  assert.equal((await readFile(await saved.path(), 'utf8')).split('\r\n')[1].split(',')[0], charge.id)
+  await rows.getByRole('link').click()
+  await page.waitForURL(new RegExp(charge.requestId))
+  assert.match(await page.locator('body').innerText(), /files\.upload/)
+
+  const wrong = '/console/billing/ledger?type=charg'
+  expectErrorPage(wrong)
+  await open(wrong, { status: 400 })
+  await page.getByText('Did you mean').waitFor()
+  assert.equal(await page.getByLabel('Kind').getAttribute('aria-invalid'), 'true')
+})
+
+site.test('a statement is printed, and a cap is set on the way', { screen: 'phone', scheme: 'dark' }, async ({ page, open, context }) => {
+  const { own, email } = await signedIn(context)
+  await open('/console/billing')
+  await page.getByRole('link', { name: 'Set a cap' }).click()
+  const form = page.locator('form[action="/console/spending-cap"]')
+  await form.getByLabel('Credits').fill('2.5')
+  await form.getByLabel('For').selectOption('a day')
+  await form.getByRole('button').click()
+  await page.getByText('The spending cap is saved').waitFor()
+  const { spendingCap } = await own('GET', '/api/users/user/keys')
+  assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
+  await page.getByRole('link', { name: 'Billing' }).click()
+  await page.getByText('0.000000 of 2.500000 a day').waitFor()
+
+  await page.getByRole('region', { name: 'Statements' }).getByRole('link').first().click()
+  await page.getByRole('heading', { name: /^Statement of/ }).waitFor()
+  await page.emulateMedia({ media: 'print' })
+  assert.ok(await page.getByText(email).last().isVisible())
+  for (const control of await page.locator('nav, form, .button').all()) assert.ok(!await control.isVisible())
+})
+
+site.test('a webhook is made, tried, changed, given a new secret and deleted', async ({ page, open, context, expectErrorPage }) => {
+  const { own } = await signedIn(context)
+  await open('/console/billing')
+  await page.getByRole('link', { name: 'Be told before' }).click()
+  expectErrorPage('/console/billing/webhooks')
+  await page.getByLabel('Address').fill('ftp://example.com')
+  await page.getByLabel('The balance goes below an amount', { exact: false }).check()
+  await page.getByLabel('Balance below').fill('2.5')
+  await page.getByRole('button', { name: 'Make the webhook' }).click()
+  await page.getByText('The address must begin with https').waitFor()
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'create-url')
+  assert.equal(await page.getByLabel('Balance below').inputValue(), '2.5')
+  await page.getByLabel('Address').fill(`${address}/hooks`)
+  await page.getByRole('button', { name: 'Make the webhook' }).click()
+  await page.getByRole('heading', { name: 'Your new webhook' }).waitFor()
+  const secret = await page.locator('#secret').innerText()
+  assert.match(secret, /^whsec_/)
+  const { webhooks: [made] } = await own('GET', '/api/users/user/webhooks')
+  assert.deepEqual([made.url, made.events, made.balanceBelow], [`${address}/hooks`, ['quota.threshold', 'balance.low'], '2.500000'])
+
+  await page.getByRole('link', { name: 'Send a test' }).click()
+  await page.getByRole('button', { name: 'Send a test' }).click()
+  await page.getByText('A test is on its way').waitFor()
+  const row = page.getByRole('region', { name: 'Deliveries' }).locator('tbody').getByRole('row')
+  await until(page, async () => /\bdelivered\b/.test((await row.allInnerTexts()).join()))
+  await row.locator('summary').click()
+  await page.getByText('thank you').waitFor()
+  await row.getByRole('button', { name: 'Send again' }).click()
+  await page.getByText('The delivery is sent again').waitFor()
+  await until(page, async () => posts.length === 2)
+  assert.equal(posts[0].id, posts[1].id)
+  assert.equal(posts[0].body.type, 'webhook.test')
+
+  const path = `/console/billing/webhooks/${made.id}`
+  await open(path)
+  await page.getByLabel('Shares of a limit').fill('90')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('The change is saved').waitFor()
+  assert.deepEqual((await own('GET', `/api/users/user/webhooks/${made.id}`)).webhook.thresholds, [90])
+  await page.getByRole('button', { name: 'Make a new secret' }).click()
+  await page.getByText('signs too until').waitFor()
+  assert.notEqual(await page.locator('#secret').innerText(), secret)
+
+  await open(path)
+  expectErrorPage(`${path}/delete`)
+  await page.getByLabel('Type the id').fill('it')
+  await page.getByRole('button', { name: 'Delete the webhook' }).click()
+  await page.getByText(`This must be ${made.id}`).waitFor()
+  await page.getByLabel('Type the id').fill(made.id)
+  await page.getByRole('button', { name: 'Delete the webhook' }).click()
+  await page.getByText('The webhook is deleted').waitFor()
+  assert.deepEqual((await own('GET', '/api/users/user/webhooks')).webhooks, [])
+})
