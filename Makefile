@@ -101,33 +101,45 @@ e2e/node_modules: e2e/package-lock.json
 	@cd e2e && npm ci --loglevel=error >/dev/null && touch node_modules
 
 .PHONY: e2e
-e2e: e2e/node_modules $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
+e2e: e2e/node_modules clients/ts/dist $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
 	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
 	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
 .PHONY: test-docs
-test-docs: e2e/node_modules $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
+test-docs: e2e/node_modules clients/ts/dist $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
 	@e2e/describe.sh
 	$(call need,curl,curl)
 	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
 	$(call need,jq,jq)
 	$(call need,vim,vim)
-	$(GO) test -count=1 -timeout 5m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
+	$(GO) test -count=1 -timeout 15m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
 
-clients/ts/node_modules: clients/ts/package-lock.json
+clients/ts/node_modules clients/importers/node_modules: %/node_modules: %/package-lock.json
 	$(call need,npm,nodejs npm)
-	@echo "installing the npm packages of the TypeScript client's tests"
-	@cd clients/ts && npm ci --loglevel=error >/dev/null && touch node_modules
+	@echo "installing the npm packages of $*"
+	@cd $* && npm ci --loglevel=error >/dev/null && touch node_modules
+
+clients/ts/dist: clients/ts/node_modules clients/ts/package.json clients/ts/tsconfig.json $(wildcard clients/ts/src/*.ts)
+	@cd clients/ts && npm run --silent build && touch dist
+
+# The TypeScript client's part of the scenarios that all clients pass.
+DRIVER := -driver="node clients/ts/driver.mjs"
 
 .PHONY: test-clients
-test-clients: e2e/node_modules clients/ts/node_modules $(BINARY)-build ## try the TypeScript client and its package
+test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(BINARY)-build ## try the TypeScript client and its package, the key ring, the imports of Postman and Bruno
 	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
-	@cd clients/ts && npm run --silent build && npm test --silent
+	@cd clients/ts && npm test --silent
+	$(call need,gnome-keyring-daemon,gnome-keyring)
+	$(call need,dbus-daemon,dbus-daemon)
+	$(call need,dbus-send,dbus-bin)
+	$(GO) test -count=1 -timeout 5m -run TestALogInIsKept ./services/standalone/commandline -args -keyring
+	$(GO) test -count=1 -timeout 10m -run TestEachLogicalCall/process ./services/standalone/scenario -args $(DRIVER)
+	@cd clients/importers && npm test --silent
 
 .PHONY: test-cluster
-test-cluster: cluster-programs ## run the scenario tests against a cluster of 15 processes (5 minutes)
+test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (5 minutes)
 	$(GO) test -count=1 -timeout 20m ./cluster -args -processes
-	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many
+	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many $(DRIVER)
 
 .PHONY: test-stores
 test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a FerretDB and a MinIO (2 minutes)

@@ -2434,7 +2434,7 @@ export interface components {
         SpendingCap: {
             amount: components["schemas"]["Credits"];
             period: components["schemas"]["CapPeriod"];
-            /** @description What the period's requests have taken */
+            /** @description What the period's requests have taken, those in flight included. */
             spent: components["schemas"]["Credits"];
             /** @description When the period ends; null for a total. */
             resetAt: components["schemas"]["MaybeTime"];

@@ -253,8 +253,10 @@ func (w *walk) content(where string, content openapi3.Content) {
 	w.t.Helper()
 	for media, m := range content {
 		what := where + " " + media
-		if len(m.Examples) == 0 {
-			w.t.Errorf("%s: %s has no example", w.name, what)
+		// Importers take an example of a form for its fields, and fail at one that is a text.
+		fieldless := media == "application/x-www-form-urlencoded" && m.Schema.Value.Type.Is("string")
+		if fieldless != (len(m.Examples) == 0) {
+			w.t.Errorf("%s: %s has %d examples", w.name, what, len(m.Examples))
 		}
 		for name, example := range m.Examples {
 			w.example(what+" "+name, m.Schema.Value, example.Value.Value)
