@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -205,6 +207,9 @@ func TestStatuses(t *testing.T) {
 		{&net.DNSError{IsNotFound: true}, 8},
 		{failed(504, "outcome_unknown"), 9},
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, 9},
+		{&url.Error{Op: "Post", URL: "http://127.0.0.1:8080", Err: io.EOF}, 9},
+		{fmt.Errorf("read the answer: %w", io.ErrUnexpectedEOF), 9},
+		{io.EOF, 1}, // of standard input
 		{failed(500, "internal"), 1},
 		{failed(http.StatusTeapot, "new"), 1},
 		{os.ErrPermission, 1},

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -87,7 +89,8 @@ func Status(ctx context.Context, err error) int {
 		return ExitUsage
 	case errors.As(err, &connection) && connection.Op == "dial", errors.As(err, new(*net.DNSError)):
 		return ExitUnavailable
-	case errors.As(err, &connection), errors.Is(err, syscall.ECONNRESET), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &connection), errors.Is(err, syscall.ECONNRESET), errors.Is(err, context.DeadlineExceeded),
+		errors.As(err, new(*url.Error)) && errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ExitUnknown // a connection that broke after something was sent
 	}
 	return ExitFailed

@@ -35,14 +35,15 @@ type driver interface {
 
 // driverKind makes drivers that call a base URL with an API key.
 type driverKind struct {
-	name string
-	make func(t *testing.T, base, key string) driver
+	name    string
+	make    func(t *testing.T, base, key string) driver
+	without string // an operation that it does not have
 }
 
 func driverKinds() []driverKind {
-	kinds := []driverKind{{"http", newRawDriver}, {"go", newGoDriver}}
+	kinds := []driverKind{{name: "http", make: newRawDriver}, {name: "go", make: newGoDriver}, {name: "command line", make: newCommandDriver, without: "getFile"}}
 	if *driverCommand != "" {
-		kinds = append(kinds, driverKind{"process", newProcessDriver})
+		kinds = append(kinds, driverKind{name: "process", make: newProcessDriver})
 	}
 	return kinds
 }
