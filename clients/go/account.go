@@ -162,9 +162,14 @@ type LedgerEntry struct {
 	Reason    string    `json:"reason"` // of a grant or an adjustment
 }
 
+type ledgerPage struct {
+	page
+	Entries []*LedgerEntry `json:"entries"`
+}
+
 // Ledger goes through the changes of the balance, the newest first.
 func (a *Account) Ledger(ctx context.Context, filter LedgerFilter, options ...CallOption) iter.Seq2[*LedgerEntry, error] {
-	return pages(func(cursor string) ([]*LedgerEntry, string, error) {
+	return pages(ctx, a.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/users/user/credits", options)
 		setPage(r.query, filter.PageSize, cursor, filter.Cursor)
 		setText(r.query, "type", filter.Type)
@@ -173,15 +178,8 @@ func (a *Account) Ledger(ctx context.Context, filter LedgerFilter, options ...Ca
 		setText(r.query, "q", filter.ReasonContains)
 		setTime(r.query, "from", filter.From)
 		setTime(r.query, "to", filter.To)
-		found, err := fetch[struct {
-			page
-			Entries []*LedgerEntry `json:"entries"`
-		}](ctx, a.c, r)
-		if err != nil {
-			return nil, "", err
-		}
-		return found.Entries, found.NextCursor, nil
-	})
+		return r
+	}, func(p ledgerPage) []*LedgerEntry { return p.Entries })
 }
 
 // Statement is the statement of a month.

@@ -298,18 +298,16 @@ func (f *Files) Delete(ctx context.Context, id string, options ...CallOption) (*
 	return fetch[Deleted](ctx, f.c, once(http.MethodDelete, "/api/dev/files/delete/"+url.PathEscape(id), options))
 }
 
+type filePage struct {
+	page
+	Files []*FileHead `json:"files"`
+}
+
 // List goes through the account's files, page by page. It ends after the last one, or after the first error.
 func (f *Files) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*FileHead, error] {
-	return pages(func(cursor string) ([]*FileHead, string, error) {
+	return pages(ctx, f.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/dev/files/list", options)
 		filter.set(r.query, cursor)
-		found, err := fetch[struct {
-			page
-			Files []*FileHead `json:"files"`
-		}](ctx, f.c, r)
-		if err != nil {
-			return nil, "", err
-		}
-		return found.Files, found.NextCursor, nil
-	})
+		return r
+	}, func(p filePage) []*FileHead { return p.Files })
 }

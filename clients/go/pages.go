@@ -59,28 +59,34 @@ func setText(q url.Values, name, value string) {
 // page is what each page of a list has.
 type page struct {
 	Meta
-	NextCursor string `json:"nextCursor"`
+	NextCursor string `json:"nextCursor"` // empty: it is the last page
 }
 
-// pages goes through the items of all pages. fetch has an empty cursor for the first page, and gives one until the last.
-func pages[T any](fetch func(cursor string) (items []T, next string, err error)) iter.Seq2[T, error] {
+func (p *page) next() string { return p.NextCursor }
+
+// pages goes through the items of all pages. ask makes the request of a page, with an empty cursor for the first one; items
+// are those of a page P.
+func pages[P, T any, A interface {
+	*P
+	answer
+	next() string
+}](ctx context.Context, c *Client, ask func(cursor string) *request, items func(P) []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for cursor := ""; ; {
-			items, next, err := fetch(cursor)
+			found, err := fetch[P, A](ctx, c, ask(cursor))
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			for _, item := range items {
+			for _, item := range items(*found) {
 				if !yield(item, nil) {
 					return
 				}
 			}
-			if next == "" {
+			if cursor = A(found).next(); cursor == "" {
 				return
 			}
-			cursor = next
 		}
 	}
 }

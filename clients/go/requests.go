@@ -32,9 +32,14 @@ type RecentRequest struct {
 	Remaining    int64        `json:"remaining"` // free calls that were left; -1: unlimited
 }
 
+type requestPage struct {
+	page
+	Requests []*RecentRequest `json:"requests"`
+}
+
 // Requests goes through the account's last metered calls, the newest first: at most 1,000, of the last 48 hours.
 func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ...CallOption) iter.Seq2[*RecentRequest, error] {
-	return pages(func(cursor string) ([]*RecentRequest, string, error) {
+	return pages(ctx, a.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, "/api/users/user/requests", options)
 		setPage(r.query, filter.PageSize, cursor, filter.Cursor)
 		setText(r.query, "quotaKey", filter.QuotaKey)
@@ -42,15 +47,8 @@ func (a *Account) Requests(ctx context.Context, filter RequestFilter, options ..
 		setText(r.query, "decision", filter.Decision)
 		setTime(r.query, "from", filter.From)
 		setTime(r.query, "to", filter.To)
-		found, err := fetch[struct {
-			page
-			Requests []*RecentRequest `json:"requests"`
-		}](ctx, a.c, r)
-		if err != nil {
-			return nil, "", err
-		}
-		return found.Requests, found.NextCursor, nil
-	})
+		return r
+	}, func(p requestPage) []*RecentRequest { return p.Requests })
 }
 
 // Explanation says how a call was decided.

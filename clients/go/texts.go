@@ -208,34 +208,30 @@ func (t *Texts) Delete(ctx context.Context, id string, options ...CallOption) (*
 	return fetch[Deleted](ctx, t.c, once(http.MethodDelete, t.item("delete", id), options))
 }
 
+type pastePage struct {
+	page
+	Pastes []*PasteHead `json:"pastes"`
+}
+
 // List goes through the account's pastes, page by page. It ends after the last one, or after the first error.
 func (t *Texts) List(ctx context.Context, filter ListFilter, options ...CallOption) iter.Seq2[*PasteHead, error] {
-	return pages(func(cursor string) ([]*PasteHead, string, error) {
+	return pages(ctx, t.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, t.path+"/list", options)
 		filter.set(r.query, cursor)
-		page, err := fetch[struct {
-			page
-			Pastes []*PasteHead `json:"pastes"`
-		}](ctx, t.c, r)
-		if err != nil {
-			return nil, "", err
-		}
-		return page.Pastes, page.NextCursor, nil
-	})
+		return r
+	}, func(p pastePage) []*PasteHead { return p.Pastes })
+}
+
+type versionPage struct {
+	page
+	Versions []*PasteVersion `json:"versions"`
 }
 
 // Versions goes through a paste's versions, the newest first.
 func (t *Texts) Versions(ctx context.Context, id string, options ...CallOption) iter.Seq2[*PasteVersion, error] {
-	return pages(func(cursor string) ([]*PasteVersion, string, error) {
+	return pages(ctx, t.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, t.item("versions", id), options)
 		ListFilter{}.set(r.query, cursor)
-		page, err := fetch[struct {
-			page
-			Versions []*PasteVersion `json:"versions"`
-		}](ctx, t.c, r)
-		if err != nil {
-			return nil, "", err
-		}
-		return page.Versions, page.NextCursor, nil
-	})
+		return r
+	}, func(p versionPage) []*PasteVersion { return p.Versions })
 }

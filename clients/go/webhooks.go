@@ -148,20 +148,18 @@ func (w *Webhooks) Test(ctx context.Context, id string, options ...CallOption) (
 	return fetch[WebhookTest](ctx, w.c, once(http.MethodPost, webhookPath(id)+"/test", options))
 }
 
+type deliveryPage struct {
+	page
+	Deliveries []*Delivery `json:"deliveries"`
+}
+
 // Deliveries goes through the events that were sent to a webhook, the newest first.
 func (w *Webhooks) Deliveries(ctx context.Context, id string, options ...CallOption) iter.Seq2[*Delivery, error] {
-	return pages(func(cursor string) ([]*Delivery, string, error) {
+	return pages(ctx, w.c, func(cursor string) *request {
 		r := newRequest(http.MethodGet, webhookPath(id)+"/deliveries", options)
 		setPage(r.query, 0, cursor, "")
-		found, err := fetch[struct {
-			page
-			Deliveries []*Delivery `json:"deliveries"`
-		}](ctx, w.c, r)
-		if err != nil {
-			return nil, "", err
-		}
-		return found.Deliveries, found.NextCursor, nil
-	})
+		return r
+	}, func(p deliveryPage) []*Delivery { return p.Deliveries })
 }
 
 // ReplayDelivery sends an event once more.
