@@ -20,23 +20,25 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"quire.dev/cli"
+	"quire.dev/client"
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/wait"
 )
 
 const (
 	listenAddress = "http://127.0.0.1:8080" // where make run listens
-	listenWait    = 30                      // seconds that a call waits for an event
-	listenTimeout = 45 * time.Second        // of a call
+	listenWait    = 30 * time.Second        // that a call waits for an event
+	listenTimeout = 45 * time.Second        // of a call, with its retries
 	forwardTime   = 10 * time.Second        // for an answer, as for that of a webhook
-	listenBytes   = 8 << 20                 // of a page of events
 )
 
 // listener forwards an account's events to an address, signed as webhooks are: a service on a laptop gets what it would get
 // as a webhook.
 type listener struct {
-	base, key, to  string
+	account        *client.Account
+	to             string
 	signer         *standardwebhooks.Webhook
-	client         *http.Client
+	receiver       *http.Client
 	stdout, stderr io.Writer
 }
 
@@ -49,9 +51,13 @@ func (c *command) listen() *cobra.Command {
 
 A service on your own machine gets what it would get as a webhook. The account needs a webhook that is told of the events.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			service, err := client.New(key, client.WithBaseURL(base), client.WithUserAgent("quire-listen"))
+			if err != nil {
+				return cli.Usage("listen: %w", err)
+			}
 			l := &listener{
-				base: strings.TrimRight(base, "/"), key: key, to: to, stdout: c.stdout, stderr: c.stderr,
-				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+				account: service.Account, to: to, stdout: c.stdout, stderr: c.stderr,
+				receiver: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 			}
 			return l.run(cmd.Context(), secret)
 		},
@@ -87,27 +93,6 @@ func (c *command) variable(name string) string {
 	return ""
 }
 
-// accountEvent is an event as the API lists it. Written again it has the bytes that are posted to webhooks, but for the id.
-type accountEvent struct {
-	ID        string          `json:"-"`
-	Type      string          `json:"type"`
-	Timestamp string          `json:"timestamp"`
-	Data      json.RawMessage `json:"data"`
-}
-
-type eventPage struct {
-	Events []struct {
-		ID string `json:"id"`
-		accountEvent
-	} `json:"events"`
-	Last string `json:"last"`
-}
-
-// refusedError is an answer that no waiting changes.
-type refusedError struct{ reason string }
-
-func (e refusedError) Error() string { return e.reason }
-
 // run forwards what happens from now on, until ctx ends or the service refuses the key.
 func (l *listener) run(ctx context.Context, secret string) error {
 	if secret == "" {
@@ -131,7 +116,7 @@ func (l *listener) run(ctx context.Context, secret string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if refused := (refusedError{}); errors.As(err, &refused) {
+		if err != nil && !passes(err) {
 			return fmt.Errorf("listen: %w", err)
 		}
 		if err != nil {
@@ -145,56 +130,34 @@ func (l *listener) run(ctx context.Context, secret string) error {
 		retry.Reset()
 		last = page.Last
 		for _, e := range page.Events {
-			e.accountEvent.ID = e.ID
-			l.forward(ctx, &e.accountEvent)
+			l.forward(ctx, e)
 		}
 	}
+}
+
+// passes tells whether the same call may succeed later.
+func passes(err error) bool {
+	if failed := new(client.APIError); errors.As(err, &failed) {
+		return failed.Status >= http.StatusInternalServerError || failed.Status == http.StatusTooManyRequests
+	}
+	status := cli.Status(context.Background(), err)
+	return status == cli.ExitUnavailable || status == cli.ExitUnknown
 }
 
 // events asks for the events after one of them, and waits for them. Without it the answer has the newest position.
-func (l *listener) events(ctx context.Context, after string) (*eventPage, error) {
+func (l *listener) events(ctx context.Context, after string) (*client.Events, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
-	query := url.Values{"limit": {"100"}}
+	query := client.EventsQuery{After: after}
 	if after != "" {
-		query.Set("after", after)
-		query.Set("wait", strconv.Itoa(listenWait))
+		query.Wait = listenWait
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+"/api/users/user/events?"+query.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("x-api-key", l.key)
-	response, err := l.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, listenBytes))
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		var failure struct {
-			Reason string `json:"reason"`
-		}
-		_ = json.Unmarshal(body, &failure) // another server may answer anything
-		reason := fmt.Sprintf("%s answered %s: %s", l.base, response.Status, failure.Reason)
-		if response.StatusCode < 500 && response.StatusCode != http.StatusTooManyRequests {
-			return nil, refusedError{reason}
-		}
-		return nil, errors.New(reason)
-	}
-	page := &eventPage{}
-	if err := json.Unmarshal(body, page); err != nil {
-		return nil, refusedError{fmt.Sprintf("%s did not answer as Quire does: %v", l.base, err)}
-	}
-	return page, nil
+	return l.account.Events(ctx, query)
 }
 
 // forward posts an event once, and prints it with the answer's status.
-func (l *listener) forward(ctx context.Context, e *accountEvent) {
-	fmt.Fprintln(l.stdout, e.Timestamp, e.Type, e.ID, string(e.Data))
+func (l *listener) forward(ctx context.Context, e *client.Event) {
+	fmt.Fprintln(l.stdout, event.FormatTime(e.Timestamp.UnixMilli()), e.Type, e.ID, string(e.Data))
 	status, err := l.post(ctx, e)
 	if err != nil {
 		fmt.Fprintf(l.stderr, "%s was not taken: %v\n", e.ID, err)
@@ -203,10 +166,17 @@ func (l *listener) forward(ctx context.Context, e *accountEvent) {
 	fmt.Fprintf(l.stderr, "%s: %s\n", e.ID, status)
 }
 
-func (l *listener) post(ctx context.Context, e *accountEvent) (status string, err error) {
+// posted is the body that webhooks get of an event, to the byte.
+type posted struct {
+	Type      string          `json:"type"`
+	Timestamp string          `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+}
+
+func (l *listener) post(ctx context.Context, e *client.Event) (status string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
-	body, err := json.Marshal(e)
+	body, err := json.Marshal(posted{e.Type, event.FormatTime(e.Timestamp.UnixMilli()), e.Data})
 	if err != nil {
 		return "", err
 	}
@@ -224,7 +194,7 @@ func (l *listener) post(ctx context.Context, e *accountEvent) (status string, er
 	request.Header.Set(standardwebhooks.HeaderWebhookID, e.ID)
 	request.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	request.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
-	response, err := l.client.Do(request)
+	response, err := l.receiver.Do(request)
 	if err != nil {
 		return "", err
 	}
