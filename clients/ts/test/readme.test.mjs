@@ -22,8 +22,18 @@ const prints = {
   verifyWebhook: [],
 }
 
+/** The programs in TypeScript of a page. */
+const programs = async (page) => [...(await readFile(join(folder, page), 'utf8')).matchAll(/^```ts\n([^]*?)^```$/gm)].map(([, code]) => code)
+
+test('the guide shows examples of the README', async () => {
+  const examples = await programs('README.md')
+  const shown = await programs('../../docs/guides/clients.md')
+  assert.ok(shown.length >= 2, `${shown.length} programs`)
+  for (const program of shown) assert.ok(examples.includes(program), program)
+})
+
 test('the examples of the README run', async (t) => {
-  const examples = [...(await readFile(join(folder, 'README.md'), 'utf8')).matchAll(/^```ts\n([^]*?)^```$/gm)].map(([, code]) => code)
+  const examples = await programs('README.md')
   assert.equal(examples.length, Object.keys(prints).length)
   const place = await mkdtemp(join(folder, 'examples-')) // inside the package, whose name it imports
   t.after(() => rm(place, { recursive: true, force: true }))

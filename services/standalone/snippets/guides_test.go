@@ -64,10 +64,13 @@ func (i *instance) follow(t *testing.T, path string) {
 		case "yaml":
 			i.tryWorkflow(t, user, b.text)
 		case "go", "ts":
-			// Of other Go code TestDocumentsShowTheExamples of the Go client holds that it is an example that is run.
-			if b.language == "ts" || strings.HasPrefix(b.text, "package main\n") {
+			switch {
+			case strings.Contains(b.text, "WEBHOOK_SECRET"):
 				tryReceiver(t, b.language, b.text)
+			case b.language == "ts":
+				i.tryTypeScript(t, user, b.text)
 			}
+			// Of other Go code TestDocumentsShowTheExamples of the Go client holds that it is an example that is run.
 		case "console":
 			checkTargets(t, b.text)
 		default:
@@ -166,6 +169,18 @@ func shape(v any) string {
 		return "[" + shape(v[0]) + "]"
 	}
 	return fmt.Sprintf("%T", v)
+}
+
+// tryTypeScript runs a program that uses the TypeScript client. What it prints is tested where it comes from: the README of
+// the client.
+func (i *instance) tryTypeScript(t *testing.T, user map[string]string, text string) {
+	t.Helper()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "program.ts"), text+"\n")
+	compileTypeScript(t, folder, "node")
+	if out, err := run(t, folder, user, "node", "program.js"); err != nil || len(i.seen()) == 0 {
+		t.Errorf("%v\n%s\n%s", err, out, text)
+	}
 }
 
 // buildClient builds the command line's program for the guides.

@@ -29,7 +29,7 @@ func receivers() map[string]func(t *testing.T, folder, text string) *exec.Cmd {
 func goReceiver(t *testing.T, folder, text string) *exec.Cmd {
 	t.Helper()
 	write(t, filepath.Join(folder, "main.go"), text+"\n")
-	write(t, filepath.Join(folder, "go.mod"), "module receiver\n\ngo 1.26.0\n")
+	writeModule(t, folder)
 	if out, err := run(t, folder, nil, "gofmt", "-l", "."); err != nil || out != "" {
 		t.Errorf("the program is not formatted: %s %v", out, err)
 	}
@@ -41,27 +41,11 @@ func goReceiver(t *testing.T, folder, text string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), filepath.Join(folder, "receiver"))
 }
 
-const transpile = `
-import { readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
-const ts = createRequire(process.argv[2] + "/")("typescript");
-const { outputText } = ts.transpileModule(readFileSync("receiver.ts", "utf8"), { compilerOptions: { target: "es2022", module: "esnext" } });
-writeFileSync("receiver.mjs", outputText);
-`
-
 func typeScriptReceiver(t *testing.T, folder, text string) *exec.Cmd {
 	t.Helper()
 	write(t, filepath.Join(folder, "receiver.ts"), text+"\n")
-	write(t, filepath.Join(folder, "transpile.mjs"), transpile)
-	types := strings.Replace(tsconfig, `"types": []`, fmt.Sprintf(`"types": ["node"], "typeRoots": [%q]`, filepath.Join(*nodeModules, "@types")), 1)
-	write(t, filepath.Join(folder, "tsconfig.json"), types)
-	if out, err := run(t, folder, nil, filepath.Join(*nodeModules, ".bin", "tsc"), "-p", "."); err != nil {
-		t.Errorf("types: %v\n%s", err, out)
-	}
-	if out, err := run(t, folder, nil, "node", "transpile.mjs", *nodeModules); err != nil {
-		t.Fatalf("transpile: %v\n%s", err, out)
-	}
-	return exec.CommandContext(t.Context(), "node", "receiver.mjs")
+	compileTypeScript(t, folder, "node")
+	return exec.CommandContext(t.Context(), "node", "receiver.js")
 }
 
 // tryReceiver runs a program of a guide that takes webhooks, and posts to it what it has to take and to refuse.

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"html"
 	"io/fs"
 	"os"
 	"regexp"
@@ -101,10 +102,12 @@ func TestTheReferenceHasEveryOperation(t *testing.T) {
 	}
 	s := site(t)
 	full := s.fullText()
+	calls := clientCalls()
 	count := 0
 	for path, item := range spec.Paths.Map() {
 		for method, op := range item.Operations() {
 			count++
+			delete(calls, op.OperationID)
 			page := s.Page(apiPath + slug(op.Tags[0]))
 			if page == nil {
 				t.Errorf("there is no page for the tag %s", op.Tags[0])
@@ -116,7 +119,17 @@ func TestTheReferenceHasEveryOperation(t *testing.T) {
 				continue
 			}
 			section, _, _ = strings.Cut(section, "</section>")
-			for _, want := range []string{">" + method + "</b> <code>" + path + "</code>", "curl ", "http.NewRequest", "await fetch("} {
+			programs := []string{`"quire.dev/client"`, `from "quire-client"`}
+			if op.Tags[0] == "Admin" || op.Tags[0] == "From a terminal" { // the clients have no methods for these
+				programs = []string{"http.NewRequest", "await fetch("}
+			}
+			text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(section, ""))
+			for _, want := range programs {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: no program has %q", op.OperationID, want)
+				}
+			}
+			for _, want := range []string{">" + method + "</b> <code>" + path + "</code>", "curl "} {
 				if !strings.Contains(section, want) {
 					t.Errorf("%s: %q is not shown", op.OperationID, want)
 				}
@@ -135,6 +148,9 @@ func TestTheReferenceHasEveryOperation(t *testing.T) {
 				t.Errorf("%s is not in the texts for language models", op.OperationID)
 			}
 		}
+	}
+	for id := range calls {
+		t.Errorf("there is a call of %s, which is no operation", id)
 	}
 	if count < 20 {
 		t.Fatalf("%d operations", count)

@@ -56,8 +56,6 @@ const (
 	secretSession = "SESSION"
 )
 
-const sessionCookie = "quire_session"
-
 // requestOf makes a call of an operation from its examples.
 func requestOf(base string, op *Operation) request {
 	r := request{method: op.Method, base: base, path: pathOf(op), query: queryOf(op)}

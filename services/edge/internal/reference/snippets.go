@@ -15,13 +15,19 @@ type Snippet struct {
 }
 
 // SnippetsOf are the calls of an operation of the server at base, in every language. Secrets come from the environment.
-// The ids of a path are set in the first lines.
+// The ids of a path are set in the first lines. Programs use the clients, where those have the operation.
 func SnippetsOf(base string, op *Operation) []Snippet {
 	r := requestOf(base, op)
+	golang, typescript := "", ""
+	if call, found := clientCalls()[op.ID]; found {
+		golang, typescript = r.golangClient(call), r.typescriptClient(call)
+	} else {
+		golang, typescript = r.golang(), r.typescript()
+	}
 	return []Snippet{
 		{Language: "bash", Title: "curl", Text: r.curl()},
-		{Language: "go", Title: "Go", Text: r.golang()},
-		{Language: "ts", Title: "TypeScript", Text: r.typescript()},
+		{Language: "go", Title: "Go", Text: golang},
+		{Language: "ts", Title: "TypeScript", Text: typescript},
 	}
 }
 
@@ -98,6 +104,22 @@ func (p *goProgram) check() { p.line("if err != nil {\n\t\tlog.Fatal(err)\n\t}")
 
 func (p *goProgram) blank() { p.main.WriteByte('\n') }
 
+// text is the whole program. further are the packages of other modules that it imports.
+func (p *goProgram) text(further ...string) string {
+	var out strings.Builder
+	out.WriteString("package main\n\nimport (\n")
+	for _, name := range []string{"bytes", "context", "fmt", "io", "log", "mime/multipart", "net/http", "os", "strings", "time"} {
+		if p.imports[name] {
+			out.WriteString("\t\"" + name + "\"\n")
+		}
+	}
+	for _, name := range further {
+		out.WriteString("\n\t\"" + name + "\"\n")
+	}
+	out.WriteString(")\n\nfunc main() {\n" + p.main.String() + "}")
+	return out.String()
+}
+
 func (r *request) golang() string {
 	p := &goProgram{imports: map[string]bool{"fmt": true, "io": true, "log": true, "net/http": true}}
 	address := r.goAddress(p)
@@ -114,12 +136,8 @@ func (r *request) golang() string {
 	p.check()
 	p.line("if res.StatusCode != %s {", statusConstant(r.success))
 	p.line("\tlog.Fatalf(%q, res.Status, answer)\n\t}", "%s: %s")
-	if r.session == opensSession {
-		p.line("for _, cookie := range res.Cookies() {")
-		p.line("\tfmt.Println(cookie.Name, cookie.Value)\n\t}")
-	}
 	p.line("fmt.Println(string(answer))")
-	return "package main\n\nimport (\n" + importLines(p.imports) + ")\n\nfunc main() {\n" + p.main.String() + "}"
+	return p.text()
 }
 
 // goAddress declares the ids of the path, and is the address as an expression.
@@ -184,26 +202,12 @@ func (r *request) goHeaders(to *goProgram) {
 		}
 		to.line("req.Header.Set(%q, %s)", h.name, value)
 	}
-	if r.session == sendsSession {
-		to.imports["os"] = true
-		to.line("req.AddCookie(&http.Cookie{Name: %q, Value: os.Getenv(%q)})", sessionCookie, secretSession)
-	}
 	switch {
 	case r.body.multipart:
 		to.line(`req.Header.Set("Content-Type", fields.FormDataContentType())`)
 	case r.body.kind != "":
 		to.line("req.Header.Set(%q, %q)", "Content-Type", r.body.kind)
 	}
-}
-
-func importLines(imports map[string]bool) string {
-	var out strings.Builder
-	for _, name := range []string{"bytes", "fmt", "io", "log", "mime/multipart", "net/http", "os", "strings"} {
-		if imports[name] {
-			out.WriteString("\t\"" + name + "\"\n")
-		}
-	}
-	return out.String()
 }
 
 // goText is a text as a literal that people can read.
@@ -276,9 +280,6 @@ func (r *request) typescript() string {
 		fmt.Fprintf(&out, "const res = await fetch(%s, {\n%s});\n", address, options)
 	}
 	out.WriteString("if (!res.ok) throw new Error(`${res.status}: ${await res.text()}`);\n")
-	if r.session == opensSession {
-		out.WriteString("console.log(res.headers.getSetCookie());\n")
-	}
 	if r.json {
 		out.WriteString("console.log(await res.json());")
 	} else {
@@ -302,9 +303,6 @@ func (r *request) fetchOptions() string {
 			value = "process.env." + h.secret + "!"
 		}
 		headers = append(headers, quoted(h.name)+": "+value)
-	}
-	if r.session == sendsSession {
-		headers = append(headers, `"Cookie": `+"`"+sessionCookie+"=${process.env."+secretSession+"}`")
 	}
 	if r.body.kind != "" && !r.body.multipart {
 		headers = append(headers, quoted("Content-Type")+": "+quoted(r.body.kind))
