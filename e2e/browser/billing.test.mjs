@@ -51,6 +51,8 @@ site.test('credits are followed from a grant to the request that took them', asy
     await Promise.all(Array.from({ length: 10 }, () => api.file('x', 'text/plain', 'x')))
   }
   await api.file('x', 'text/plain', 'x') // beyond the limit of the plan
+  const charges = async () => (await own('GET', '/api/users/user/credits?type=charge')).entries
+  for (const end = Date.now() + 15_000; !(await charges()).length;) assert.ok(Date.now() < end, 'the request is not settled')
   await page.reload()
   const grants = page.getByRole('region', { name: 'Grants' }).getByRole('row')
   assert.match(await grants.nth(1).innerText(), /a gift for a week\s+4\.995000\s+5\.000000/)

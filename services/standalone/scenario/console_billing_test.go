@@ -46,6 +46,9 @@ func TestTheLedgerIsSearchedInTheConsole(t *testing.T) {
 	grant("5", "a gift for a week", 7*day)
 	grant("-0.5", "a mistake", 0)
 	a.hammer(t, 101, func(int) operation { return operation{"POST", "/api/dev/files/upload?name=f", "x", http.StatusCreated} })
+	eventually.True(t, "the request that credits paid is settled", func() bool {
+		return len(a.do(t, "GET", "/api/users/user/credits?type=charge", nil).ok(t, http.StatusOK)["entries"].([]any)) == 1
+	})
 
 	page := v.open(t, "/console/billing").shows(t, http.StatusOK, "1,238.995000", "a &lt;gift&gt; for life", "a gift for a week", "4.495000", "5.000000", "1,234.500000", "never")
 	if first, second := strings.Index(string(page.body), "a gift for a week"), strings.Index(string(page.body), "a &lt;gift&gt;"); first > second {
