@@ -9477,8 +9477,9 @@ type ApiKey struct {
 	Replaced      bool                   `protobuf:"varint,10,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	ReplacedBy    uint32                 `protobuf:"varint,11,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"` // number of its successor, if replaced
 	Quotas        []*KeyQuota            `protobuf:"bytes,12,rep,name=quotas,proto3" json:"quotas,omitempty"`
-	Cap           *CapStatus             `protobuf:"bytes,13,opt,name=cap,proto3" json:"cap,omitempty"`     // absent without a cap
-	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"` // of this month, with that of the keys that it replaced and its successors; non-zero ones
+	Cap           *CapStatus             `protobuf:"bytes,13,opt,name=cap,proto3" json:"cap,omitempty"`                   // absent without a cap
+	Usage         []*KeyUsage            `protobuf:"bytes,14,rep,name=usage,proto3" json:"usage,omitempty"`               // of this month, with that of the keys that it replaced and its successors; non-zero ones
+	Fingerprint   uint64                 `protobuf:"fixed64,15,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // as in Admission, for a call that its account's session makes with the key; 0 from earlier versions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9609,6 +9610,13 @@ func (x *ApiKey) GetUsage() []*KeyUsage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *ApiKey) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
 }
 
 // CapStatus is a spending cap and what counts towards it.
@@ -15330,7 +15338,7 @@ const file_event_proto_rawDesc = "" +
 	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x04 \x01(\x03R\tcreatedMs\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xc9\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xeb\x03\n" +
 	"\x06ApiKey\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
@@ -15351,7 +15359,8 @@ const file_event_proto_rawDesc = "" +
 	"replacedBy\x120\n" +
 	"\x06quotas\x18\f \x03(\v2\x18.quire.event.v1.KeyQuotaR\x06quotas\x12+\n" +
 	"\x03cap\x18\r \x01(\v2\x19.quire.event.v1.CapStatusR\x03cap\x12.\n" +
-	"\x05usage\x18\x0e \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\"x\n" +
+	"\x05usage\x18\x0e \x03(\v2\x18.quire.event.v1.KeyUsageR\x05usage\x12 \n" +
+	"\vfingerprint\x18\x0f \x01(\x06R\vfingerprint\"x\n" +
 	"\tCapStatus\x12-\n" +
 	"\x03cap\x18\x01 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12!\n" +
 	"\fspent_micros\x18\x02 \x01(\x04R\vspentMicros\x12\x19\n" +

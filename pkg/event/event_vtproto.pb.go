@@ -8075,6 +8075,12 @@ func (m *ApiKey) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Fingerprint != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Fingerprint))
+		i--
+		dAtA[i] = 0x79
+	}
 	if len(m.Usage) > 0 {
 		for iNdEx := len(m.Usage) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Usage[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -16211,6 +16217,9 @@ func (m *ApiKey) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Fingerprint != 0 {
+		n += 9
 	}
 	n += len(m.unknownFields)
 	return n
@@ -37600,6 +37609,16 @@ func (m *ApiKey) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 15:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Fingerprint", wireType)
+			}
+			m.Fingerprint = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Fingerprint = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -222,6 +222,7 @@ func TestTheConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 		"/console/keys/default/revoke", "/console/spending-cap", "/console/email", "/console/password", "/console/sessions", "/console/sessions/000000000000000000000000", "/console/delete", "/console/export",
 		"/console/billing/webhooks", "/console/billing/webhooks/wh_00000000001", "/console/billing/webhooks/wh_00000000001/rotate-secret", "/console/billing/webhooks/wh_00000000001/test",
 		"/console/billing/webhooks/wh_00000000001/delete", "/console/billing/webhooks/wh_00000000001/deliveries/evt_1/replay",
+		"/console/pastes", "/console/pastes/000000000000", "/console/pastes/000000000000/open", "/console/pastes/delete", "/console/quick", "/console/files", "/console/files/delete",
 	} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
 			r := browser(append(header, "Content-Type", "application/x-www-form-urlencoded")...)

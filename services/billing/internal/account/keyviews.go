@@ -28,10 +28,10 @@ func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
 	v := &event.ApiKey{
 		Number: k.number, Version: k.version, Name: l.name, Prefix: k.prefix, Scopes: l.scopeList(), CreatedMs: k.created,
 		LastUsedMs: k.used, ExpiresMs: k.expires, RevokedMs: k.revoked, Replaced: k.replaced, ReplacedBy: k.replacedBy,
-		Quotas: l.quotaList(),
+		Quotas: l.quotaList(), Fingerprint: k.fingerprint,
 	}
 	if k.number == 0 {
-		v.Version, v.Prefix, v.CreatedMs, v.LastUsedMs = a.keyVersion, a.keyPrefix, a.keyCreated, a.keyUsed
+		v.Version, v.Prefix, v.CreatedMs, v.LastUsedMs, v.Fingerprint = a.keyVersion, a.keyPrefix, a.keyCreated, a.keyUsed, a.fingerprint
 	}
 	var spent uint64
 	if l.month == a.month {

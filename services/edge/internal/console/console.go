@@ -54,6 +54,10 @@ const (
 	StatementPath   = Path + "/statements" // of a month: /2026-11 behind it
 
 	WebhooksPath = BillingPath + "/webhooks" // and one of them, by its id
+
+	PastesPath = Path + "/pastes" // and one of them; /new and /delete
+	QuickPath  = Path + "/quick"
+	FilesPath  = Path + "/files"
 )
 
 //go:embed templates
@@ -73,7 +77,7 @@ func New(p *pages.Pages) *Console {
 			"console": Path, "sign-up": SignUpPath, "sign-in": SignInPath, "sign-out": SignOutPath, "key": KeyPath, "usage": UsagePath, "events": EventsPath,
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
 			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
-			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath,
+			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath, "pastes": PastesPath,
 		}[name]
 		if !ok {
 			return "", fmt.Errorf("the console has no page %q", name)
@@ -82,6 +86,7 @@ func New(p *pages.Pages) *Console {
 	}
 	functions["credits"], functions["number"], functions["title"] = credits, number[int64], title
 	functions["number64"] = number[uint64]
+	functions["named"], functions["visibility"], functions["sum"] = named, visibility, sum
 	return &Console{pages: p, templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
 
@@ -101,6 +106,9 @@ type page struct {
 	secret          bool   // see pages.Page.Secret
 	live            bool   // its scripts ask for more
 	script          string // a further asset; empty: none
+	fetches         bool   // likewise, without those of live
+	wide            bool   // for code
+	styles          []string
 	data            any
 }
 
@@ -113,7 +121,7 @@ type frame struct {
 
 // sections are the parts of the console, in the order of the navigation.
 func sections(current string) []pages.Link {
-	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Requests", Path: RequestsPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
+	out := []pages.Link{{Name: "Overview", Path: Path}, {Name: "API keys", Path: KeysPath}, {Name: "Content", Path: PastesPath}, {Name: "Requests", Path: RequestsPath}, {Name: "Billing", Path: BillingPath}, {Name: "Account", Path: AccountPath}}
 	for i := range out {
 		out[i].Current = out[i].Path == current
 	}
@@ -145,6 +153,14 @@ func notice(done string) string {
 		return "The webhook is deleted. Nothing is sent to it any more."
 	case "session":
 		return "The session has ended."
+	case "created":
+		return "It is made."
+	case "saved":
+		return "It is saved as a new version."
+	case "deleted":
+		return "It is deleted."
+	case "uploaded":
+		return "The file is stored."
 	}
 	return ""
 }
@@ -168,6 +184,8 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	if p.section != "" {
 		out.Sections, out.SectionsName = sections(p.section), "Your account"
 	}
+	out.Fetches, out.Wide = p.fetches, p.wide
+	out.Styles = append(out.Styles, p.styles...)
 	if p.live {
 		out.Fetches, out.Scripts = true, []string{"times.js", "htmx.min.js", "live.js"}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,56 @@ func full() map[string]func(*Console) fiber.Handler {
 		})
 	}
 	over := &Overview{Holder: holder, Usage: u, Days: days, Now: now, Key: FirstKey(holder.Account, "once")}
+	docs := make([]*event.Document, 0, ContentPage)
+	for n := range ContentPage {
+		doc := &event.Document{
+			Id: fmt.Sprintf("%012d", n), Title: strings.Repeat("t", 190) + hostile[:10], Language: strings.Repeat("l", 50), ContentType: strings.Repeat("c/", 50),
+			Visibility: uint32(event.Unlisted), Version: 1 << 60, CreatedMs: 1, UpdatedMs: 1, ExpiresMs: 1 << 40, PasswordHash: []byte{1}, BurnAfterRead: true,
+			Content: &event.Content{SizeBytes: 1 << 40, Sha256: make([]byte, 32)},
+		}
+		for tag := range 10 {
+			doc.Tags = append(doc.Tags, strings.Repeat("&", 31)+strconv.Itoa(tag))
+		}
+		docs = append(docs, doc)
+	}
+	for len(docs) < 100 { // what one form deletes
+		docs = append(docs, docs[len(docs)-ContentPage])
+	}
+	meter := &Meter{Key: plan.PastesCreate, Keys: keys[20:40], Known: true, Left: 1, Limit: 500, Sold: true, PriceMicros: 2000, BalanceMicros: 1 << 40, Tier: "Pro"}
+	contents := func(k *Kind) func(*Console) fiber.Handler {
+		l := &Contents{Holder: holder, Kind: k, List: docs[:ContentPage], Filter: Filter(k), Next: strings.Repeat("c", 60), Later: true, Done: "deleted", Meter: meter}
+		if !k.Text {
+			l.Upload = UploadFile(holder.Account, "once")
+		}
+		return func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.Contents(ctx, 200, l) }
+		}
+	}
 	return map[string]func(*Console) fiber.Handler{
+		"pastes": contents(Pastes()), "quick pastes": contents(QuickPastes()), "files": contents(Files()),
+		"a text": func(c *Console) fiber.Handler {
+			form := UpdateText(Pastes(), holder.Account, "once", docs[0])
+			form.Values["content"] = strings.Repeat(hostile, 100)
+			form.Refuse(KeyField, Problem{Message: "key must be x."})
+			return func(ctx *fiber.Ctx) error {
+				return c.OneText(ctx, 412, &OneText{Holder: holder, Kind: Pastes(), Document: docs[0], Form: form, Meter: meter, Conflict: &Conflict{Newer: docs[0], Compared: true}})
+			}
+		},
+		"a text with a password": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.OneText(ctx, 200, &OneText{Holder: holder, Kind: QuickPastes(), Document: docs[0], Form: UpdateText(QuickPastes(), holder.Account, "once", docs[0]), Meter: meter, Locked: true, Wrong: true})
+			}
+		},
+		"a new text": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.OneText(ctx, 404, &OneText{Holder: holder, Kind: Pastes(), Form: CreateText(Pastes(), holder.Account, "once"), Meter: &Meter{}, Gone: true})
+			}
+		},
+		"a deletion": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.Removal(ctx, 200, &Removal{Holder: holder, Kind: Files(), List: docs, Form: DeleteContent(Files(), holder.Account, "once", nil), Meter: meter})
+			}
+		},
 		"sign up": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.SignUp(ctx, 200, &Sign{Next: hostile, Once: "once"}) }
 		},
@@ -544,5 +594,31 @@ func TestAnEventOfAWebhookIsSaidInWords(t *testing.T) {
 	long := Delivery{Delivery: &event.Delivery{Attempts: []*event.DeliveryAttempt{{Answer: "first"}, {Answer: strings.Repeat("ü", shownAnswer+1)}}}}
 	if got := long.Answer(); got != strings.Repeat("ü", shownAnswer)+"…" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAFormSaysWhatItIsCountedAs before it is sent, and is not offered where it can't succeed.
+func TestAFormSaysWhatItIsCountedAs(t *testing.T) {
+	one := []Key{{}}
+	for _, test := range []struct {
+		meter   Meter
+		blocked bool
+		says    string
+	}{
+		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 100, Limit: 100}, false, "This uses 1 of the 100 quick pastes that you have left this month."},
+		{Meter{Key: plan.FilesUpload, Keys: one, Known: true, Left: 1, Limit: 100}, false, "Each file uses 1 of the 1 uploads that you have left this month."},
+		{Meter{Key: plan.LiteDelete, Count: 51, Keys: one, Known: true, Left: 50, Limit: 50}, false, "You have 50 deletions of quick pastes left this month: of these 51, the rest is refused."},
+		{Meter{Key: plan.LiteCreate, Keys: one, Known: true, Left: 0, Limit: 100}, true, "You have used all 100 quick pastes of this month."},
+		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Tier: "Free"}, true, "The Free plan has no pastes."},
+		{Meter{Key: plan.PastesDelete, Count: 3, Keys: one, Known: true, Left: 1, Limit: 500, Sold: true, PriceMicros: 500, BalanceMicros: 2_000_000}, false, "This goes beyond the 500 deletions of pastes of this month: it costs 0.001 of your 2 credits."},
+		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 999}, true, "You have used all 500 changes of pastes of this month, and a further one costs 0.001 credits, which you don’t have."},
+		{Meter{Key: plan.PastesUpdate, Keys: one, Known: true, Left: 0, Limit: 500, Sold: true, PriceMicros: 1000, BalanceMicros: 1000}, false, "This goes beyond the 500 changes of pastes of this month: it costs 0.001 of your 0.001 credits."},
+		{Meter{Key: plan.PastesCreate, Keys: one, Known: true, Left: -1, Limit: plan.Unlimited}, false, "Your plan has no limit of pastes."},
+		{Meter{Key: plan.FilesDelete, Count: 2, Keys: one}, false, "This uses 2 of the deletions of files of this month."},
+		{Meter{Key: plan.PastesCreate, Known: true, Left: 5, Limit: 5}, true, "You have no API key that may do this."},
+	} {
+		if got := test.meter.Says(); got != test.says || test.meter.Blocked() != test.blocked {
+			t.Errorf("%+v: %q, blocked %v", test.meter, got, test.meter.Blocked())
+		}
 	}
 }

@@ -24,6 +24,16 @@ type caller struct {
 	anonymous bool            // keyless
 	network   event.AccountID // the pseudo-account of a keyless caller
 	token     string          // the management token of a keyless caller; empty where the route takes none
+
+	fingerprint uint64 // of the key, where a session names it: see charge; 0: it is that of key
+}
+
+// keyFingerprint is what billing knows the caller's key by.
+func (a *caller) keyFingerprint() uint64 {
+	if a.fingerprint != 0 {
+		return a.fingerprint
+	}
+	return a.key.Fingerprint()
 }
 
 // payer is the account that an admission and an Idempotency-Key belong to.

@@ -48,7 +48,7 @@ func (s *Server) meter(c *call) *metered {
 	m := &c.metered
 	if !c.who.anonymous {
 		key := &c.who.key
-		m.admission.KeyNumber, m.admission.KeyVersion, m.admission.KeyFingerprint = key.Number, key.Version, key.Fingerprint()
+		m.admission.KeyNumber, m.admission.KeyVersion, m.admission.KeyFingerprint = key.Number, key.Version, c.who.keyFingerprint()
 	}
 	return m
 }

@@ -50,7 +50,7 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 		return err
 	}
 	if other {
-		err = fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. This page is that account's now.")
+		err = otherAccount()
 	}
 	if err == nil && sub.body != nil {
 		if c.json, err = json.Marshal(sub.body(f)); err != nil {
@@ -75,6 +75,10 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 	f.Once = onceAfter(f.Once, e.Kind)
 	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
 	return sub.show(e.Kind.Status())
+}
+
+func otherAccount() error {
+	return fault.New(fault.InvalidField, "You have signed in to another account since this page was opened. Nothing was done. This page is that account's now.")
 }
 
 // readConsoleForm reads what was written into a form. other tells that its page was made for another account.

@@ -82,11 +82,7 @@ func (s *Server) answerList(c *call, l *listing, q *event.ListRequest) error {
 		}
 		o = l.item(o, doc)
 	}
-	next := ""
-	if page.More {
-		next = s.formatCursor(cursorScope(l, &c.who, q), position{page.ScannedPosition, page.ScannedId})
-	}
-	return sendPage(c, o, next)
+	return sendPage(c, o, s.nextCursor(l, &c.who, q, page))
 }
 
 // sendPage ends the list in o and answers with it. next is the cursor of the next page, empty for the last one.
@@ -113,9 +109,17 @@ func (s *Server) checkUnmetered(c *call, scope plan.QuotaKey) error {
 func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
 	q := &event.ListRequest{Account: uint64(c.who.account), Limit: defaultPage}
 	var cursor string
-	err := httpin.QueryFields(c.Ctx, httpin.Fields{
+	if err := httpin.QueryFields(c.Ctx, listFields(q, &cursor).Set); err != nil {
+		return nil, err
+	}
+	return q, s.continueList(q, l, &c.who, cursor)
+}
+
+// listFields are the parameters of a list.
+func listFields(q *event.ListRequest, cursor *string) httpin.Fields {
+	return httpin.Fields{
 		"limit":    httpin.To(&q.Limit, pageLimit),
-		"cursor":   httpin.To(&cursor, httpin.StringField),
+		"cursor":   httpin.To(cursor, httpin.StringField),
 		"q":        httpin.To(&q.TitleContains, httpin.Line(nameChars)),
 		"tag":      httpin.To(&q.Tag, httpin.Line(tagChars)),
 		"language": httpin.To(&q.Language, httpin.Line(languageChars)),
@@ -131,18 +135,28 @@ func (s *Server) listQuery(c *call, l *listing) (*event.ListRequest, error) {
 			q.Visibility = new(uint32(visibility))
 			return err
 		},
-	}.Set)
-	if err != nil {
-		return nil, err
 	}
-	if cursor != "" {
-		at, ok := s.parseCursor(cursorScope(l, &c.who, q), cursor)
-		if !ok {
-			return nil, invalidCursor()
-		}
-		q.AfterPosition, q.AfterId = at.listed, at.id
+}
+
+// continueList has a list go on where the cursor says; an empty one is its beginning.
+func (s *Server) continueList(q *event.ListRequest, l *listing, who *caller, cursor string) error {
+	if cursor == "" {
+		return nil
 	}
-	return q, nil
+	at, ok := s.parseCursor(cursorScope(l, who, q), cursor)
+	if !ok {
+		return invalidCursor()
+	}
+	q.AfterPosition, q.AfterId = at.listed, at.id
+	return nil
+}
+
+// nextCursor is the cursor of the page after this one; empty where this is the last.
+func (s *Server) nextCursor(l *listing, who *caller, q *event.ListRequest, page *event.ListAnswer) string {
+	if !page.More {
+		return ""
+	}
+	return s.formatCursor(cursorScope(l, who, q), position{page.ScannedPosition, page.ScannedId})
 }
 
 func invalidCursor() error {

@@ -119,20 +119,7 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	if rules.keyless {
 		d.MaxLifetimeMs = keylessLifetime.Milliseconds()
 	}
-	w := changing(c, k.domain, "ref")
-	w.prepare = func(ctx context.Context, r *event.Request) error {
-		d.ManageTokenHash = c.who.tokenHash()
-		if err := d.store(ctx, s, k.domain, w.item); err != nil {
-			return err
-		}
-		r.Action = &event.Request_Update{Update: &d.Update}
-		return nil
-	}
-	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
-	if err := s.receive(w, s.jsonOf(c, rules, d)); err != nil {
-		return err
-	}
-	done, err := s.change(w)
+	done, err := s.update(c, k, d, s.jsonOf(c, rules, d))
 	if err != nil {
 		return err
 	}
@@ -142,9 +129,26 @@ func (s *Server) updateText(c *call, k *textKind) error {
 		time("updatedAt", out.UpdatedMs).remaining(done.remaining))
 }
 
-// changing is a writing of the item in the path.
-func changing(c *call, d event.Domain, param string) *writing {
-	item := c.param(param)
+// update changes the document in the path as the draft says, which in may still have to be read into.
+func (s *Server) update(c *call, k *textKind, d *draft, in incoming) (*written, error) {
+	w := changing(c, k.domain, c.param("ref"))
+	w.prepare = func(ctx context.Context, r *event.Request) error {
+		d.ManageTokenHash = c.who.tokenHash()
+		if err := d.store(ctx, s, k.domain, w.item); err != nil {
+			return err
+		}
+		r.Action = &event.Request_Update{Update: &d.Update}
+		return nil
+	}
+	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
+	if err := s.receive(w, in); err != nil {
+		return nil, err
+	}
+	return s.change(w)
+}
+
+// changing is a writing of an item.
+func changing(c *call, d event.Domain, item string) *writing {
 	return &writing{call: c, domain: d, item: item, gone: !event.ValidItemID(item), hash: c.hash}
 }
 
@@ -192,14 +196,19 @@ func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
 	if err != nil {
 		return err
 	}
-	w := changing(c, d, param)
-	w.prepare = func(_ context.Context, r *event.Request) error {
-		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: match.Numbers(), ManageTokenHash: c.who.tokenHash()}}
-		return nil
-	}
-	done, err := s.change(w)
+	done, err := s.remove(c, d, c.param(param), match.Numbers())
 	if err != nil {
 		return err
 	}
 	return send(c.Ctx, fiber.StatusOK, newAnswer(96).str("id", done.outcome.Item).remaining(done.remaining))
+}
+
+// remove deletes an item, if its version is one of ifMatch; none: any.
+func (s *Server) remove(c *call, d event.Domain, item string, ifMatch []uint64) (*written, error) {
+	w := changing(c, d, item)
+	w.prepare = func(_ context.Context, r *event.Request) error {
+		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: ifMatch, ManageTokenHash: c.who.tokenHash()}}
+		return nil
+	}
+	return s.change(w)
 }

@@ -21,6 +21,7 @@ type route struct {
 // them to the table.
 func (s *Server) routes() []route {
 	paste, quick := pasteKind(), quickKind()
+	pastes, quickPastes, files := s.pasteContents(), s.quickContents(), s.fileContents()
 	return []route{
 		// method, path, who may call, counted under, body, rules, handler
 		{"POST", "/api/dev/pastes/create", apiKey, plan.PastesCreate, pasteText, idempotent | ownQuery, with(paste, s.createText)},
@@ -154,6 +155,26 @@ func (s *Server) routes() []route {
 		{"POST", console.WebhooksPath + "/:id/" + console.TestWebhook, sessionOrNone, unmetered, form, page, s.inConsole(s.testWebhookFromPage)},
 		{"POST", console.WebhooksPath + "/:id/" + console.Deletion, sessionOrNone, unmetered, form, page, s.inConsole(s.deleteWebhookFromPage)},
 		{"POST", console.WebhooksPath + "/:id/deliveries/:delivery/replay", sessionOrNone, unmetered, form, page, s.inConsole(s.replayDeliveryFromPage)},
+		{"GET", console.PastesPath, sessionOrNone, unmetered, noBody, asked, s.contentPage(pastes, s.showContents)},
+		{"POST", console.PastesPath, sessionOrNone, plan.PastesCreate, pasteText, page, s.contentPage(pastes, s.createTextFromPage)},
+		{"GET", console.PastesPath + "/new", sessionOrNone, unmetered, noBody, page, s.contentPage(pastes, s.showNewText)},
+		{"GET", console.PastesPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(pastes, s.askToDelete)},
+		{"POST", console.PastesPath + "/delete", sessionOrNone, plan.PastesDelete, form, page, s.contentPage(pastes, s.deleteFromPage)},
+		{"GET", console.PastesPath + "/:ref", sessionOrNone, unmetered, noBody, page, s.contentPage(pastes, s.showOwnText)},
+		{"POST", console.PastesPath + "/:ref", sessionOrNone, plan.PastesUpdate, pasteText, page, s.contentPage(pastes, s.changeTextFromPage)},
+		{"POST", console.PastesPath + "/:ref/open", sessionOrNone, unmetered, form, page, s.contentPage(pastes, s.openOwnText)},
+		{"GET", console.QuickPath, sessionOrNone, unmetered, noBody, asked, s.contentPage(quickPastes, s.showContents)},
+		{"POST", console.QuickPath, sessionOrNone, plan.LiteCreate, quickText, page, s.contentPage(quickPastes, s.createTextFromPage)},
+		{"GET", console.QuickPath + "/new", sessionOrNone, unmetered, noBody, page, s.contentPage(quickPastes, s.showNewText)},
+		{"GET", console.QuickPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(quickPastes, s.askToDelete)},
+		{"POST", console.QuickPath + "/delete", sessionOrNone, plan.LiteDelete, form, page, s.contentPage(quickPastes, s.deleteFromPage)},
+		{"GET", console.QuickPath + "/:ref", sessionOrNone, unmetered, noBody, page, s.contentPage(quickPastes, s.showOwnText)},
+		{"POST", console.QuickPath + "/:ref", sessionOrNone, plan.LiteUpdate, quickText, page, s.contentPage(quickPastes, s.changeTextFromPage)},
+		{"POST", console.QuickPath + "/:ref/open", sessionOrNone, unmetered, form, page, s.contentPage(quickPastes, s.openOwnText)},
+		{"GET", console.FilesPath, sessionOrNone, unmetered, noBody, asked, s.contentPage(files, s.showContents)},
+		{"POST", console.FilesPath, sessionOrNone, plan.FilesUpload, file, page, s.contentPage(files, s.uploadFromPage)},
+		{"GET", console.FilesPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(files, s.askToDelete)},
+		{"POST", console.FilesPath + "/delete", sessionOrNone, plan.FilesDelete, form, page, s.contentPage(files, s.deleteFromPage)},
 		{"GET", console.StatementPath + "/:period", sessionOrNone, unmetered, noBody, page, s.inConsole(s.showStatement)},
 		{"GET", "/assets/:name", anybody, unmetered, noBody, anyQuery, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},

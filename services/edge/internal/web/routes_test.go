@@ -84,6 +84,9 @@ func typesOf(r route) []string {
 		}
 		return []string{"*/*", "application/x-www-form-urlencoded", "multipart/form-data"}
 	case file:
+		if r.rules.has(html) {
+			return []string{"multipart/form-data"}
+		}
 		return []string{"*/*", "application/octet-stream", "multipart/form-data"}
 	}
 	return nil
@@ -166,10 +169,11 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(who(admin), fault.AdminTokenRequired)
 	add(write && who(anybody, sessionOrNone, session, keyOrSession, keyOrKeyless), fault.CrossOrigin)
 	add(takes("query", "cursor"), fault.InvalidCursor)
-	add(takes("header", "If-Match"), fault.VersionMismatch)
+	add(takes("header", "If-Match") || metered && r.rules.has(html) && strings.HasSuffix(r.path, "/:ref"), fault.VersionMismatch) // a form has the version
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
 	add(r.body != noBody, fault.TooLarge, fault.UnsupportedMediaType)
 	add(r.rules.has(idempotent) && metered, fault.IdempotencyInFlight)
+	add(metered, fault.AccountSuspended, fault.KeyScope) // of the key that a session's call is counted for, too
 	add(metered, fault.QuotaExhausted, fault.QuotaHeld, fault.PlanUpgradeRequired, fault.KeyQuotaExhausted, fault.SpendingCapReached)
 	add(metered && who(keyOrKeyless), fault.AnonymousLimit)
 	explains := strings.HasSuffix(r.path, "/requests/:requestId")                       // billing limits these

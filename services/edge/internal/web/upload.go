@@ -54,7 +54,8 @@ type upload struct {
 	named      bool // by a field, which goes before the file name of the part
 	visibility event.Visibility
 	lifetime   time.Duration
-	seen       []string // fields
+	seen       []string      // fields
+	also       httpin.Fields // of a form of ours, beside those of the API
 
 	contentType string
 	size        int64
@@ -64,18 +65,34 @@ type upload struct {
 	document    *event.Document
 }
 
+func (s *Server) newUpload(c *call) *upload {
+	return &upload{s: s, c: c, body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
+}
+
 func (s *Server) uploadFile(c *call) error {
-	u := &upload{s: s, c: c, id: s.newItemID(c.idem), body: httpin.BodyOf(c.Ctx), visibility: event.Unlisted, sum: sha256.New()}
+	u := s.newUpload(c)
 	if err := u.open(); err != nil {
 		return err
 	}
-	done, err := s.write(&writing{
-		call: c, domain: event.File,
-		readHash: u.readHash, prepare: u.prepare, discard: func() { s.dropBlob(u.blob) },
-	})
+	done, err := u.write()
 	if err != nil {
 		return err
 	}
+	return u.answer(done)
+}
+
+// write stores the file that open has found.
+func (u *upload) write() (*written, error) {
+	u.id = u.s.newItemID(u.c.idem)
+	return u.s.write(&writing{
+		call: u.c, domain: event.File,
+		readHash: u.readHash, prepare: u.prepare, discard: func() { u.s.dropBlob(u.blob) },
+	})
+}
+
+// answer tells of the file that write has stored.
+func (u *upload) answer(done *written) error {
+	s, c := u.s, u.c
 	doc := done.outcome.Document
 	if doc == nil || doc.Id == "" {
 		doc = u.document
@@ -189,6 +206,9 @@ func formFailure(err error) error {
 }
 
 func (u *upload) set(name string, v httpin.Value) (err error) {
+	if set, ok := u.also[name]; ok {
+		return set(name, v)
+	}
 	switch name {
 	case "name":
 		u.named = true

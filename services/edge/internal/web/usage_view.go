@@ -145,6 +145,7 @@ func (s *Server) usageForKey(c *call, scope plan.QuotaKey) (*event.UsageAnswer, 
 	q := &event.UsageQuery{}
 	if key := c.who.key; key.Version != 0 {
 		q = keyCheck(key)
+		q.KeyFingerprint = c.who.keyFingerprint()
 		q.Scope = uint32(scope)
 	}
 	return s.usageOf(c, c.who.account, q)

@@ -1,0 +1,403 @@
+package console
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/pages"
+	"quire.dev/services/edge/internal/render"
+)
+
+// ContentPage is how many items a page of a list has. With titles and tags as long as they may be, the page stays light.
+const ContentPage = 40
+
+const (
+	listedTitleChars = 80 // of a title in a list
+	listedTags       = 3
+)
+
+// Kind is a kind of content: its words, its paths, and what its requests are counted under.
+type Kind struct {
+	Name, One string // "pastes", "paste"
+	Heading   string
+	Path      string // of its list
+	Page      string // before the id: of its pages for people
+	Text      bool
+
+	Create, Update, Delete plan.QuotaKey
+}
+
+// Pastes are what the developer API makes.
+func Pastes() *Kind {
+	return &Kind{
+		Name: "pastes", One: "paste", Heading: "Pastes", Path: PastesPath, Page: "/p/", Text: true,
+		Create: plan.PastesCreate, Update: plan.PastesUpdate, Delete: plan.PastesDelete,
+	}
+}
+
+// QuickPastes are those of terminals and of the first page.
+func QuickPastes() *Kind {
+	return &Kind{
+		Name: "quick pastes", One: "quick paste", Heading: "Quick pastes", Path: QuickPath, Page: "/q/", Text: true,
+		Create: plan.LiteCreate, Update: plan.LiteUpdate, Delete: plan.LiteDelete,
+	}
+}
+
+// Files are of any type, and are not changed.
+func Files() *Kind {
+	return &Kind{
+		Name: "files", One: "file", Heading: "Files", Path: FilesPath, Page: "/f/", Create: plan.FilesUpload, Delete: plan.FilesDelete,
+	}
+}
+
+// Tabs lead to the lists of the three kinds.
+func (k *Kind) Tabs() (out []pages.Link) {
+	for _, kind := range []*Kind{Pastes(), QuickPastes(), Files()} {
+		out = append(out, pages.Link{Name: kind.Heading, Path: kind.Path, Current: kind.Path == k.Path})
+	}
+	return out
+}
+
+// Of is the path of an item's page in the console.
+func (k *Kind) Of(id string) string { return k.Path + "/" + id }
+
+// Named is what an item is called.
+func Named(doc *event.Document) string {
+	return render.VisibleText(cmp.Or(strings.TrimSpace(doc.GetTitle()), "Untitled"))
+}
+
+func named(doc *event.Document) string {
+	title := []rune(Named(doc))
+	if len(title) > listedTitleChars {
+		return string(title[:listedTitleChars]) + "…"
+	}
+	return string(title)
+}
+
+func visibility(doc *event.Document) string { return event.Visibility(doc.GetVisibility()).String() }
+
+func sum(doc *event.Document) string { return hex.EncodeToString(doc.GetContent().GetSha256()) }
+
+// Contents is a list of an account's items.
+type Contents struct {
+	Holder Holder
+	Kind   *Kind
+	List   []*event.Document
+	Filter *Form
+	Next   string // cursor of the next page; empty for the last one
+	Later  bool   // the page does not begin the list
+	Upload *Form  // of files; nil for others
+	Meter  *Meter // of an upload
+	Done   string
+}
+
+// Contents shows a list. status is that of a form that was refused, else fiber.StatusOK.
+func (c *Console) Contents(ctx *fiber.Ctx, status int, l *Contents) error {
+	p := page{template: "contents", title: l.Kind.Heading, section: PastesPath, holder: l.Holder, done: l.Done, status: status, data: l, script: "content.js"}
+	p.fetches = l.Upload != nil
+	return c.render(ctx, p)
+}
+
+// Filtered tells whether the list is a part of all.
+func (l *Contents) Filtered() bool {
+	for name, value := range l.Filter.Values {
+		if value != "" && name != "order" {
+			return true
+		}
+	}
+	return false
+}
+
+// address is that of a list with these filters in place of its own.
+func (l *Contents) address(with map[string]string) string {
+	q := url.Values{}
+	for name, value := range l.Filter.Values {
+		if value != "" && (name != "order" || value != "desc") {
+			q.Set(name, value)
+		}
+	}
+	for name, value := range with {
+		q.Set(name, value)
+	}
+	if len(q) == 0 {
+		return l.Kind.Path
+	}
+	return l.Kind.Path + "?" + q.Encode()
+}
+
+// NextPage is the address of the next page.
+func (l *Contents) NextPage() string { return l.address(map[string]string{"cursor": l.Next}) }
+
+// FirstPage is the address of the first page.
+func (l *Contents) FirstPage() string { return l.address(nil) }
+
+// Tagged is the address of the list of items with a tag.
+func (l *Contents) Tagged(tag string) string {
+	return l.Kind.Path + "?" + url.Values{"tag": {tag}}.Encode()
+}
+
+// Tags are those that a row shows.
+func (l *Contents) Tags(doc *event.Document) []string {
+	return doc.Tags[:min(len(doc.Tags), listedTags)]
+}
+
+// MoreTags is how many a row leaves out.
+func (l *Contents) MoreTags(doc *event.Document) int { return max(0, len(doc.Tags)-listedTags) }
+
+// Filter is the form that searches a list. Its fields are the parameters of the API's lists.
+func Filter(k *Kind) *Form {
+	f := &Form{ID: "filter", Action: k.Path, Values: map[string]string{}, fields: []Field{
+		{Name: "q", Label: "Title", Type: "search", Most: 255, Subject: "The title"},
+		{Name: "tag", Label: "Tag", Type: "text", Most: 32, Subject: "The tag"},
+		{Name: "language", Label: "Language", Type: "text", Most: 50, Subject: "The language"},
+		{Name: "visibility", Label: "Visibility", Type: "select", Options: append([][2]string{{"", "All"}}, visibilities()...), Subject: "The visibility"},
+		{Name: "order", Label: "Order", Type: "select", Options: [][2]string{{"desc", "Newest first"}, {"asc", "Oldest first"}}, Subject: "The order"},
+	}}
+	if !k.Text {
+		f.fields[0].Label, f.fields = "Name", append(f.fields[:1], f.fields[3:]...)
+	}
+	return f
+}
+
+func visibilities() [][2]string {
+	return [][2]string{{"unlisted", "Who has the link"}, {"public", "Everybody"}, {"private", "Only you"}}
+}
+
+func expiries() [][2]string {
+	return [][2]string{{"never", "Never"}, {"10m", "In 10 minutes"}, {"1h", "In 1 hour"}, {"1d", "In 1 day"}, {"7d", "In 7 days"}, {"30d", "In 30 days"}, {"1y", "In a year"}}
+}
+
+// KeyField names the API key that a form's request is counted for, by its id.
+const KeyField = "key"
+
+func chargedField() Field {
+	return Field{Name: KeyField, Label: "API key", Hint: "It is counted for this key.", Subject: "The key"}
+}
+
+// Meter is what the requests of a form are counted as, told before they are made.
+type Meter struct {
+	Key           plan.QuotaKey
+	Count         int // requests
+	Keys          []Key
+	Known         bool // the figures below
+	Left, Limit   int64
+	Sold          bool // beyond the limit
+	PriceMicros   uint64
+	BalanceMicros uint64
+	Tier          string
+	UpgradeURL    string
+}
+
+// Blocked tells whether the form can't succeed, as far as the page knows.
+func (m *Meter) Blocked() bool {
+	return len(m.Keys) == 0 || m.Known && m.Limit != plan.Unlimited && m.Left <= 0 && (!m.Sold || m.BalanceMicros < m.PriceMicros)
+}
+
+// Upgradable tells whether another plan would help.
+func (m *Meter) Upgradable() bool { return m.Blocked() && len(m.Keys) > 0 && m.UpgradeURL != "" }
+
+// Several tells whether the reader has to say which key it is.
+func (m *Meter) Several() bool { return len(m.Keys) > 1 }
+
+// Says is the price of the form's requests in words.
+func (m *Meter) Says() string {
+	subject, what := "This", counted(m.Key)
+	if m.Key == plan.FilesUpload {
+		subject = "Each file"
+	}
+	count := int64(max(1, m.Count))
+	over := count - max(0, m.Left)
+	price := uint64(max(0, over)) * m.PriceMicros
+	switch {
+	case len(m.Keys) == 0:
+		return "You have no API key that may do this."
+	case !m.Known:
+		return fmt.Sprintf("%s uses %d of the %s of this month.", subject, count, what)
+	case m.Limit == plan.Unlimited:
+		return fmt.Sprintf("Your plan has no limit of %s.", what)
+	case m.Limit == 0 && !m.Sold:
+		return fmt.Sprintf("The %s plan has no %s.", m.Tier, what)
+	case over <= 0:
+		return fmt.Sprintf("%s uses %d of the %s %s that you have left this month.", subject, count, number(m.Left), what)
+	case !m.Sold && m.Left > 0:
+		return fmt.Sprintf("You have %s %s left this month: of these %d, the rest is refused.", number(m.Left), what, count)
+	case !m.Sold:
+		return fmt.Sprintf("You have used all %s %s of this month.", number(m.Limit), what)
+	case m.Left <= 0 && m.BalanceMicros < m.PriceMicros:
+		return fmt.Sprintf("You have used all %s %s of this month, and a further one costs %s credits, which you don’t have.", number(m.Limit), what, plainCredits(m.PriceMicros))
+	}
+	return fmt.Sprintf("%s goes beyond the %s %s of this month: it costs %s of your %s credits.", subject, number(m.Limit), what, plainCredits(price), plainCredits(m.BalanceMicros))
+}
+
+// counted are the words for what a quota key counts.
+func counted(key plan.QuotaKey) string {
+	switch key {
+	case plan.PastesCreate:
+		return "pastes"
+	case plan.PastesUpdate:
+		return "changes of pastes"
+	case plan.PastesDelete:
+		return "deletions of pastes"
+	case plan.LiteCreate:
+		return "quick pastes"
+	case plan.LiteUpdate:
+		return "changes of quick pastes"
+	case plan.LiteDelete:
+		return "deletions of quick pastes"
+	case plan.FilesUpload:
+		return "uploads"
+	case plan.FilesDelete:
+		return "deletions of files"
+	}
+	return "requests of " + key.String()
+}
+
+// OneText is a text with the form that makes or changes it.
+type OneText struct {
+	Holder     Holder
+	Kind       *Kind
+	Document   *event.Document // nil for a new one
+	Form       *Form
+	Meter      *Meter
+	Locked     bool // its content is shown to who knows its password
+	Wrong      bool // the password that was sent is not its
+	Uneditable bool // a form would change its content
+	Conflict   *Conflict
+	Gone       bool // it was deleted while its reader wrote: the form makes another
+	Done       string
+}
+
+// Conflict is what has become of a text while its reader wrote.
+type Conflict struct {
+	Newer    *event.Document
+	Diff     *render.Diff // from the newer version to what was written; nil where it can't be shown
+	Compared bool
+}
+
+// OneText shows the form. status is that of a form that was refused, else fiber.StatusOK.
+func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
+	title := "New " + o.Kind.One
+	if o.Document != nil {
+		title = Named(o.Document)
+	}
+	return c.render(ctx, page{
+		template: "one-text", title: title, section: PastesPath, holder: o.Holder, done: o.Done, status: status, data: o,
+		styles: []string{"history"}, script: "content.js", wide: true,
+	})
+}
+
+// Languages are those that the form offers.
+func (o *OneText) Languages() any {
+	d := pages.Draft{Language: o.Form.Values["language"]}
+	return d.Languages()
+}
+
+// The values of the form of a text that the API does not take.
+const (
+	VersionField        = "version" // that the reader began with
+	SumField            = "sum"     // of the content that the form was given
+	RemovePasswordField = "removePassword"
+)
+
+// textFields are the fields of a text.
+func textFields() []Field {
+	return []Field{
+		{Name: "content", Label: "Text", Subject: "The text"},
+		{Name: "title", Label: "Title", Type: "text", Most: 200, Subject: "The title"},
+		{Name: "language", Label: "Language", Subject: "The language"},
+		{Name: "visibility", Label: "Read by", Type: "select", Options: visibilities(), Subject: "This"},
+		{Name: "expiresIn", Label: "Expires", Type: "select", Options: expiries(), Subject: "The expiry"},
+		{Name: "tags", Label: "Tags", Type: "text", Hint: "Up to 10, with commas between.", Subject: "The tags"},
+		{Name: "password", Label: "Password", Type: "password", Autocomplete: "new-password", Most: 128, Subject: "The password"},
+		{Name: "burnAfterRead", Label: "Delete it once somebody else has read it", Subject: "This"},
+		chargedField(),
+		{Name: VersionField},
+		{Name: SumField},
+		{Name: RemovePasswordField, Label: "Remove the password"},
+	}
+}
+
+// CreateText is the form for a new text.
+func CreateText(k *Kind, account, once string) *Form {
+	return &Form{
+		ID: "text", Action: k.Path, Account: account, Once: once, fields: textFields(),
+		Values: map[string]string{"language": "plaintext", "visibility": "unlisted", "expiresIn": "never"},
+	}
+}
+
+// UpdateText is the form to change a text.
+func UpdateText(k *Kind, account, once string, doc *event.Document) *Form {
+	f := &Form{ID: "text", Action: k.Of(doc.Id), Account: account, Once: once, fields: textFields(), Values: map[string]string{
+		"title": doc.Title, "language": doc.Language, "visibility": visibility(doc), "expiresIn": KeepExpiry,
+		"tags": strings.Join(doc.Tags, ", "), VersionField: strconv.FormatUint(doc.Version, 10),
+	}}
+	if doc.BurnAfterRead {
+		f.Values["burnAfterRead"] = "on"
+	}
+	for i := range f.fields {
+		switch f.fields[i].Name {
+		case "expiresIn":
+			f.fields[i].Options = append([][2]string{{KeepExpiry, "As it is"}}, f.fields[i].Options...)
+		case "password":
+			f.fields[i].Label = "New password"
+		}
+	}
+	return f
+}
+
+// UploadFile is the form for a file.
+func UploadFile(account, once string) *Form {
+	return &Form{
+		ID: "upload", Action: FilesPath, Account: account, Once: once,
+		Values: map[string]string{"visibility": "unlisted", "expiresIn": "never"},
+		fields: []Field{
+			{Name: "visibility", Label: "Read by", Type: "select", Options: visibilities(), Subject: "This"},
+			{Name: "expiresIn", Label: "Expires", Type: "select", Options: expiries(), Subject: "The expiry"},
+			chargedField(),
+			{Name: "file", Label: "File", Hint: "50 MB at most.", Subject: "The file"},
+		},
+	}
+}
+
+// Removal is what is about to be deleted.
+type Removal struct {
+	Holder Holder
+	Kind   *Kind
+	List   []*event.Document
+	Form   *Form
+	Meter  *Meter
+}
+
+// RefsField has the ids of what is to be deleted, with commas between.
+const RefsField = "refs"
+
+// DeleteContent is the form that deletes.
+func DeleteContent(k *Kind, account, once string, refs []string) *Form {
+	return &Form{
+		ID: "delete", Action: k.Path + "/delete", Account: account, Once: once,
+		Values: map[string]string{RefsField: strings.Join(refs, ",")},
+		fields: []Field{{Name: RefsField}, chargedField()},
+	}
+}
+
+// Removal asks before it deletes. status is that of a form that was refused, else fiber.StatusOK.
+func (c *Console) Removal(ctx *fiber.Ctx, status int, d *Removal) error {
+	return c.render(ctx, page{template: "removal", title: "Delete " + d.Kind.Name, section: PastesPath, holder: d.Holder, status: status, data: d})
+}
+
+// ChargedField is the field that names the API key, in each form whose request is counted.
+func (l *Contents) ChargedField() Field { return l.Upload.Field(KeyField) }
+
+// ChargedField is likewise.
+func (o *OneText) ChargedField() Field { return o.Form.Field(KeyField) }
+
+// ChargedField is likewise.
+func (d *Removal) ChargedField() Field { return d.Form.Field(KeyField) }
