@@ -161,11 +161,11 @@ func (f *fake) answer(r *http.Request, body []byte, base int) *fakeAnswer {
 		return &fakeAnswer{status: 201, body: map[string]any{"account": map[string]any{"id": a.id}, "apiKey": f.rotate(a)}}
 	case path == "POST /api/users/register":
 		a := f.account("free")
-		return &fakeAnswer{status: 201, header: map[string]string{"Set-Cookie": "s=" + a.id}, body: map[string]any{"account": map[string]any{"id": a.id}}}
-	case path == "POST /api/users/user/dev-key/regenerate":
-		return f.regenerate(r)
+		return &fakeAnswer{status: 201, body: map[string]any{"account": map[string]any{"id": a.id}}}
 	case r.Method == "GET":
 		return f.usage(f.accounts[parts[2]])
+	case strings.HasSuffix(path, "/key/regenerate"):
+		return f.regenerate(f.accounts[parts[2]], r)
 	case parts[3] == "tier":
 		f.accounts[parts[2]].tier = fields["tier"].(string)
 	default:
@@ -247,8 +247,7 @@ func (f *fake) rotate(a *fakeAccount) string {
 	return a.key
 }
 
-func (f *fake) regenerate(r *http.Request) *fakeAnswer {
-	a := f.accounts[strings.TrimPrefix(r.Header.Get("Cookie"), "s=")]
+func (f *fake) regenerate(a *fakeAccount, r *http.Request) *fakeAnswer {
 	id := a.id + " " + r.Header.Get(headerIdempotency)
 	if done := f.outcomes[id]; done != nil {
 		return done
