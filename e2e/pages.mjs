@@ -45,6 +45,7 @@ export async function mainPages(site) {
     { name: 'a statement', path: `/console/statements/${new Date().toISOString().slice(0, 7)}`, session, ours: true },
     { name: 'the webhooks', path: '/console/billing/webhooks', session, ours: true },
     { name: 'a webhook', path: `/console/billing/webhooks/${webhook.id}`, session, ours: true },
+    { name: 'the page to sign in as an admin', path: '/console/admin/sign-in', ours: true },
     { name: 'the account', path: '/console/account', session, ours: true },
     { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
     { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },

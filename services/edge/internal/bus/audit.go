@@ -49,7 +49,11 @@ type Audit struct {
 	Ended       bool
 	Again       bool                 // replicas were lost, and what they had folded is folded again
 	Partitions  []*event.AuditAnswer // of the partitions that have ended
+	Progress    []Progress           // of each partition, by its number
 }
+
+// Progress is how far something is, in messages of all replicas of a partition.
+type Progress struct{ Done, Total uint64 }
 
 // asking says how the replicas are asked about an audit.
 type asking uint8
@@ -133,6 +137,7 @@ func countIf(n int, is func(int) bool) (count int) {
 func (b *Bus) mergeParts(parts []auditPart) *Audit {
 	all := &Audit{Ended: true}
 	for p, part := range parts {
+		all.Progress = append(all.Progress, Progress{part.done, part.total})
 		all.Done += part.done
 		all.Total += part.total
 		all.Again = all.Again || part.again

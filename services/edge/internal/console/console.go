@@ -51,7 +51,17 @@ const (
 	BillingPath     = Path + "/billing"
 	LedgerPath      = BillingPath + "/ledger"
 	LedgerTablePath = LedgerPath + ".csv"
-	StatementPath   = Path + "/statements" // of a month: /2026-11 behind it
+
+	AdminPath         = Path + "/admin" // the accounts
+	AdminSignInPath   = AdminPath + "/sign-in"
+	AdminSignOutPath  = AdminPath + "/sign-out"
+	AdminAccountPath  = AdminPath + "/accounts" // and one of them
+	AdminRequestsPath = AdminPath + "/requests"
+	AdminAuditsPath   = AdminPath + "/audits" // and one of them
+	AdminLogPath      = AdminPath + "/log"
+	AdminPricesPath   = AdminPath + "/prices"
+
+	StatementPath = Path + "/statements" // of a month: /2026-11 behind it
 
 	WebhooksPath = BillingPath + "/webhooks" // and one of them, by its id
 
@@ -78,6 +88,8 @@ func New(p *pages.Pages) *Console {
 			"keys": KeysPath, "spending-cap": SpendingCapPath, "account": AccountPath, "email": EmailPath, "password": PasswordPath,
 			"sessions": SessionsPath, "export": ExportPath, "delete": DeletePath, "statements": StatementPath, "billing": BillingPath, "ledger": LedgerPath,
 			"webhooks": WebhooksPath, "requests": RequestsPath, "request-events": RequestEventsPath, "pastes": PastesPath,
+			"admin": AdminPath, "admin-sign-in": AdminSignInPath, "admin-sign-out": AdminSignOutPath, "admin-accounts": AdminAccountPath,
+			"admin-requests": AdminRequestsPath, "admin-audits": AdminAuditsPath, "admin-log": AdminLogPath,
 		}[name]
 		if !ok {
 			return "", fmt.Errorf("the console has no page %q", name)
@@ -101,6 +113,7 @@ type page struct {
 	template, title string
 	section         string // path of the section that the page belongs to; empty for a page without a session
 	holder          Holder
+	admin           *Admin // of a page for admins; nil: it is none
 	done            string // name of a notice
 	status          int
 	secret          bool   // see pages.Page.Secret
@@ -115,6 +128,7 @@ type page struct {
 // frame is the data of the template around every page.
 type frame struct {
 	Email  string
+	Admin  string // name of the admin token; empty: the page is none for admins
 	Notice string
 	Main   template.HTML
 }
@@ -151,6 +165,14 @@ func notice(done string) string {
 		return "The delivery is sent again. Look again in a moment."
 	case "unhooked":
 		return "The webhook is deleted. Nothing is sent to it any more."
+	case "tier":
+		return "The account has the new plan. Its limits hold from now on."
+	case "credits":
+		return "The balance is changed."
+	case "suspend":
+		return "The account is suspended. No edge admits its API keys any more."
+	case "resume":
+		return "The account is no longer suspended."
 	case "session":
 		return "The session has ended."
 	case "created":
@@ -174,6 +196,9 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 		return fmt.Errorf("render page %s: %w", p.template, err)
 	}
 	around := frame{Email: p.holder.Email, Notice: notice(p.done), Main: template.HTML(main.String())} //nolint:gosec // a template made it
+	if p.admin != nil {
+		around.Admin = p.admin.Name
+	}
 	if err := c.templates.ExecuteTemplate(&all, "frame", &around); err != nil {
 		return fmt.Errorf("render page %s: %w", p.template, err)
 	}
@@ -181,7 +206,12 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 		Template: "console", Title: p.title, Data: template.HTML(all.String()), //nolint:gosec // likewise
 		Status: p.status, Secret: p.secret, Section: Path, Styles: []string{"landing", "console"}, Scripts: []string{"copy.js", "times.js"},
 	}
-	if p.section != "" {
+	if p.admin != nil {
+		out.Site, out.Section = p.admin.Site, ""
+		if p.section != "" {
+			out.Sections, out.SectionsName = adminSections(p.section), "Admin"
+		}
+	} else if p.section != "" {
 		out.Sections, out.SectionsName = sections(p.section), "Your account"
 	}
 	out.Fetches, out.Wide = p.fetches, p.wide

@@ -104,6 +104,14 @@ func full() map[string]func(*Console) fiber.Handler {
 			TimeMs: 1, Status: 500, DurationMs: 10_000, Error: "the connection was closed before an answer came: " + strings.Repeat("x", 50), Answer: strings.Repeat(`"`, 1024),
 		})
 	}
+	admin, book := Admin{Name: "ann", Site: "https://quire.example"}, &event.PriceBook{StampMs: 1, AnonymousLimit: 10, FreeStorageBytes: 10 << 30}
+	for _, tier := range plan.Tiers() {
+		terms := &event.TierPlan{Tier: uint32(tier)}
+		for _, key := range plan.QuotaKeys() {
+			terms.Terms = append(terms.Terms, &event.Term{QuotaKey: uint32(key), Limit: 5000, PriceMicros: 500, Overage: true})
+		}
+		book.Tiers = append(book.Tiers, terms)
+	}
 	over := &Overview{Holder: holder, Usage: u, Days: days, Now: now, Key: FirstKey(holder.Account, "once")}
 	docs := make([]*event.Document, 0, ContentPage)
 	for n := range ContentPage {
@@ -181,6 +189,55 @@ func full() map[string]func(*Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error {
 				return c.NewKey(ctx, &NewKey{Holder: holder, APIKey: "qk_" + strings.Repeat("A", 59), URL: "https://quire.example", Welcome: true, Once: "once", CanPaste: true, Known: true, Left: 100, Limit: 100})
 			}
+		},
+		"admin sign in": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.AdminSignIn(ctx, 200, &AdminSign{Form: AdminToken(hostile)})
+			}
+		},
+		"admin accounts": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				a := &AdminAccounts{Admin: admin, Search: FindAccount(hostile), Next: "AAAAAAAAAAA"}
+				for range 50 {
+					a.List = append(a.List, AdminAccount{ID: "AAAAAAAAAAA", Email: holder.Email, Tier: "pro", Created: "2026-11-22T12:00:00Z", Suspended: true})
+				}
+				return c.AdminAccounts(ctx, 200, a)
+			}
+		},
+		"admin account": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				a := &AdminOne{Admin: admin, ID: "AAAAAAAAAAA", Email: hostile, Usage: u, Forms: map[string]*Form{}}
+				for _, name := range AdminActions() {
+					a.Forms[name] = AdminForm(name, a.ID, "once")
+				}
+				return c.AdminOne(ctx, 200, a)
+			}
+		},
+		"admin request": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				return c.AdminRequest(ctx, 200, &AdminRequest{Admin: admin, Search: FindRequest(hostile), Account: "AAAAAAAAAAA", Explanation: fullExplanation(holder).Explanation})
+			}
+		},
+		"admin audit": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				a := &AdminAudit{Admin: admin, Begin: BeginAudit(), ID: "x"}
+				for n := range 64 {
+					a.Partitions = append(a.Partitions, AuditedPartition{Partition: n, Done: 1, Total: 1 << 40, Ended: n%2 == 0, Live: strings.Repeat("a", 64), Replay: strings.Repeat("b", 64)})
+				}
+				return c.AdminAudit(ctx, 200, a)
+			}
+		},
+		"admin log": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error {
+				l := &AdminLog{Admin: admin, Next: "x"}
+				for range 50 {
+					l.List = append(l.List, AdminEntry{Time: "2026-11-22T12:00:00Z", Token: "ann", Action: "account.suspend", Account: "AAAAAAAAAAA", Outcome: "done", Detail: strings.Repeat("r", 190) + hostile[:10]})
+				}
+				return c.AdminLog(ctx, l)
+			}
+		},
+		"admin prices": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.AdminPrices(ctx, &AdminPrices{Admin: admin, Book: book}) }
 		},
 		"requests": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.Requests(ctx, 200, fullLog(holder)) }

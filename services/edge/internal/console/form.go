@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -81,6 +82,9 @@ func (f *Form) Names() []string {
 	}
 	return out
 }
+
+// Has tells whether there is a field of that name.
+func (f *Form) Has(name string) bool { return slices.Contains(f.Names(), name) }
 
 // Field is the field of that name. A template that names none gets one without a name, which a test finds.
 func (f *Form) Field(name string) Field {

@@ -70,6 +70,7 @@ type Page struct {
 	Embeds       []string // CSP sources of frames and images that are not ours; 'self' for frames of our own
 	Fetches      bool     // its scripts ask this server for more
 	Wide         bool     // for code and tables
+	Site         string   // origin that the header and the footer lead to; empty: the page's own
 	Section      string   // path of the header's link that the page belongs to
 	Sections     []Link   // a navigation of its own, below the header's
 	SectionsName string   // of that navigation, for people with a screen reader

@@ -155,26 +155,32 @@ type tierSetView struct {
 }
 
 func (s *Server) setTier(c *call) error {
+	user, o, err := s.tierSet(c)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, tierSetView{success: succeeded(), Account: viewOutcome(user, o)})
+}
+
+// tierSet gives the account in the path another tier.
+func (s *Server) tierSet(c *call) (*event.User, *event.CommandOutcome, error) {
 	var tier plan.Tier
 	err := httpin.ParseObject(c.json, httpin.Fields{"tier": httpin.To(&tier, tierField)}.Set)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if tier == plan.TierUnspecified {
-		return httpin.InvalidField("tier", "is required")
+		return nil, nil, httpin.InvalidField("tier", "is required")
 	}
 	user, err := s.pathUser(c)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	o, err := s.command(c, &event.Command{
 		Account: user.Account, IdempotencyId: c.idem, BodyHash: c.hash,
 		Action: &event.Command_SetTier{SetTier: &event.SetTier{Tier: uint32(tier)}},
 	})
-	if err != nil {
-		return err
-	}
-	return s.json(c.Ctx, fiber.StatusOK, tierSetView{success: succeeded(), Account: viewOutcome(user, o)})
+	return user, o, err
 }
 
 type grantedView struct {
@@ -183,21 +189,26 @@ type grantedView struct {
 }
 
 func (s *Server) grantCredits(c *call) error {
-	grant, err := parseGrant(c.json, s.now())
-	if err != nil {
-		return err
-	}
-	account, err := pathAccount(c)
-	if err != nil {
-		return err
-	}
-	o, err := s.command(c, &event.Command{
-		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash, Action: &event.Command_Grant{Grant: grant},
-	})
+	o, err := s.granted(c)
 	if err != nil {
 		return err
 	}
 	return s.json(c.Ctx, fiber.StatusOK, grantedView{success: succeeded(), Balance: credits(o.BalanceMicros)})
+}
+
+// granted gives the account in the path credits, or takes some away.
+func (s *Server) granted(c *call) (*event.CommandOutcome, error) {
+	grant, err := parseGrant(c.json, s.now())
+	if err != nil {
+		return nil, err
+	}
+	account, err := pathAccount(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.command(c, &event.Command{
+		Account: uint64(account), IdempotencyId: c.idem, BodyHash: c.hash, Action: &event.Command_Grant{Grant: grant},
+	})
 }
 
 // parseGrant reads {amount, reason, expiresAt?}.

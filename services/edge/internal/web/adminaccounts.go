@@ -13,15 +13,19 @@ import (
 
 // regenerateKeyOf makes a new key the only one of an account. Its old one is dead once this has answered.
 func (s *Server) regenerateKeyOf(c *call) error {
-	user, err := s.pathUser(c)
-	if err != nil {
-		return err
-	}
-	made, err := s.makeKey(c, event.AccountID(user.Account))
+	made, err := s.keyReplaced(c)
 	if err != nil {
 		return err
 	}
 	return s.json(c.Ctx, fiber.StatusOK, made)
+}
+
+func (s *Server) keyReplaced(c *call) (*newKeyView, error) {
+	user, err := s.pathUser(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.makeKey(c, event.AccountID(user.Account))
 }
 
 type suspensionView struct {
@@ -31,18 +35,22 @@ type suspensionView struct {
 
 // suspendAccount has every later call with the account's key refused. The outcome comes from the fold that admits requests,
 // which announces it to the edges first.
-func (s *Server) suspendAccount(c *call) error {
+func (s *Server) suspendAccount(c *call) error { return s.answerSuspension(c, s.suspended) }
+
+func (s *Server) resumeAccount(c *call) error { return s.answerSuspension(c, s.resumed) }
+
+func (s *Server) suspended(c *call) (*event.User, *event.CommandOutcome, error) {
 	reason, err := readReason(c.json)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	return s.setSuspension(c, &event.Command{Action: &event.Command_Suspend{Suspend: &event.Suspend{Reason: reason}}})
 }
 
-func (s *Server) resumeAccount(c *call) error {
+func (s *Server) resumed(c *call) (*event.User, *event.CommandOutcome, error) {
 	reason, err := readReason(c.json)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	return s.setSuspension(c, &event.Command{Action: &event.Command_Resume{Resume: &event.Resume{Reason: reason}}})
 }
@@ -55,13 +63,18 @@ func readReason(body []byte) (reason string, err error) {
 	return reason, err
 }
 
-func (s *Server) setSuspension(c *call, cmd *event.Command) error {
+func (s *Server) setSuspension(c *call, cmd *event.Command) (*event.User, *event.CommandOutcome, error) {
 	user, err := s.pathUser(c)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	cmd.Account, cmd.IdempotencyId, cmd.BodyHash = user.Account, c.idem, c.hash
 	o, err := s.command(c, cmd)
+	return user, o, err
+}
+
+func (s *Server) answerSuspension(c *call, set func(*call) (*event.User, *event.CommandOutcome, error)) error {
+	user, o, err := set(c)
 	if err != nil {
 		return err
 	}
@@ -102,24 +115,49 @@ func (s *Server) listAccounts(c *call) error {
 	if err != nil {
 		return err
 	}
+	found, err := s.accountPage(c, email, page)
+	if err != nil {
+		return err
+	}
+	return s.json(c.Ctx, fiber.StatusOK, found)
+}
+
+// accountsShown is a page of accounts for a reader, who may have written an email.
+func (s *Server) accountsShown(c *call, email, cursor string) (found accountList, err error) {
+	page := &event.ListUsers{Limit: defaultPage}
+	if cursor != "" {
+		if page.AfterAccount, err = accountCursor("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(cursor)}); err != nil {
+			return found, err
+		}
+	}
+	if email != "" {
+		if email, err = emailField("email", httpin.Value{Kind: httpin.Query, Text: []byte(email)}); err != nil {
+			return found, err
+		}
+	}
+	return s.accountPage(c, email, page)
+}
+
+// accountPage looks an email up, or lists a page of all accounts where it is empty.
+func (s *Server) accountPage(c *call, email string, page *event.ListUsers) (accountList, error) {
 	if email != "" {
 		return s.lookUpAccount(c, email)
 	}
 	if err := s.note(c, 0, noteList, ""); err != nil {
-		return err
+		return accountList{}, err
 	}
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_List{List: page}})
 	if err != nil {
-		return err
+		return accountList{}, err
 	}
-	return s.answerAccounts(c, a.Users, a.More)
+	return s.listOf(a.Users, a.More)
 }
 
-// lookUpAccount answers with the account of an email, or with none.
-func (s *Server) lookUpAccount(c *call, email string) error {
+// lookUpAccount is the account of an email, or none.
+func (s *Server) lookUpAccount(c *call, email string) (accountList, error) {
 	a, err := s.bus.User(s.ctx, &event.UserRequest{Action: &event.UserRequest_Find{Find: &event.FindUser{Email: email}}})
 	if err != nil {
-		return err
+		return accountList{}, err
 	}
 	var found []*event.User
 	if a.Status == event.UserStatus_USER_OK {
@@ -127,20 +165,20 @@ func (s *Server) lookUpAccount(c *call, email string) error {
 	}
 	// The journal is kept for ever: it has the account, and no email.
 	if err := s.note(c, a.User.GetAccount(), noteFind, ""); err != nil && fault.KindOf(err) != fault.NotFound {
-		return err
+		return accountList{}, err
 	}
-	return s.answerAccounts(c, found, false)
+	return s.listOf(found, false)
 }
 
-// answerAccounts leaves out users whose registration stopped before billing had their account.
-func (s *Server) answerAccounts(c *call, users []*event.User, more bool) error {
+// listOf leaves out users whose registration stopped before billing had their account.
+func (s *Server) listOf(users []*event.User, more bool) (accountList, error) {
 	ids := make([]event.AccountID, 0, len(users))
 	for _, u := range users {
 		ids = append(ids, event.AccountID(u.Account))
 	}
 	known, err := s.bus.Accounts(s.ctx, ids)
 	if err != nil {
-		return err
+		return accountList{}, err
 	}
 	out := accountList{success: succeeded(), Accounts: make([]listedAccount, 0, len(users)), HasMore: more}
 	for _, u := range users {
@@ -155,7 +193,7 @@ func (s *Server) answerAccounts(c *call, users []*event.User, more bool) error {
 	if more {
 		out.NextCursor = new(ids[len(ids)-1].String())
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return out, nil
 }
 
 // accountCursor reads the id of the last account of the page before.

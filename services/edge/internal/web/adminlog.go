@@ -59,21 +59,40 @@ func (s *Server) adminLog(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.bus.AdminLog(s.ctx, before, int(limit))
+	out, err := s.adminEntries(before, int(limit))
 	if err != nil {
 		return err
 	}
+	return s.json(c.Ctx, fiber.StatusOK, out)
+}
+
+// adminLogPage is the page of the log that begins at a cursor; empty: at the newest entry.
+func (s *Server) adminLogPage(cursor string) (adminLogView, error) {
+	before := ""
+	if cursor != "" {
+		var err error
+		if before, err = adminCursor("cursor", httpin.Value{Kind: httpin.Query, Text: []byte(cursor)}); err != nil {
+			return adminLogView{}, err
+		}
+	}
+	return s.adminEntries(before, defaultPage)
+}
+
+func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
+	page, err := s.bus.AdminLog(s.ctx, before, limit)
+	if err != nil {
+		return adminLogView{}, err
+	}
 	if page == nil {
-		return invalidCursor()
+		return adminLogView{}, invalidCursor()
 	}
 	out := adminLogView{success: succeeded(), Entries: make([]adminEntryView, 0, len(page.Entries)), HasMore: page.More}
 	for _, e := range page.Entries {
 		out.Entries = append(out.Entries, viewAdminEntry(e))
 	}
 	if page.More {
-		out.NextCursor, _ = nextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
 	}
-	return s.json(c.Ctx, fiber.StatusOK, out)
+	return out, nil
 }
 
 func adminCursor(name string, v httpin.Value) (string, error) {

@@ -50,18 +50,18 @@ type auditBegunView struct {
 
 // audit begins an audit. It waits for the end, a minute at most, unless the caller prefers not to.
 func (s *Server) audit(c *call) error {
-	if err := s.note(c, 0, noteAudit, ""); err != nil {
-		return err
-	}
-	id := event.NewRequestID()
 	if prefersAsync(c.Ctx) {
-		begun, err := s.bus.BeginAudit(s.ctx, id)
+		id, begun, err := s.auditStarted(c)
 		if err != nil {
 			return err
 		}
 		c.Set("Preference-Applied", respondAsync)
 		return s.auditBegun(c, id, begun)
 	}
+	if err := s.note(c, 0, noteAudit, ""); err != nil {
+		return err
+	}
+	id := event.NewRequestID()
 	ctx, cancel := context.WithTimeout(s.ctx, auditWait)
 	defer cancel()
 	audit, err := s.bus.Audit(ctx, id)
@@ -72,6 +72,16 @@ func (s *Server) audit(c *call) error {
 		return s.auditBegun(c, id, audit)
 	}
 	return s.json(c.Ctx, fiber.StatusOK, viewAudit(id, audit))
+}
+
+// auditStarted begins an audit, and does not wait for its end.
+func (s *Server) auditStarted(c *call) (event.RequestID, *bus.Audit, error) {
+	if err := s.note(c, 0, noteAudit, ""); err != nil {
+		return event.RequestID{}, nil, err
+	}
+	id := event.NewRequestID()
+	begun, err := s.bus.BeginAudit(s.ctx, id)
+	return id, begun, err
 }
 
 func prefersAsync(c *fiber.Ctx) bool {

@@ -100,7 +100,7 @@ func (s *Server) authenticate(c *call) error {
 			return err
 		}
 		return s.authenticateWithoutKey(c)
-	case anybody, sessionOrNone:
+	case anybody, sessionOrNone, adminPage:
 		return s.sameOrigin(c)
 	case session:
 		return s.readSession(c)

@@ -176,7 +176,24 @@ func (s *Server) routes() []route {
 		{"GET", console.FilesPath + "/delete", sessionOrNone, unmetered, noBody, asked, s.contentPage(files, s.askToDelete)},
 		{"POST", console.FilesPath + "/delete", sessionOrNone, plan.FilesDelete, form, page, s.contentPage(files, s.deleteFromPage)},
 		{"GET", console.StatementPath + "/:period", sessionOrNone, unmetered, noBody, page, s.inConsole(s.showStatement)},
-		{"GET", "/assets/:name", anybody, unmetered, noBody, anyQuery, s.asset},
+		{"GET", console.AdminSignInPath, adminPage, unmetered, noBody, page, s.showAdminSignIn},
+		{"POST", console.AdminSignInPath, adminPage, unmetered, form, page, s.signInAdmin},
+		{"POST", console.AdminSignOutPath, adminPage, unmetered, form, page, s.signOutAdmin},
+		{"GET", console.AdminPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminAccounts)},
+		{"GET", console.AdminAccountPath + "/:id", adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminAccount)},
+		{"POST", console.AdminAccountPath + "/:id/tier", adminPage, unmetered, form, page, s.forAdmins(s.adminTier())},
+		{"POST", console.AdminAccountPath + "/:id/credits", adminPage, unmetered, form, page, s.forAdmins(s.adminCredits())},
+		{"POST", console.AdminAccountPath + "/:id/suspend", adminPage, unmetered, form, page, s.forAdmins(s.adminSuspend())},
+		{"POST", console.AdminAccountPath + "/:id/resume", adminPage, unmetered, form, page, s.forAdmins(s.adminResume())},
+		{"POST", console.AdminAccountPath + "/:id/key", adminPage, unmetered, form, page, s.forAdmins(s.adminKey)},
+		{"GET", console.AdminRequestsPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminRequest)},
+		{"GET", console.AdminAuditsPath, adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminAudits)},
+		{"POST", console.AdminAuditsPath, adminPage, unmetered, form, page, s.forAdmins(s.beginAdminAudit)},
+		{"GET", console.AdminAuditsPath + "/:id", adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminAudit)},
+		{"GET", console.AdminAuditsPath + "/:id/progress", adminPage, unmetered, noBody, page, s.forAdmins(s.showAuditProgress)},
+		{"GET", console.AdminLogPath, adminPage, unmetered, noBody, asked, s.forAdmins(s.showAdminLog)},
+		{"GET", console.AdminPricesPath, adminPage, unmetered, noBody, page, s.forAdmins(s.showAdminPrices)},
+		{"GET", assetPath, anybody, unmetered, noBody, anyQuery, s.asset},
 		{"GET", "/docs", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/api/:tag", anybody, unmetered, noBody, page, s.documentation},
 		{"GET", "/docs/guides/:name", anybody, unmetered, noBody, page, s.documentation},
@@ -211,6 +228,7 @@ const (
 	keyOrSession             // likewise, with a session
 	sessionOrNone            // as anybody; the handler looks for the session
 	admin                    // the paths exist only where there is an admin token
+	adminPage                // as anybody, and the paths exist as those of admin; the handler looks for the session of an admin
 	operators                // anybody; the paths exist only where operators have no listener of their own
 )
 
@@ -271,12 +289,18 @@ func with[T any](v T, h func(*call, T) error) func(*call) error {
 	return func(c *call) error { return h(c, v) }
 }
 
+// assetPath has what pages load, those for admins too.
+const assetPath = "/assets/:name"
+
+// forAdmins tells whether the path exists only where admins are served.
+func (r *route) forAdmins() bool { return r.who == admin || r.who == adminPage }
+
 // register adds the routes that exist with this configuration.
 func (s *Server) register() {
 	routes := s.routes()
 	var last []route
 	for _, r := range routes {
-		if r.who == admin && len(s.cfg.AdminTokens) == 0 || r.who != admin && s.cfg.AdminOnly || r.who == operators && s.ops == nil {
+		if r.forAdmins() && len(s.cfg.AdminTokens) == 0 || s.cfg.AdminOnly && !r.forAdmins() && r.path != assetPath || r.who == operators && s.ops == nil {
 			continue
 		}
 		if r.rules.has(otherwise) {

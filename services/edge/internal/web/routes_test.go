@@ -166,8 +166,8 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.AccountSuspended, fault.KeyScope)
 	add(who(keyOrToken), fault.ManageTokenRequired)
 	add(who(session, keyOrSession), fault.SessionRequired)
-	add(who(admin), fault.AdminTokenRequired)
-	add(write && who(anybody, sessionOrNone, session, keyOrSession, keyOrKeyless), fault.CrossOrigin)
+	add(who(admin) || write && strings.HasSuffix(r.path, "/admin/sign-in"), fault.AdminTokenRequired)
+	add(write && who(anybody, sessionOrNone, adminPage, session, keyOrSession, keyOrKeyless), fault.CrossOrigin)
 	add(takes("query", "cursor"), fault.InvalidCursor)
 	add(takes("header", "If-Match") || metered && r.rules.has(html) && strings.HasSuffix(r.path, "/:ref"), fault.VersionMismatch) // a form has the version
 	add(takes("header", "Range"), fault.RangeNotSatisfiable)
@@ -219,6 +219,8 @@ func schemesOf(t *testing.T, who credential) []string {
 		return []string{"ApiKey", "BearerKey", "Session"}
 	case sessionOrNone:
 		return []string{"", "Session"}
+	case adminPage:
+		return []string{"", "AdminSession"}
 	case admin:
 		return []string{"AdminToken"}
 	}
@@ -244,7 +246,7 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 			want = fault.AdminTokenRequired
 		case keyOrKeyless:
 			want, header = fault.InvalidAPIKey, "X-Api-Key: wrong\r\n"
-		case anybody, sessionOrNone:
+		case anybody, sessionOrNone, adminPage:
 			if r.method == "GET" {
 				continue
 			}

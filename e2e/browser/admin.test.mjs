@@ -1,0 +1,51 @@
+// The pages for admins, from the token to the state that the API then shows.
+import assert from 'node:assert/strict'
+import { suite } from '../harness.mjs'
+
+const token = 'admin-token-of-the-browser'
+const site = await suite({ QUIRE_ADMIN_TOKEN: `ann:${token},tests:admin-token-of-the-tests` })
+
+site.test('an admin signs in, helps and suspends an account, and audits', { scheme: 'dark', screen: 'phone' }, async ({ page, open, context, expectErrorPage }) => {
+  const user = await site.api().account('free')
+  await open('/console/admin')
+  expectErrorPage('/console/admin/sign-in')
+  await page.getByLabel('Admin token').fill('not the token at all')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('The token is not one of').waitFor()
+  assert.equal(await page.getByLabel('Admin token').inputValue(), '')
+  await page.getByLabel('Admin token').fill(token)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Accounts' }).waitFor()
+  await page.getByText('Admin ann').waitFor()
+  const [cookie] = await context.cookies()
+  assert.ok(cookie.httpOnly && cookie.sameSite === 'Strict' && !cookie.value.includes(token))
+
+  await page.getByLabel('Email').fill(user.email)
+  await page.getByRole('button', { name: 'Find' }).click()
+  await page.getByRole('link', { name: user.email }).click()
+  await page.locator('#tier-tier').selectOption('Pro')
+  await page.getByRole('button', { name: 'Set the plan' }).click()
+  await page.getByText('The account has the new plan').waitFor()
+  const giving = page.locator('form[action$="/credits"]')
+  await giving.getByLabel('Credits').fill('2.5')
+  await giving.getByLabel('Reason').fill('a gift')
+  await giving.getByRole('button').click()
+  await page.getByText('balance 2.500000 credits').waitFor()
+  assert.equal((await user.api.call('GET', '/api/users/user/dev-usage')).account.tier, 'pro')
+  const suspending = page.locator('form[action$="/suspend"]')
+  await suspending.getByLabel('Reason').fill('sends spam')
+  await suspending.getByLabel('Type the id of the account').fill(user.id)
+  await suspending.getByRole('button').click()
+  await page.getByText('The account is suspended').waitFor()
+  assert.equal((await user.api.send('GET', '/api/users/user')).status, 403)
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'wider than the screen')
+
+  await page.getByRole('link', { name: 'Audit', exact: true }).click()
+  await page.getByRole('button', { name: 'Begin an audit' }).click()
+  await page.getByText('It matches').waitFor()
+  await page.getByRole('link', { name: 'Log', exact: true }).click()
+  await page.getByRole('row').filter({ hasText: 'audit.start' }).filter({ hasText: 'ann' }).waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByLabel('Admin token').waitFor()
+  assert.deepEqual(await context.cookies(), [])
+})

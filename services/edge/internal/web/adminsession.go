@@ -1,0 +1,146 @@
+package web
+
+import (
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	admins "quire.dev/pkg/admin"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
+)
+
+const (
+	adminCookie       = "quire_admin"
+	secureAdminCookie = "__Host-" + adminCookie // behind TLS, as secureCookie
+	// adminLifetime is that of an admin's session, whatever is done with it. No edge keeps it: signing out deletes the cookie.
+	adminLifetime = 30 * time.Minute
+	// adminCookieParts are the name of the token, the second in which the session ends, random text, and the signature.
+	adminCookieParts = 4
+)
+
+func (s *Server) adminCookieName(c *fiber.Ctx) string {
+	if s.behindTLS(c) {
+		return secureAdminCookie
+	}
+	return adminCookie
+}
+
+// adminClaim is what the signature of a session holds. The token is in it, so that the session ends where the token is replaced. The
+// path of a link begins otherwise.
+func adminClaim(token admins.Token, nonce string) string {
+	return "admin session\n" + token.Name + "\n" + nonce + "\n" + token.Secret
+}
+
+// openAdminSession gives the browser a session of the token. Every edge knows it by its signature.
+func (s *Server) openAdminSession(c *call, token admins.Token) {
+	nonce, expires := rand.Text(), s.now().Add(adminLifetime).Unix()
+	signature := s.secret.SignLink(adminClaim(token, nonce), expires)
+	s.setAdminCookie(c, strings.Join([]string{token.Name, strconv.FormatInt(expires, 10), nonce, signature}, "~"), adminLifetime)
+}
+
+// setAdminCookie sets the cookie, or deletes it where value is empty. No other site's link carries it.
+func (s *Server) setAdminCookie(c *call, value string, lifetime time.Duration) {
+	cookie := &fiber.Cookie{
+		Name: s.adminCookieName(c.Ctx), Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
+		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode, Secure: s.behindTLS(c.Ctx),
+	}
+	if value == "" {
+		cookie.Expires = time.Unix(1, 0)
+	}
+	c.Cookie(cookie)
+}
+
+// adminOf is the name of the token whose session the browser has; empty where it has none.
+func (s *Server) adminOf(c *call) string {
+	parts := strings.Split(strings.Clone(c.Cookies(s.adminCookieName(c.Ctx))), "~")
+	if len(parts) != adminCookieParts {
+		return ""
+	}
+	expires, err := strconv.ParseInt(parts[1], 10, 64)
+	left := time.Unix(expires, 0).Sub(s.now())
+	if err != nil || left <= 0 || left > adminLifetime+time.Minute { // edges' clocks differ
+		return ""
+	}
+	i := slices.IndexFunc(s.cfg.AdminTokens, func(t admins.Token) bool { return t.Name == parts[0] })
+	if i < 0 || !s.secret.CheckLink(adminClaim(s.cfg.AdminTokens[i], parts[2]), expires, parts[3]) {
+		return ""
+	}
+	return s.cfg.AdminTokens[i].Name
+}
+
+// forAdmins is a page for who has a session of an admin token. Others sign in first.
+func (s *Server) forAdmins(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if c.admin = s.adminOf(c); c.admin == "" {
+			next := ""
+			if c.Method() == fiber.MethodGet {
+				next = c.Path()
+			}
+			return redirect(c.Ctx, console.AdminSignInPath+(&console.Sign{Next: next}).Query())
+		}
+		return handle(c)
+	}
+}
+
+// adminNext is the page to go on to.
+func adminNext(next string) string {
+	if next = nextPath(next); next == console.AdminPath || strings.HasPrefix(next, console.AdminPath+"/") && next != console.AdminSignInPath {
+		return next
+	}
+	return console.AdminPath
+}
+
+func (s *Server) showAdminSignIn(c *call) error {
+	next := adminNext(c.Query("next"))
+	if s.adminOf(c) != "" {
+		return redirect(c.Ctx, next)
+	}
+	return s.console.AdminSignIn(c.Ctx, fiber.StatusOK, &console.AdminSign{Admin: s.adminHead(c), Form: console.AdminToken(next)})
+}
+
+// signInAdmin opens a session for a token. A wrong one counts against its source, as with the API.
+func (s *Server) signInAdmin(c *call) error {
+	form := console.AdminToken("")
+	return s.submit(c, form, submission{
+		do: func() error {
+			i := -1
+			err := s.counted(c.Ctx, fault.AdminTokenRequired, func() error {
+				name := s.cfg.AdminTokens.Find(strings.TrimSpace(form.Values["token"]))
+				if i = slices.IndexFunc(s.cfg.AdminTokens, func(t admins.Token) bool { return name != "" && t.Name == name }); i < 0 {
+					return failedAt("token", fault.AdminTokenRequired, "The token is not one of this Quire's.")
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			s.openAdminSession(c, s.cfg.AdminTokens[i])
+			return redirect(c.Ctx, adminNext(form.Values["next"]))
+		},
+		show: func(status int) error {
+			return s.console.AdminSignIn(c.Ctx, status, &console.AdminSign{Admin: s.adminHead(c), Form: form})
+		},
+	})
+}
+
+func (s *Server) signOutAdmin(c *call) error {
+	if len(c.form) > 0 {
+		return fault.New(fault.UnknownField, "The form has no fields.")
+	}
+	s.setAdminCookie(c, "", 0)
+	return redirect(c.Ctx, console.AdminSignInPath)
+}
+
+// adminHead is what every page for admins has.
+func (s *Server) adminHead(c *call) console.Admin {
+	out := console.Admin{Name: c.admin}
+	if s.cfg.AdminOnly { // the other pages are elsewhere
+		out.Site = s.url("")
+	}
+	return out
+}

@@ -1,0 +1,267 @@
+package web
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/fault"
+)
+
+// showAdminAccounts lists accounts, or the one with an email, as listAccounts does.
+func (s *Server) showAdminAccounts(c *call) error {
+	email, cursor := strings.TrimSpace(strings.Clone(c.Query("email"))), strings.Clone(c.Query("cursor"))
+	found, err := s.accountsShown(c, email, cursor)
+	shown := &console.AdminAccounts{Admin: s.adminHead(c), Search: console.FindAccount(email), Cursor: cursor}
+	if err != nil {
+		e := asFault(err)
+		if e.Kind != fault.InvalidField {
+			return err
+		}
+		shown.Search.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+		return s.console.AdminAccounts(c.Ctx, e.Kind.Status(), shown)
+	}
+	for _, a := range found.Accounts {
+		shown.List = append(shown.List, console.AdminAccount{ID: a.ID, Email: a.Email, Tier: a.Tier, Created: a.CreatedAt, Suspended: a.SuspendedAt != nil, Deletes: a.DeletesAt != nil})
+	}
+	shown.Next = optional(found.NextCursor)
+	return s.console.AdminAccounts(c.Ctx, fiber.StatusOK, shown)
+}
+
+func (s *Server) showAdminAccount(c *call) error {
+	return s.showAdminAccountWith(c, fiber.StatusOK, nil)
+}
+
+// showAdminAccountWith shows an account with the form that was refused; nil: all are new ones.
+func (s *Server) showAdminAccountWith(c *call, status int, refused *console.Form) error {
+	account, err := pathAccount(c)
+	if err != nil {
+		return err
+	}
+	u, err := s.usage(account)
+	if err != nil {
+		return err
+	}
+	email, err := s.emailOf(account)
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminOne{Admin: s.adminHead(c), ID: account.String(), Email: email, Usage: u, Done: c.done(), Forms: map[string]*console.Form{}}
+	for _, name := range console.AdminActions() {
+		shown.Forms[name] = console.AdminForm(name, account.String(), rand.Text())
+		if refused != nil && refused.ID == name {
+			shown.Forms[name] = refused
+		}
+	}
+	return s.console.AdminOne(c.Ctx, status, shown)
+}
+
+// adminAction takes one of the forms about an account. do is what the API's handler does.
+func (s *Server) adminAction(name string, body func(*console.Form) any, do func(*call) error) func(*call) error {
+	return func(c *call) error {
+		account, err := pathAccount(c)
+		if err != nil {
+			return err
+		}
+		form := console.AdminForm(name, account.String(), "")
+		return s.submit(c, form, submission{
+			body: body,
+			do: func() error {
+				if form.Has("confirm") {
+					if err := confirmed(form, account.String()); err != nil {
+						return err
+					}
+				}
+				if err := do(c); err != nil {
+					return err
+				}
+				return redirect(c.Ctx, console.Done(console.AdminAccountPath+"/"+account.String(), name))
+			},
+			show: func(status int) error { return s.showAdminAccountWith(c, status, form) },
+		})
+	}
+}
+
+func (s *Server) adminTier() func(*call) error {
+	return s.adminAction("tier", func(f *console.Form) any { return map[string]any{"tier": f.Values["tier"]} }, func(c *call) error {
+		_, _, err := s.tierSet(c)
+		return err
+	})
+}
+
+func (s *Server) adminCredits() func(*call) error {
+	return s.adminAction("credits", func(f *console.Form) any {
+		out := map[string]any{"amount": strings.TrimSpace(f.Values["amount"]), "reason": f.Values["reason"]}
+		if at := f.Values["expiresAt"]; at != "" {
+			out["expiresAt"] = momentOfForm(at)
+		}
+		return out
+	}, func(c *call) error {
+		_, err := s.granted(c)
+		return err
+	})
+}
+
+func reasonOf(f *console.Form) any { return map[string]any{"reason": f.Values["reason"]} }
+
+func (s *Server) adminSuspend() func(*call) error {
+	return s.adminAction("suspend", reasonOf, func(c *call) error { _, _, err := s.suspended(c); return err })
+}
+
+func (s *Server) adminResume() func(*call) error {
+	return s.adminAction("resume", reasonOf, func(c *call) error { _, _, err := s.resumed(c); return err })
+}
+
+// adminKey makes another key the only one of an account, as regenerateKeyOf does, and shows it this once.
+func (s *Server) adminKey(c *call) error {
+	account, err := pathAccount(c)
+	if err != nil {
+		return err
+	}
+	form := console.AdminForm("key", account.String(), "")
+	return s.submit(c, form, submission{
+		do: func() error {
+			if err := confirmed(form, account.String()); err != nil {
+				return err
+			}
+			made, err := s.keyReplaced(c)
+			if err != nil {
+				return err
+			}
+			return s.console.AdminKey(c.Ctx, &console.AdminNewKey{Admin: s.adminHead(c), Account: account.String(), APIKey: made.APIKey})
+		},
+		show: func(status int) error { return s.showAdminAccountWith(c, status, form) },
+	})
+}
+
+// showAdminRequest explains a request of any account, as explainAny does. Without an id it has the form alone.
+func (s *Server) showAdminRequest(c *call) error {
+	text := strings.TrimSpace(strings.Clone(c.Query("id")))
+	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(text)}
+	if text == "" {
+		return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+	}
+	refuse := func(message string) error {
+		shown.Search.Refuse("id", console.Problem{Message: message})
+		return s.console.AdminRequest(c.Ctx, fiber.StatusBadRequest, shown)
+	}
+	id, err := event.ParseRequestID(strings.ToLower(text))
+	if err != nil {
+		return refuse("id must be the X-Request-Id of a request.")
+	}
+	e, err := s.explainForAdmin(c, bus.Question{Request: id})
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return refuse("There is no such request.")
+	case err != nil:
+		return err
+	}
+	shown.Done, shown.Total = e.Done, e.Total
+	if shown.Explanation = explanationOf(e.Answer); e.Answer != nil {
+		shown.Explanation.AnyKey = true
+		if !e.Answer.Anonymous {
+			shown.Account = event.AccountID(e.Answer.Account).String()
+		}
+	}
+	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+}
+
+func (s *Server) showAdminAudits(c *call) error {
+	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit()})
+}
+
+// beginAdminAudit begins an audit, as audit does for one who does not wait.
+func (s *Server) beginAdminAudit(c *call) error {
+	form := console.BeginAudit()
+	return s.submit(c, form, submission{
+		do: func() error {
+			id, _, err := s.auditStarted(c)
+			if err != nil {
+				return err
+			}
+			return redirect(c.Ctx, console.AdminAuditsPath+"/"+id.String())
+		},
+		show: func(status int) error {
+			return s.console.AdminAudit(c.Ctx, status, &console.AdminAudit{Admin: s.adminHead(c), Begin: form})
+		},
+	})
+}
+
+func (s *Server) showAdminAudit(c *call) error {
+	shown, err := s.auditShown(c)
+	if err != nil {
+		return err
+	}
+	return s.console.AdminAudit(c.Ctx, fiber.StatusOK, shown)
+}
+
+// showAuditProgress answers with the part of an audit's page that moves.
+func (s *Server) showAuditProgress(c *call) error {
+	shown, err := s.auditShown(c)
+	if err != nil {
+		return err
+	}
+	return s.console.AuditProgress(c.Ctx, shown)
+}
+
+func (s *Server) auditShown(c *call) (*console.AdminAudit, error) {
+	id, err := event.ParseRequestID(strings.ToLower(c.Params("id")))
+	if err != nil {
+		return nil, notFound()
+	}
+	audit, err := s.bus.ReadAudit(s.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	view := viewAudit(id, audit)
+	shown := &console.AdminAudit{Admin: s.adminHead(c), Begin: console.BeginAudit(), ID: id.String(), Ended: audit.Ended, Restarted: audit.Again, Match: view.Match != nil && *view.Match}
+	for n, at := range audit.Progress {
+		shown.Partitions = append(shown.Partitions, console.AuditedPartition{Partition: n, Done: at.Done, Total: at.Total})
+	}
+	for _, p := range view.Partitions {
+		if int(p.Partition) < len(shown.Partitions) {
+			at := &shown.Partitions[p.Partition]
+			at.Ended, at.Match, at.Live, at.Replay = true, p.Match, p.LiveHash, p.ReplayHash
+		}
+	}
+	return shown, nil
+}
+
+// showAdminLog shows a page of the log of admins' actions, as adminLog lists it.
+func (s *Server) showAdminLog(c *call) error {
+	cursor := strings.Clone(c.Query("cursor"))
+	page, err := s.adminLogPage(cursor)
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminLog{Admin: s.adminHead(c), Cursor: cursor, Next: optional(page.NextCursor)}
+	for _, e := range page.Entries {
+		shown.List = append(shown.List, console.AdminEntry{
+			Time: e.Time, Token: e.Token, Action: e.Action, Account: optional(e.Account), Outcome: e.Outcome,
+			Detail: strings.Join(notEmpty(optional(e.Tier), optional(e.Amount), optional(e.Detail)), ", "),
+		})
+	}
+	return s.console.AdminLog(c.Ctx, shown)
+}
+
+func notEmpty(texts ...string) (out []string) {
+	for _, text := range texts {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// showAdminPrices shows the price book in force.
+func (s *Server) showAdminPrices(c *call) error {
+	book, err := s.prices()
+	if err != nil {
+		return err
+	}
+	return s.console.AdminPrices(c.Ctx, &console.AdminPrices{Admin: s.adminHead(c), Book: book})
+}
