@@ -120,7 +120,6 @@ type page struct {
 	live            bool   // its scripts ask for more
 	script          string // a further asset; empty: none
 	fetches         bool   // likewise, without those of live
-	wide            bool   // for code
 	styles          []string
 	data            any
 }
@@ -214,7 +213,7 @@ func (c *Console) render(ctx *fiber.Ctx, p page) error {
 	} else if p.section != "" {
 		out.Sections, out.SectionsName = sections(p.section), "Your account"
 	}
-	out.Fetches, out.Wide = p.fetches, p.wide
+	out.Fetches = p.fetches
 	out.Styles = append(out.Styles, p.styles...)
 	if p.live {
 		out.Fetches, out.Scripts = true, []string{"times.js", "htmx.min.js", "live.js"}

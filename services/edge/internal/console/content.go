@@ -290,7 +290,7 @@ func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
 	}
 	return c.render(ctx, page{
 		template: "one-text", title: title, section: PastesPath, holder: o.Holder, done: o.Done, status: status, data: o,
-		styles: []string{"history"}, script: "content.js", wide: true,
+		styles: []string{"document", "history"}, script: "content.js",
 	})
 }
 
