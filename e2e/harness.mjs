@@ -135,6 +135,16 @@ export class Api {
     return { ...account, email, password, apiKey, session, api: new Api(this.url, apiKey) }
   }
 
+  /** Signs in with the admin token, and returns the cookie for a visit. */
+  async adminSession() {
+    const answer = await this.send('POST', '/console/admin/sign-in', {
+      body: new URLSearchParams({ token: adminToken }), headers: { 'sec-fetch-site': 'same-origin' },
+    })
+    assert.equal(answer.status, 303)
+    const [, name, value] = answer.headers.get('set-cookie').match(/^([^=]+)=([^;]+)/)
+    return { name, value, httpOnly: true, sameSite: 'Strict' }
+  }
+
   paste(fields) {
     return this.call('POST', '/api/dev/pastes/create', { json: fields })
   }

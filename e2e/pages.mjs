@@ -19,6 +19,7 @@ export async function mainPages(site) {
   const document = await api.file('page.pdf', 'application/pdf', hostilePDF, { visibility: 'public' })
   const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
   const session = await owner.session()
+  const admin = await site.api().adminSession()
   const { requests: [request] } = await api.call('GET', '/api/users/user/requests')
   const { webhook } = await site.api().call('POST', '/api/users/user/webhooks', {
     json: { url: 'https://example.com/a/webhook/with/an/address/that/is/longer/than/the/screen/of/a/phone/is/wide', events: ['quota.threshold', 'cap.threshold', 'key.expiring'] },
@@ -46,6 +47,8 @@ export async function mainPages(site) {
     { name: 'the webhooks', path: '/console/billing/webhooks', session, ours: true },
     { name: 'a webhook', path: `/console/billing/webhooks/${webhook.id}`, session, ours: true },
     { name: 'the page to sign in as an admin', path: '/console/admin/sign-in', ours: true },
+    { name: "an admin's accounts", path: '/console/admin', session: admin },
+    { name: "an admin's account", path: `/console/admin/accounts/${owner.id}`, session: admin },
     { name: 'the account', path: '/console/account', session, ours: true },
     { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
     { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },
