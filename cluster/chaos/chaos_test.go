@@ -129,7 +129,7 @@ func (b *bench) try(t *testing.T, f fault, table *strings.Builder) {
 		}
 	}
 	t.Logf("\n%s", report)
-	b.verify(t)
+	b.verify(t, recoverLimit)
 }
 
 const heading = "fault                          longest gap between two successes: read   lite  paste   file  admin    503s  unknown\n"
@@ -176,9 +176,9 @@ func (b *bench) awaitReady(t *testing.T) {
 }
 
 // verify compares what is stored with what was acknowledged. No client may be at work.
-func (b *bench) verify(t *testing.T) {
+func (b *bench) verify(t *testing.T, limit time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), recoverLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	if err := errors.Join(b.load.Verify(ctx), b.load.Audit(ctx)); err != nil {
 		t.Error(err)
@@ -192,7 +192,7 @@ func (b *bench) rest(t *testing.T) {
 	if err := b.load.Settled(ctx, b.openHolds); err != nil {
 		t.Error(err)
 	}
-	b.verify(t)
+	b.verify(t, settleLimit) // all that is known
 	for _, p := range b.c.Processes("nats") {
 		log, err := os.ReadFile(p.Log())
 		if err != nil {
