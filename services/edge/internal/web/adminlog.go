@@ -91,6 +91,7 @@ func (s *Server) adminEntries(before string, limit int) (adminLogView, error) {
 		out.Entries = append(out.Entries, viewAdminEntry(e))
 	}
 	if page.More {
+		out.NextCursor, _ = nextCursor([]byte(page.Entries[len(page.Entries)-1].Id))
 	}
 	return out, nil
 }
