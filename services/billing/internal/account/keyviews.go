@@ -5,7 +5,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// keyViews are the keys as their owner sees them, the default key first and then in the order in which they were made.
+// keyViews are the keys as their owner sees them, the default key first and then in the order in which they were made. They
+// have their fingerprints, which answers to commands do not.
 func (a *account) keyViews(now int64) (list []*event.ApiKey) {
 	if a.keys == nil {
 		if a.keyVersion == 0 {
@@ -17,21 +18,27 @@ func (a *account) keyViews(now int64) (list []*event.ApiKey) {
 	}
 	for _, k := range a.keys.keys {
 		if k.number != 0 || a.keyVersion != 0 {
-			list = append(list, a.keyView(k, now))
+			v := a.keyView(k, now)
+			v.Fingerprint = k.fingerprint
+			if k.number == 0 {
+				v.Fingerprint = a.fingerprint
+			}
+			list = append(list, v)
 		}
 	}
 	return list
 }
 
+// keyView is a key as the answer to a command shows it.
 func (a *account) keyView(k *apiKey, now int64) *event.ApiKey {
 	l := a.lineOf(k.line)
 	v := &event.ApiKey{
 		Number: k.number, Version: k.version, Name: l.name, Prefix: k.prefix, Scopes: l.scopeList(), CreatedMs: k.created,
 		LastUsedMs: k.used, ExpiresMs: k.expires, RevokedMs: k.revoked, Replaced: k.replaced, ReplacedBy: k.replacedBy,
-		Quotas: l.quotaList(), Fingerprint: k.fingerprint,
+		Quotas: l.quotaList(),
 	}
 	if k.number == 0 {
-		v.Version, v.Prefix, v.CreatedMs, v.LastUsedMs, v.Fingerprint = a.keyVersion, a.keyPrefix, a.keyCreated, a.keyUsed, a.fingerprint
+		v.Version, v.Prefix, v.CreatedMs, v.LastUsedMs = a.keyVersion, a.keyPrefix, a.keyCreated, a.keyUsed
 	}
 	var spent uint64
 	if l.month == a.month {
