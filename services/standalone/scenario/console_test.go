@@ -92,7 +92,7 @@ func TestSomebodySignsUpAndMakesAPasteAtOnce(t *testing.T) {
 	form := v.open(t, "/console/sign-up").shows(t, http.StatusOK, `autocomplete="new-password"`, `href="/console/sign-in"`)
 	shown := v.submit(t, form, "/console/sign-up", "email", " "+email+" ", "password", correct).
 		shows(t, http.StatusOK, "Welcome to Quire", email, "shown this once", "/api/users/user/dev-usage", "-T main.go "+i.public, "uses 1 of the 100 quick pastes",
-			"You are on the Free plan", "http.NewRequest", "await fetch")
+			"You are on the Free plan", "quire.dev/client", "quire-client")
 	shown.hasHeader(t, "Cache-Control", "no-store")
 	shown.hasHeader(t, "Content-Encoding", "")
 	if len(v.cookies) != 1 || !v.cookies[0].HttpOnly || v.cookies[0].SameSite != http.SameSiteLaxMode {
