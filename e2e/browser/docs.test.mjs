@@ -9,7 +9,7 @@ for (const script of [true, false]) {
   site.test(`an operation is shown in three languages, scripts ${script ? 'on' : 'off'}`, { script }, async ({ page, open }) => {
     await open(`${reference}#createPaste`)
     const operation = page.locator('#createPaste')
-    for (const [language, text] of [['Go', 'http.NewRequest("POST"'], ['TypeScript', 'await fetch('], ['curl', 'curl ']]) {
+    for (const [language, text] of [['Go', 'c.Pastes.Create('], ['TypeScript', 'quire.pastes.create('], ['curl', 'curl ']]) {
       await operation.getByText(language, { exact: true }).click()
       const shown = operation.locator('pre[data-snippet]:visible')
       assert.equal(await shown.count(), 1)
