@@ -139,7 +139,7 @@ test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(
 .PHONY: test-cluster
 test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (5 minutes)
 	$(GO) test -count=1 -timeout 20m ./cluster -args -processes
-	$(GO) test -count=1 -timeout 20m ./services/standalone/scenario -args -processes=many $(DRIVER)
+	$(GO) test -count=1 -timeout 30m ./services/standalone/scenario -args -processes=many $(DRIVER)
 
 .PHONY: test-stores
 test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
