@@ -43,10 +43,11 @@ func TestAnAdminHasASessionOfItsOwn(t *testing.T) {
 	right := *v.cookies[0]
 	for n, part := range strings.Split(right.Value, "~") {
 		changed := right
-		changed.Value = strings.Replace(right.Value, part, part[:len(part)-1]+"0", 1)
-		if changed.Value == right.Value {
-			changed.Value = strings.Replace(right.Value, part, part[:len(part)-1]+"1", 1)
+		other := "0" // in place of the first character: the last one of base64 may have bits that mean nothing
+		if part[0] == '0' {
+			other = "1"
 		}
+		changed.Value = strings.Replace(right.Value, part, other+part[1:], 1)
 		v.cookies = []*http.Cookie{&changed}
 		if got := v.open(t, "/console/admin"); got.status != http.StatusSeeOther {
 			t.Errorf("a cookie whose part %d is changed: %d", n, got.status)
