@@ -148,3 +148,30 @@ func TestAnAuditIsWatchedInTheConsole(t *testing.T) {
 	v.open(t, path).shows(t, http.StatusOK, "It matches", ">matches<").hides(t, "differs", "data-hx-trigger")
 	i.admin(t, "GET", "/api/admin/audits/"+path[strings.LastIndexByte(path, '/')+1:], nil).ok(t, http.StatusOK)
 }
+
+// TestOnlyFormsThatChangeAnAccountAreLimited: making content is metered instead, and admins share no account.
+func TestOnlyFormsThatChangeAnAccountAreLimited(t *testing.T) {
+	i := common(t)
+	v, _ := i.holderOf(t, "pro")
+	most, status := 310*len(i.bases), 0
+	page := v.open(t, "/console/keys")
+	for n := 0; n < most && status != http.StatusTooManyRequests; n++ {
+		v.source = newSource() // each has a limit of pages
+		status = v.submit(t, page, "/console/spending-cap", "amount", "2.5", "period", "day").status
+	}
+	if status != http.StatusTooManyRequests {
+		t.Errorf("the last of %d changes: %d", most, status)
+	}
+	v.source = newSource()
+	if made := v.submit(t, v.open(t, "/console/quick/new"), "/console/quick", "content", "made"); made.status != http.StatusSeeOther {
+		t.Errorf("a quick paste after that: %d", made.status)
+	}
+	admin := i.visitor()
+	form := admin.open(t, "/console/admin/sign-in")
+	for n := range most {
+		admin.source = newSource()
+		if got := admin.submit(t, form, "/console/admin/sign-in", "token", i.adminToken); got.status != http.StatusSeeOther {
+			t.Fatalf("sign-in %d: %d", n, got.status)
+		}
+	}
+}

@@ -107,6 +107,7 @@ func (s *Server) showAdminSignIn(c *call) error {
 func (s *Server) signInAdmin(c *call) error {
 	form := console.AdminToken("")
 	return s.submit(c, form, submission{
+		unlimited: true,
 		do: func() error {
 			i := -1
 			err := s.counted(c.Ctx, fault.AdminTokenRequired, func() error {

@@ -22,7 +22,7 @@ func (s *Server) showAdminAccounts(c *call) error {
 		if e.Kind != fault.InvalidField {
 			return err
 		}
-		shown.Search.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+		refuse(shown.Search, e)
 		return s.console.AdminAccounts(c.Ctx, e.Kind.Status(), shown)
 	}
 	for _, a := range found.Accounts {
@@ -69,7 +69,8 @@ func (s *Server) adminAction(name string, body func(*console.Form) any, do func(
 		}
 		form := console.AdminForm(name, account.String(), "")
 		return s.submit(c, form, submission{
-			body: body,
+			unlimited: true,
+			body:      body,
 			do: func() error {
 				if form.Has("confirm") {
 					if err := confirmed(form, account.String()); err != nil {
@@ -124,6 +125,7 @@ func (s *Server) adminKey(c *call) error {
 	}
 	form := console.AdminForm("key", account.String(), "")
 	return s.submit(c, form, submission{
+		unlimited: true,
 		do: func() error {
 			if err := confirmed(form, account.String()); err != nil {
 				return err
@@ -178,6 +180,7 @@ func (s *Server) showAdminAudits(c *call) error {
 func (s *Server) beginAdminAudit(c *call) error {
 	form := console.BeginAudit()
 	return s.submit(c, form, submission{
+		unlimited: true,
 		do: func() error {
 			id, _, err := s.auditStarted(c)
 			if err != nil {

@@ -53,7 +53,7 @@ func (s *Server) showLedger(c *call) error {
 	var q *event.LedgerQuery
 	if shown.Search, q, err = searchOf(c); err != nil {
 		e := asFault(err)
-		shown.Search.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+		refuse(shown.Search, e)
 		return s.console.Ledger(c.Ctx, e.Kind.Status(), shown)
 	}
 	q.Limit = defaultPage

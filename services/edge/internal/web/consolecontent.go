@@ -67,7 +67,7 @@ func (s *Server) showContents(c *call, k *contents) error {
 			return err
 		}
 		s.fail(c.Context(), c.Route().Path, err)
-		shown.Filter.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+		refuse(shown.Filter, e)
 		shown.List, status = nil, e.Kind.Status()
 	}
 	return s.showContentsWith(c, status, shown, nil)
@@ -208,7 +208,8 @@ func (s *Server) createTextFromPage(c *call, k *contents) error {
 	}
 	form := console.CreateText(k.Kind, c.who.account.String(), "")
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return textOfForm(f, false) },
+		unlimited: true,
+		body:      func(f *console.Form) any { return textOfForm(f, false) },
 		do: func() error {
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
@@ -347,7 +348,8 @@ func (s *Server) changeTextFromPage(c *call, k *contents) error {
 	}
 	form := console.UpdateText(k.Kind, account.String(), "", doc)
 	return s.submit(c, form, submission{
-		body: func(f *console.Form) any { return textOfForm(f, true) },
+		unlimited: true,
+		body:      func(f *console.Form) any { return textOfForm(f, true) },
 		do: func() error {
 			if gone {
 				return notFound()
@@ -465,7 +467,7 @@ func (s *Server) uploadFromPage(c *call, k *contents) error {
 	s.fail(c.Context(), c.Route().Path, err)
 	e := asFault(err)
 	form.Once, form.Values[console.KeyField] = onceAfter(form.Once, e.Kind), key
-	form.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+	refuse(form, e)
 	shown := &console.Contents{Kind: k.Kind, Filter: console.Filter(k.Kind)}
 	if err := s.findContents(c, k, shown); err != nil {
 		return err
@@ -523,6 +525,7 @@ func refsOf(form *console.Form) []string {
 func (s *Server) deleteFromPage(c *call, k *contents) error {
 	form := console.DeleteContent(k.Kind, c.who.account.String(), "", nil)
 	return s.submit(c, form, submission{
+		unlimited: true,
 		do: func() error {
 			refs := refsOf(form)
 			if len(refs) == 0 || len(refs) > mostDeleted {

@@ -41,6 +41,8 @@ type submission struct {
 	do func() error
 	// show answers with the page that the form is on. The form has what was written into it, and why it was refused.
 	show func(status int) error
+	// unlimited: it does not change its reader's account, but makes content, which is metered, or is an admin's.
+	unlimited bool
 }
 
 // submit takes a form that was sent. One that is refused is shown again, with the error beside its field.
@@ -58,7 +60,7 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 		}
 		c.hash = bodyHash(c.Ctx, c.json)
 	}
-	if err == nil {
+	if err == nil && !sub.unlimited {
 		err = s.admitChange(c.who.account)
 	}
 	if err == nil {
@@ -73,8 +75,13 @@ func (s *Server) submit(c *call, f *console.Form, sub submission) error {
 	s.fail(c.Context(), c.Route().Path, err)
 	e := asFault(err)
 	f.Once = onceAfter(f.Once, e.Kind)
-	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+	refuse(f, e)
 	return sub.show(e.Kind.Status())
+}
+
+// refuse notes in a form why it was refused.
+func refuse(f *console.Form, e *fault.Error) {
+	f.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
 }
 
 func otherAccount() error {

@@ -68,7 +68,7 @@ func (s *Server) requestLog(c *call) (*console.Requests, error) {
 		if e.Kind != fault.InvalidField {
 			return nil, err
 		}
-		shown.Filter.Refuse(e.Field, console.Problem{Message: e.Message, Suggestion: sentence(e.Suggestion)})
+		refuse(shown.Filter, e)
 		return shown, nil
 	}
 	page, err := s.recentPage(c.who.account, &q.RecentQuery)
