@@ -105,6 +105,15 @@ e2e: e2e/node_modules clients/ts/dist $(BINARY)-build ## try the pages in a brow
 	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
 	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
+# The pages of accounts and admins, whose flows all edges of a cluster have to share.
+CONSOLE := $(foreach name,admin billing console content requests,browser/$(name).test.mjs) cluster/edges.test.mjs
+
+.PHONY: e2e-cluster
+e2e-cluster: e2e/node_modules clients/ts/dist cluster-programs ## try the console in a browser, against a cluster with two edges (ONLY='billing' for some files)
+	$(call need,chromium,chromium fonts-noto-core fonts-dejavu-core)
+	@$(GO) build -trimpath -o bin/quire-cluster ./cluster/cmd/cluster
+	@cd e2e && node cluster.mjs $(if $(ONLY),$(foreach name,$(ONLY),$(patsubst e2e/%,%,$(wildcard e2e/browser/$(name).test.mjs e2e/cluster/$(name).test.mjs))),$(CONSOLE))
+
 .PHONY: test-docs
 test-docs: e2e/node_modules clients/ts/dist $(BINARY)-build ## check the documents: lint, generated clients, real curl, every snippet
 	@e2e/describe.sh
@@ -137,9 +146,9 @@ test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(
 	@cd clients/importers && npm test --silent
 
 .PHONY: test-cluster
-test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (5 minutes)
+test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (14 minutes; SKIP='Limit|Example' leaves tests out)
 	$(GO) test -count=1 -timeout 20m ./cluster -args -processes
-	$(GO) test -count=1 -timeout 30m ./services/standalone/scenario -args -processes=many $(DRIVER)
+	$(GO) test -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many $(DRIVER)
 
 .PHONY: test-stores
 test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a FerretDB and a MinIO (2 minutes)
@@ -147,7 +156,7 @@ test-stores: bin/ferretdb bin/minio bin/mc ## run the stores' tests against a Fe
 	$(GO) test -count=1 -timeout 5m -run TestBucket ./cluster -args -processes
 
 # Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
-RACE ?= $(addprefix ./pkg/,document/... host installation journal lifecycle members replica rpc wait) \
+RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal lifecycle members replica rpc wait) \
   $(addprefix ./services/billing/,. internal/partition internal/projection internal/recent internal/webhooks) \
   $(addprefix ./services/edge/,. internal/bus internal/httpin internal/render)
 
@@ -177,7 +186,8 @@ bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(
 
 # Micro-benchmarks of a request's hops. COUNT=10 repetitions and more are what benchstat needs to tell a difference.
 MICRO := ./pkg/apikey:Parse ./pkg/event:Batch ./pkg/journal:Appender|Delivery/follow ./pkg/rpc:Batcher ./pkg/document:Memory ./pkg/document/fold:Decide \
-  ./pkg/views/sqlite:Commit ./services/billing/internal/account:Apply ./services/billing/internal/recent:Add ./services/edge/internal/bus:Admit
+  ./pkg/views/sqlite:Commit ./pkg/blob/disk:50MB ./services/billing/internal/account:Apply ./services/billing/internal/recent:Add ./services/edge/internal/bus:Admit \
+  ./services/edge/internal/httpin:Download50MB
 
 .PHONY: bench-micro
 bench-micro: ## micro-benchmarks, for benchstat: key check, encoding, folds, batches, view commit, cache (COUNT=6)

@@ -50,6 +50,7 @@ type bench struct {
 	chosen  map[string]row
 	found   []result
 	curves  []curve
+	flames  []flame
 	bareMax map[string]float64 // requests a second of the bare handler, by row
 	faults  []string           // why the run is void
 	folder  string             // scripts, data and logs; removed at the end
@@ -238,7 +239,7 @@ func (b *bench) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", g.name, err)
 		}
 	}
-	report := report{Machine: about, Rows: b.found, Void: b.faults, BarePerSecond: b.bareMax, Curves: b.curves}
+	report := report{Machine: about, Rows: b.found, Void: b.faults, BarePerSecond: b.bareMax, Curves: b.curves, Flames: b.flames}
 	if err := report.write(b.results); err != nil {
 		return err
 	}

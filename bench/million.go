@@ -19,6 +19,9 @@ import (
 // where it has fewer requests.
 const randomReads = 100_000
 
+// explainedOfAnAge is how many requests of an age are explained.
+const explainedOfAnAge = 3
+
 // large has the large data set, which the rows of this group share.
 type large struct {
 	*bench
@@ -38,8 +41,20 @@ func (b *bench) measureMillion(ctx context.Context) error {
 		return err
 	}
 	started := time.Now()
-	if m.ids, err = s.fill(ctx, m.owner, b.pastes); err != nil {
-		return err
+	var explained []string // requests of three ages
+	for _, pastes := range []int{1, b.pastes / 2, b.pastes - b.pastes/2 - 1} {
+		ids, err := s.fill(ctx, m.owner, pastes)
+		if err != nil {
+			return err
+		}
+		m.ids = append(m.ids, ids...)
+		for range explainedOfAnAge {
+			request, err := s.readOne(ctx, m.owner, m.ids[0])
+			if err != nil {
+				return err
+			}
+			explained = append(explained, request)
+		}
 	}
 	if err := s.settle(ctx); err != nil {
 		return err
@@ -55,6 +70,11 @@ func (b *bench) measureMillion(ctx context.Context) error {
 		return err
 	}
 	b.note("rss-million", []float64{megabytes}, fmt.Sprintf("the most of %d pastes and more", b.pastes))
+	if b.wants("explain") {
+		if err := m.explain(ctx, explained); err != nil {
+			return err
+		}
+	}
 	if b.wants("start-clean") {
 		if err := m.starts(ctx, "start-clean", m.stopClean); err != nil {
 			return err
@@ -213,7 +233,7 @@ func (m *large) starts(ctx context.Context, row string, end func(context.Context
 		if err := m.server.start(ctx); err != nil {
 			return err
 		}
-		if err := m.server.readOne(ctx, m.owner, m.ids[len(m.ids)/2]); err != nil {
+		if _, err := m.server.readOne(ctx, m.owner, m.ids[len(m.ids)/2]); err != nil {
 			return err
 		}
 		seconds = append(seconds, time.Since(started).Seconds())
@@ -225,19 +245,36 @@ func (m *large) starts(ctx context.Context, row string, end func(context.Context
 	return nil
 }
 
-// readOne reads a paste once.
-func (s *server) readOne(ctx context.Context, a *account, id string) error {
+// explain measures how long explanations take. None of these requests was explained before: what was found out is kept for a minute.
+func (m *large) explain(ctx context.Context, requests []string) error {
+	var slowest float64
+	for _, request := range requests {
+		started := time.Now()
+		if _, err := m.server.admin().Explain(ctx, request, func(_, _ uint64) {}); err != nil {
+			return fmt.Errorf("explain %s: %w", request, err)
+		}
+		slowest = max(slowest, time.Since(started).Seconds())
+	}
+	m.note("explain", []float64{slowest}, "from before the first paste, from the middle, and after the last")
+	return nil
+}
+
+// readOne reads a paste once, and returns the id of the request.
+func (s *server) readOne(ctx context.Context, a *account, id string) (string, error) {
 	request, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")
 	if err != nil {
-		return err
+		return "", err
 	}
-	answer, err := record(request, "")
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if answer.Status != http.StatusOK {
-		return fmt.Errorf("read a paste: %d %s", answer.Status, answer.Body)
+	if err := response.Body.Close(); err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("read a paste: %s", response.Status)
 	}
 	a.succeeded(getKey)
-	return nil
+	return response.Header.Get("X-Request-Id"), nil
 }

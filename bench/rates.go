@@ -69,7 +69,13 @@ func (b *bench) measureRates(ctx context.Context) error {
 			}
 		}
 	}
-	return s.check(ctx)
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if most := fmt.Sprint(b.connections[0]); b.wants("get-"+most, "create-"+most) {
+		return b.drawFlames(ctx)
+	}
+	return nil
 }
 
 // concerned reports whether a chosen row needs turns of this kind.

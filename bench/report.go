@@ -20,6 +20,7 @@ type report struct {
 	Rows          []result            `json:"rows"`
 	BarePerSecond map[string]float64  `json:"barePerSecond"` // requests a second of the bare handler, by row
 	Curves        []curve             `json:"curves,omitempty"`
+	Flames        []flame             `json:"-"`
 }
 
 // curve is a line of a plot.
@@ -111,6 +112,10 @@ func (r *report) write(folder string) error {
 			plots[c.Name] = curvePlot(c)
 			text += fmt.Sprintf("\n![%s](%s.svg)\n", c.Title, c.Name)
 		}
+	}
+	for _, f := range r.Flames {
+		plots[f.name] = f.svg
+		text += fmt.Sprintf("\n![%s](%s.svg)\n", f.title, f.name)
 	}
 	if len(r.Rows) > 0 {
 		text += "\n![each figure as a share of its target](targets.svg)\n"

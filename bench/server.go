@@ -33,6 +33,7 @@ const (
 type server struct {
 	bench    *bench
 	name     string
+	settings []string
 	folder   string // data and log
 	token    string
 	process  *cluster.Process
@@ -45,10 +46,10 @@ type account struct {
 	counted map[string]wrk.Tally // by quota key
 }
 
-// startServer starts quire on fresh data.
-func (b *bench) startServer(ctx context.Context, name string) (*server, error) {
+// startServer starts quire on fresh data. settings ("NAME=value") come beside those that every server has.
+func (b *bench) startServer(ctx context.Context, name string, settings ...string) (*server, error) {
 	b.servers++
-	s := &server{bench: b, name: name, folder: filepath.Join(b.folder, fmt.Sprint(b.servers)), token: rand.Text()}
+	s := &server{bench: b, name: name, settings: settings, folder: filepath.Join(b.folder, fmt.Sprint(b.servers)), token: rand.Text()}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -67,9 +68,9 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	s.process, err = cluster.StartServer(ctx, log, []string{
+	s.process, err = cluster.StartServer(ctx, log, append([]string{
 		"QUIRE_DATA=" + s.data(), "QUIRE_LISTEN=127.0.0.1:0", "QUIRE_ADMIN_TOKEN=" + s.token,
-	}, s.bench.quire)
+	}, s.settings...), s.bench.quire)
 	return err
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	Edges      int               // 2
 	Instances  int               // of each other service; 2
 	Settings   map[string]string // QUIRE_… of every service, instead of the cluster's own values
-	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others get addresses of their own
+	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and an empty one, get addresses of their own
 	MongoURL   string            // of a running server; FerretDB is started if it is empty
 	Isolated   bool              // each process runs in a network namespace of its own, so that Process.Cut and Slow work
 }

@@ -22,7 +22,7 @@ func (c *Cluster) addInstance(ctx context.Context, service string, n int) (*Proc
 	}
 	if service == "edge" {
 		listen = h.address(apiPort)
-		if n < len(c.opts.Listen) {
+		if n < len(c.opts.Listen) && c.opts.Listen[n] != "" {
 			listen = c.opts.Listen[n]
 		}
 		p.url = "http://" + listen

@@ -106,6 +106,7 @@ func TestServicesDoTheirWork(t *testing.T) {
 		event.InstancesSubject: "billing", event.ReplicaSubject(0, "instance"): "billing",
 		"paste.0.read": "paste", "lite.0.read": "lite", "file.0.read": "file",
 		"paste.0.list": "paste", "lite.0.list": "lite", "file.0.list": "file",
+		event.Paste.InstancesSubject(): "paste", event.Lite.InstancesSubject(): "lite", event.File.InstancesSubject(): "file",
 	} {
 		server := owner[service]
 		if _, err := server.QueueSubscribe(subject, "q", func(m *nats.Msg) { _ = m.Respond([]byte("answer")) }); err != nil {

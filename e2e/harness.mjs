@@ -8,11 +8,12 @@ import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { chromium } from 'playwright-core'
+import { within } from './within.mjs'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** Longest wait for anything, in milliseconds. It is only reached by a test that fails. */
-const patience = 15_000
+const patience = 30_000
 
 const adminToken = 'admin-token-of-the-tests'
 
@@ -30,53 +31,94 @@ export class Quire {
   static async start(settings = {}) {
     const quire = new Quire()
     quire.data = await mkdtemp(join(tmpdir(), 'quire-e2e-'))
-    quire.output = ''
-    quire.process = spawn(join(root, 'bin/quire'), {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        QUIRE_LISTEN: '127.0.0.1:0',
-        QUIRE_DATA: quire.data,
-        QUIRE_ADMIN_TOKEN: adminToken,
-        QUIRE_TRUSTED_PROXIES: '127.0.0.1/32',
-        QUIRE_REGISTER_LIMIT: '1000',
-        ...settings,
-      },
-    })
+    quire.settings = {
+      QUIRE_LISTEN: '127.0.0.1:0',
+      QUIRE_DATA: quire.data,
+      QUIRE_ADMIN_TOKEN: adminToken,
+      QUIRE_TRUSTED_PROXIES: '127.0.0.1/32',
+      QUIRE_REGISTER_LIMIT: '1000',
+      ...settings,
+    }
     process.once('exit', () => quire.process.kill('SIGKILL')) // where a test file ends before its after hook
-    quire.ended = new Promise((resolve, reject) => {
-      quire.process.once('error', reject)
-      quire.process.once('close', (code, signal) => resolve(signal ?? code))
-    })
-    const listens = new Promise((resolve) => {
-      const read = (chunk) => {
-        quire.output += chunk
-        const line = quire.output.match(/listens on (http:\/\/\S+)/)
-        if (line) resolve(line[1])
-      }
-      quire.process.stdout.setEncoding('utf8').on('data', read)
-      quire.process.stderr.setEncoding('utf8').on('data', read)
-    })
-    const early = quire.ended.then((how) => {
-      throw new Error(`quire ended with ${how} before it listened:\n${quire.output}`)
-    })
-    early.catch(() => {})
-    quire.url = await within(Promise.race([listens, early]), 'quire listens')
+    await quire.boot()
     return quire
   }
 
-  /** Stops quire as an operator would. It must end with status 0 and must not have logged an error. */
-  async stop() {
+  /** The addresses of its web servers. */
+  get urls() {
+    return [this.url]
+  }
+
+  async boot() {
+    this.output = ''
+    this.process = spawn(join(root, 'bin/quire'), { stdio: ['ignore', 'pipe', 'pipe'], env: this.settings })
+    this.ended = new Promise((resolve, reject) => {
+      this.process.once('error', reject)
+      this.process.once('close', (code, signal) => resolve(signal ?? code))
+    })
+    const listens = new Promise((resolve) => {
+      const read = (chunk) => {
+        this.output += chunk
+        const line = this.output.match(/listens on (http:\/\/\S+)/)
+        if (line) resolve(line[1])
+      }
+      this.process.stdout.setEncoding('utf8').on('data', read)
+      this.process.stderr.setEncoding('utf8').on('data', read)
+    })
+    const early = this.ended.then((how) => {
+      throw new Error(`quire ended with ${how} before it listened:\n${this.output}`)
+    })
+    early.catch(() => {})
+    this.url = await within(patience, Promise.race([listens, early]), 'quire listens')
+  }
+
+  /** Ends the process as an operator would. It must end with status 0 and must not have logged an error. */
+  async end() {
     this.process.kill('SIGTERM')
-    const how = await within(this.ended, 'quire stops')
-    await rm(this.data, { recursive: true, force: true })
+    const how = await within(patience, this.ended, 'quire stops')
     assert.equal(how, 0, `quire's exit status. Its output:\n${this.output}`)
     assert.doesNotMatch(this.output, /level=ERROR|^panic:/m, 'quire logged an error')
+  }
+
+  /**
+   * Starts quire again on its data, with a clock that is so many milliseconds ahead of that of the machine. Its url is another one
+   * then; a browser keeps its sessions, since cookies are those of a host on all its ports.
+   */
+  async travel(ms) {
+    await this.end()
+    Object.assign(this.settings, { QUIRE_DEV: '1', QUIRE_CLOCK_OFFSET: `${Math.round(ms)}ms` })
+    await this.boot()
+  }
+
+  /** Ends the process and removes its data. */
+  async stop() {
+    try {
+      await this.end()
+    } finally {
+      await rm(this.data, { recursive: true, force: true })
+    }
   }
 
   /** A client of the API. It has no key unless one is given. */
   api(key) {
     return new Api(this.url, key)
   }
+}
+
+/**
+ * The cluster of `make e2e-cluster`, which all test files share. Its url is that of a load balancer, which gives each request to the
+ * next edge; urls are those of the edges. Its settings are those of cluster.mjs, whatever a test file asks for.
+ */
+class Cluster {
+  constructor(urls) {
+    [this.url, ...this.urls] = urls
+  }
+
+  api(key) {
+    return new Api(this.url, key)
+  }
+
+  stop() {} // cluster.mjs does
 }
 
 /** A client of the API. Each has a source address of its own. */
@@ -117,8 +159,7 @@ export class Api {
   }
 
   /** A new account with a password: as account gives it, and session() signs in and returns the cookie for a visit. */
-  async user(tier = 'pro') {
-    const email = `${crypto.randomUUID()}@example.com`
+  async user(tier = 'pro', email = `${crypto.randomUUID()}@example.com`) {
     const password = 'correct horse battery'
     const { account } = await this.call('POST', '/api/users/register', { json: { email, password } })
     await this.admin('PUT', `/api/admin/accounts/${account.id}/tier`, { tier })
@@ -188,7 +229,8 @@ export async function suite(settings = {}) {
     await site.browser?.close()
     await site.quire?.stop()
   })
-  const started = await Promise.allSettled([Quire.start(settings), launch()])
+  const shared = process.env.E2E_CLUSTER
+  const started = await Promise.allSettled([shared ? new Cluster(JSON.parse(shared)) : Quire.start(settings), launch()])
   site.quire = started[0].value
   site.browser = started[1].value
   for (const { reason } of started) if (reason) throw reason
@@ -223,7 +265,7 @@ class Site {
    */
   test(name, options, body) {
     if (typeof options === 'function') [options, body] = [{}, options]
-    test(name, { timeout: 4 * patience }, async () => {
+    test(name, { timeout: 8 * patience }, async () => {
       const visit = await Visit.start(this, options)
       let failure
       try {
@@ -266,7 +308,7 @@ class Visit {
     if (options.session) await visit.context.addCookies([{ ...options.session, url: site.url }])
     await visit.watch()
     visit.page = await visit.context.newPage()
-    for (const method of ['open', 'each', 'expectErrorPage']) visit[method] = visit[method].bind(visit)
+    for (const method of ['open', 'each', 'expectErrorPage', 'settled', 'signedIn']) visit[method] = visit[method].bind(visit)
     return visit
   }
 
@@ -297,7 +339,7 @@ class Visit {
       this.requests.push(request)
       const url = new URL(request.url())
       // The last two are parts of the browser, such as its viewer for PDF.
-      const ours = url.origin === this.site.url || ['data:', 'blob:', 'about:', 'chrome:', 'chrome-extension:'].includes(url.protocol)
+      const ours = url.origin === this.site.url || this.site.quire.urls.includes(url.origin) || ['data:', 'blob:', 'about:', 'chrome:', 'chrome-extension:'].includes(url.protocol)
       if (!ours) this.fault(`request to another host: ${request.url()}`)
     })
     context.on('page', (page) => {
@@ -322,6 +364,18 @@ class Visit {
     const response = await page.goto(url)
     if (response) assert.equal(response.status(), status, `status of ${path}`) // null where only the fragment changes
     return response
+  }
+
+  /**
+   * Gives the visitor a session of a new account. The answer is that of Api.user with own(method, path, json), which calls the API
+   * with that session.
+   */
+  async signedIn(tier = 'pro') {
+    const user = await this.site.api().user(tier)
+    const cookie = await user.session()
+    await this.context.addCookies([{ ...cookie, url: this.site.url }])
+    const headers = { cookie: `${cookie.name}=${cookie.value}`, 'sec-fetch-site': 'same-origin' }
+    return { ...user, own: (method, path, json) => this.site.api().call(method, path, { json, headers }) }
   }
 
   /** Calls visit(item, page) for each of the items, in four pages at a time. */
@@ -397,15 +451,20 @@ class Visit {
   }
 }
 
-/** Rejects with an error that names what was waited for if promise takes longer than the patience of all tests. */
-async function within(promise, what) {
-  let timer
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`waited ${patience} ms in vain until ${what}`)), patience)
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
+/** Asks until the answer is not falsy, and returns it. what names it in the error of a wait in vain. */
+export async function eventually(what, ask) {
+  for (const end = Date.now() + 2 * patience; ;) {
+    const answer = await ask()
+    if (answer) return answer
+    assert.ok(Date.now() < end, `waited ${2 * patience} ms in vain until ${what}`)
   }
+}
+
+/** Sets the spending cap of the account on the page of its keys, as a reader does. An empty amount takes it away. */
+export async function capSpending(page, amount, period) {
+  const form = page.locator('form[action="/console/spending-cap"]')
+  await form.getByLabel('Credits').fill(amount)
+  if (period) await form.getByLabel('For').selectOption(period)
+  await form.getByRole('button').click()
+  await page.getByText('The spending cap is saved').waitFor()
 }

@@ -20,6 +20,8 @@ export async function mainPages(site) {
   const bytes = await api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(3000, 7), { visibility: 'public' })
   const session = await owner.session()
   const admin = await site.api().adminSession()
+  const { id: audit } = await site.api().admin('POST', '/api/admin/audit') // it has ended by then: the journals are short
+  await api.quickPaste({ title: 'notes', content: 'one\n', tags: ['a tag that is as long as it may be', 'x'].map((tag) => tag.slice(0, 32)) })
   const { requests: [request] } = await api.call('GET', '/api/users/user/requests')
   const { webhook } = await site.api().call('POST', '/api/users/user/webhooks', {
     json: { url: 'https://example.com/a/webhook/with/an/address/that/is/longer/than/the/screen/of/a/phone/is/wide', events: ['quota.threshold', 'cap.threshold', 'key.expiring'] },
@@ -47,9 +49,24 @@ export async function mainPages(site) {
     { name: 'the webhooks', path: '/console/billing/webhooks', session, ours: true },
     { name: 'a webhook', path: `/console/billing/webhooks/${webhook.id}`, session, ours: true },
     { name: 'the page to sign in as an admin', path: '/console/admin/sign-in', ours: true },
-    { name: "an admin's accounts", path: '/console/admin', session: admin },
-    { name: "an admin's account", path: `/console/admin/accounts/${owner.id}`, session: admin },
+    { name: "an admin's accounts", path: '/console/admin', session: admin, ours: true },
+    { name: "an admin's account", path: `/console/admin/accounts/${owner.id}`, session: admin, ours: true },
+    { name: "an admin's question about a request", path: '/console/admin/requests', session: admin, ours: true },
+    { name: "an admin's request", path: `/console/admin/requests?id=${request.requestId}`, session: admin, ours: true },
+    { name: "an admin's form for an audit", path: '/console/admin/audits', session: admin, ours: true },
+    { name: "an admin's audit", path: `/console/admin/audits/${audit}`, session: admin, ours: true },
+    { name: "an admin's prices", path: '/console/admin/prices', session: admin, ours: true },
+    { name: 'the health of the partitions', path: '/console/admin/health', session: admin, ours: true },
+    { name: "an admin's log", path: '/console/admin/log', session: admin, ours: true },
     { name: 'the account', path: '/console/account', session, ours: true },
+    { name: 'the export', path: '/console/export', session, ours: true },
+    { name: 'my pastes', path: '/console/pastes', session, ours: true },
+    { name: 'the form for a paste', path: '/console/pastes/new', session, ours: true },
+    { name: 'the form to change a paste', path: `/console/pastes/${code.id}`, session, ours: true },
+    { name: 'the question before pastes are deleted', path: `/console/pastes/delete?ref=${code.id}&ref=${text.id}`, session, ours: true },
+    { name: 'my quick pastes', path: '/console/quick', session, ours: true },
+    { name: 'the form for a quick paste', path: '/console/quick/new', session, ours: true },
+    { name: 'my files', path: '/console/files', session, ours: true },
     { name: 'a paste that is gone', path: '/p/AAAAAAAAAAAA', status: 404, ours: true },
     { name: 'a page that is not there', path: '/nothing', status: 404, ours: true },
     { name: 'the question for a password', path: `/p/${locked.id}`, ours: true },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { after } from 'node:test'
-import { Api, suite } from '../harness.mjs'
+import { capSpending, eventually, suite } from '../harness.mjs'
 
 const posts = []
 const receiver = createServer((request, response) => {
@@ -19,27 +19,17 @@ const address = `http://127.0.0.1:${receiver.address().port}`
 
 const site = await suite({ QUIRE_WEBHOOK_ALLOW_PRIVATE: '1' })
 
-/** A user with a session in the visit's browser, and a client that calls the API with that session. */
-async function signedIn(context, tier = 'pro') {
-  const user = await site.api().user(tier)
-  const cookie = await user.session()
-  await context.addCookies([{ ...cookie, url: site.url }])
-  const headers = { cookie: `${cookie.name}=${cookie.value}`, 'sec-fetch-site': 'same-origin' }
-  return { ...user, own: (method, path, json) => new Api(site.url).call(method, path, { json, headers }) }
-}
-
-/** Does something until it is so: what is sent to a receiver arrives some moments later. */
-async function until(page, told) {
-  const end = Date.now() + 15_000
-  while (!await told()) {
-    assert.ok(Date.now() < end, 'waited in vain')
+/** Loads the page again until it is so: what is sent to a receiver arrives some moments later. */
+function until(page, what, told) {
+  return eventually(what, async () => {
+    if (await told()) return true
     await page.getByRole('link', { name: 'Look again' }).click()
     await page.waitForLoadState('load')
-  }
+  })
 }
 
-site.test('credits are followed from a grant to the request that took them', async ({ page, open, context, expectErrorPage }) => {
-  const { id, api, own } = await signedIn(context)
+site.test('credits are followed from a grant to the request that took them', async ({ page, open, signedIn, expectErrorPage }) => {
+  const { id, api, own } = await signedIn()
   await open('/console')
   await page.getByRole('link', { name: 'Billing' }).click()
   await page.getByText('You have no credits').waitFor()
@@ -52,7 +42,7 @@ site.test('credits are followed from a grant to the request that took them', asy
   }
   await api.file('x', 'text/plain', 'x') // beyond the limit of the plan
   const charges = async () => (await own('GET', '/api/users/user/credits?type=charge')).entries
-  for (const end = Date.now() + 15_000; !(await charges()).length;) assert.ok(Date.now() < end, 'the request is not settled')
+  await eventually('the request is charged', async () => (await charges()).length)
   await page.reload()
   const grants = page.getByRole('region', { name: 'Grants' }).getByRole('row')
   assert.match(await grants.nth(1).innerText(), /a gift for a week\s+4\.995000\s+5\.000000/)
@@ -77,7 +67,11 @@ site.test('credits are followed from a grant to the request that took them', asy
   assert.equal((await readFile(await saved.path(), 'utf8')).split('\r\n')[1].split(',')[0], charge.id)
   await rows.getByRole('link').click()
   await page.waitForURL(new RegExp(charge.requestId))
-  assert.match(await page.locator('body').innerText(), /files\.upload/)
+  assert.match(await page.locator('body').innerText(), /files\.upload[^]*of “a gift for a week”, which message/)
+  await open('/console')
+  const used = page.getByRole('row').filter({ hasText: 'files.upload' }).getByRole('cell')
+  assert.deepEqual(await used.allInnerTexts(), ['101', '100', '0', '1', '0.005000'])
+  await page.getByText('a day on average lately').waitFor()
 
   const wrong = '/console/billing/ledger?type=charg'
   expectErrorPage(wrong)
@@ -86,15 +80,11 @@ site.test('credits are followed from a grant to the request that took them', asy
   assert.equal(await page.getByLabel('Kind').getAttribute('aria-invalid'), 'true')
 })
 
-site.test('a statement is printed, and a cap is set on the way', { screen: 'phone', scheme: 'dark' }, async ({ page, open, context }) => {
-  const { own, email } = await signedIn(context)
+site.test('a statement is printed, and a cap is set on the way', { screen: 'phone', scheme: 'dark' }, async ({ page, open, signedIn }) => {
+  const { own, email } = await signedIn()
   await open('/console/billing')
   await page.getByRole('link', { name: 'Set a cap' }).click()
-  const form = page.locator('form[action="/console/spending-cap"]')
-  await form.getByLabel('Credits').fill('2.5')
-  await form.getByLabel('For').selectOption('a day')
-  await form.getByRole('button').click()
-  await page.getByText('The spending cap is saved').waitFor()
+  await capSpending(page, '2.5', 'a day')
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await page.getByRole('link', { name: 'Billing' }).click()
@@ -107,8 +97,8 @@ site.test('a statement is printed, and a cap is set on the way', { screen: 'phon
   for (const control of await page.locator('nav, form, .button').all()) assert.ok(!await control.isVisible())
 })
 
-site.test('a webhook is made, tried, changed, given a new secret and deleted', async ({ page, open, context, expectErrorPage }) => {
-  const { own } = await signedIn(context)
+site.test('a webhook is made, tried, changed, given a new secret and deleted', async ({ page, open, signedIn, expectErrorPage }) => {
+  const { own } = await signedIn()
   await open('/console/billing')
   await page.getByRole('link', { name: 'Be told before' }).click()
   expectErrorPage('/console/billing/webhooks')
@@ -131,12 +121,12 @@ site.test('a webhook is made, tried, changed, given a new secret and deleted', a
   await page.getByRole('button', { name: 'Send a test' }).click()
   await page.getByText('A test is on its way').waitFor()
   const row = page.getByRole('region', { name: 'Deliveries' }).locator('tbody').getByRole('row')
-  await until(page, async () => /\bdelivered\b/.test((await row.allInnerTexts()).join()))
+  await until(page, 'the test is delivered', async () => /\bdelivered\b/.test((await row.allInnerTexts()).join()))
   await row.locator('summary').click()
   await page.getByText('thank you').waitFor()
   await row.getByRole('button', { name: 'Send again' }).click()
   await page.getByText('The delivery is sent again').waitFor()
-  await until(page, async () => posts.length === 2)
+  await until(page, 'it arrives again', () => posts.length === 2)
   assert.equal(posts[0].id, posts[1].id)
   assert.equal(posts[0].body.type, 'webhook.test')
 

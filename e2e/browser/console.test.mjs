@@ -1,11 +1,11 @@
 // The console, from the first click to the state that the API then shows.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { Api, root, suite } from '../harness.mjs'
+import { Api, capSpending, eventually, root, suite } from '../harness.mjs'
 
 const site = await suite()
 const run = promisify(execFile)
@@ -18,15 +18,6 @@ async function signUp(page, email = `${crypto.randomUUID()}@example.com`) {
   await page.getByRole('button', { name: 'Make an account' }).click()
   await page.getByRole('heading', { name: 'Welcome to Quire' }).waitFor()
   return { email, key: await page.locator('#api-key').innerText() }
-}
-
-/** A user with a session in the visit's browser, and a client that calls the API with that session. */
-async function signedIn(context, tier = 'pro') {
-  const user = await site.api().user(tier)
-  const cookie = await user.session()
-  await context.addCookies([{ ...cookie, url: site.url }])
-  const headers = { cookie: `${cookie.name}=${cookie.value}`, 'sec-fetch-site': 'same-origin' }
-  return { ...user, own: (method, path, json) => new Api(site.url).call(method, path, { json, headers }) }
 }
 
 for (const [script, scheme, screen] of [[true, 'dark', 'desktop'], [false, 'light', 'phone']]) {
@@ -89,8 +80,8 @@ site.test('the programs of the first page run as they are', async ({ page, open 
   }
 })
 
-site.test('the overview moves while requests come in, and shifts nothing', async ({ page, open, context }) => {
-  const { api } = await signedIn(context)
+site.test('the overview moves while requests come in, and shifts nothing', async ({ page, open, signedIn }) => {
+  const { api } = await signedIn()
   await open('/console')
   await page.getByText('No requests yet this month').waitFor()
   const cells = page.getByRole('row').filter({ hasText: 'pastes.create' }).getByRole('cell')
@@ -113,18 +104,36 @@ site.test('the overview moves while requests come in, and shifts nothing', async
   assert.ok(await page.locator('details').evaluate((details) => details.open), 'what the reader has opened is closed again')
 })
 
-site.test('the overview moves without server-sent events too', async ({ page, open, context }) => {
-  const { api } = await signedIn(context)
-  await page.route('**/console/events', (route) => route.fulfill({ status: 200, contentType: 'text/event-stream', body: '' }))
-  await open('/console')
-  await api.paste({ content: 'x' })
-  await page.getByRole('row').filter({ hasText: 'pastes.create' }).getByRole('cell').nth(0).filter({ hasText: /^1$/ }).waitFor({ timeout: 30_000 })
-})
+for (const [how, mute] of [['server-sent events', false], ['asking again', true]]) {
+  site.test(`the overview keeps up with a load by ${how}, until it shows what the API does`, async ({ page, open, signedIn }) => {
+    const { api } = await signedIn('max')
+    const { id } = await api.quickPaste({ content: 'x' })
+    if (mute) await page.route('**/console/events', (route) => route.fulfill({ status: 200, contentType: 'text/event-stream', body: '' }))
+    await open('/console')
+    const cell = page.getByRole('row').filter({ hasText: 'pasteLite.get' }).getByRole('cell').first()
+    const shown = async () => Number((await cell.textContent()).replaceAll(',', ''))
+    const seen = new Set()
+    let over = false
+    const load = Array.from({ length: 2 }, async () => {
+      while (!over) await api.call('GET', `/api/dev/paste-lite/get/${id}`)
+    })
+    try {
+      await eventually('the figures have moved', async () => seen.add(await shown()).size > (mute ? 1 : 3))
+    } finally {
+      over = true
+      await Promise.all(load)
+    }
+    const { usage } = await api.call('GET', '/api/users/user/dev-usage')
+    await eventually('the page shows what the API does', async () => seen.add(await shown()).has(usage['pasteLite.get'].used))
+    assert.equal(await shown(), usage['pasteLite.get'].used)
+    assert.deepEqual([...seen], [...seen].sort((a, b) => a - b), 'the figures went back')
+  })
+}
 
 site.test('a page that is open when its session ends says so', {
   allow: [/^console error: Failed to load resource: the server responded with a status of 401/],
-}, async ({ page, open, context }) => {
-  const { api, own } = await signedIn(context)
+}, async ({ page, open, signedIn }) => {
+  const { api, own } = await signedIn()
   await open('/console')
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
   await own('DELETE', '/api/users/user/sessions')
@@ -134,8 +143,36 @@ site.test('a page that is open when its session ends says so', {
   await page.getByRole('button', { name: 'Sign in' }).waitFor()
 })
 
-site.test('a key is made, changed, replaced and revoked', async ({ page, open, context, expectErrorPage }) => {
-  const { own } = await signedIn(context)
+site.test('a form that is older than its session does nothing, says so, and leads back', async ({ page, open, signedIn }) => {
+  const { email, own } = await signedIn()
+  await open('/console/keys')
+  await own('DELETE', '/api/users/user/sessions')
+  const form = page.locator('form[action="/console/spending-cap"]')
+  await form.getByLabel('Credits').fill('2.5')
+  await form.getByRole('button').click()
+  await page.getByText('Nothing was done. Sign in').waitFor()
+  await page.getByLabel('Email').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'API keys' }).waitFor()
+  assert.equal(await form.getByLabel('Credits').inputValue(), '', 'the cap was set')
+})
+
+site.test('a form of another account than that of the session does nothing', async ({ page, open, signedIn, expectErrorPage }) => {
+  const { email, apiKey } = await signedIn()
+  await open('/console/keys/default')
+  await page.getByText(email).waitFor()
+  const other = await signedIn() // in another tab
+  expectErrorPage('/console/keys/default/revoke')
+  await page.getByLabel('Type the name of the key', { exact: true }).fill('Default key')
+  await page.getByRole('button', { name: 'Revoke the key' }).click()
+  await page.getByText('You have signed in to another account since this page was opened. Nothing was done.').waitFor()
+  await page.getByText(other.email).waitFor()
+  for (const key of [apiKey, other.apiKey]) assert.ok((await new Api(site.url, key).call('GET', '/api/users/user')).account.id)
+})
+
+site.test('a key is made, changed, replaced and revoked', async ({ page, open, signedIn, expectErrorPage }) => {
+  const { own } = await signedIn()
   await open('/console/keys')
   await page.getByText('For a program of its own').click()
   await page.getByLabel('Name', { exact: true }).fill('ci')
@@ -173,42 +210,52 @@ site.test('a key is made, changed, replaced and revoked', async ({ page, open, c
   await old.quickPaste({ content: 'x' })
   await next.quickPaste({ content: 'x' })
 
-  await open('/console/keys')
-  await page.getByRole('link', { name: 'build' }).last().click()
-  const path = new URL(page.url()).pathname
-  expectErrorPage(`${path}/revoke`)
+  const { keys: replaced } = await own('GET', '/api/users/user/keys')
+  const { id, replacedBy } = replaced.find(({ replacedBy }) => replacedBy)
+  await open(`/console/keys/${id}`)
+  await page.getByText('Another key has taken its place').waitFor()
+  const path = `/console/keys/${replacedBy}`
+  await open(path)
+  expectErrorPage(`${path}/rotate`)
+  await page.getByLabel('The old key works for').selectOption('no longer: it ends at once')
+  await page.getByRole('button', { name: 'Make the new key' }).click()
+  await page.getByText('This must be build.').waitFor()
+  await page.getByLabel('If it ends at once').fill('build')
+  await page.getByRole('button', { name: 'Make the new key' }).click()
+  await page.getByRole('heading', { name: 'Your new API key' }).waitFor()
+  const last = new Api(site.url, await page.locator('#api-key').innerText())
+  assert.equal((await next.send('GET', '/api/dev/paste-lite/get/000000000000')).status, 401)
+  await last.quickPaste({ content: 'x' })
+
+  const { id: current } = (await own('GET', '/api/users/user/keys')).keys.find(({ name, replacedBy }) => name === 'build' && !replacedBy)
+  await open(`/console/keys/${current}`)
+  expectErrorPage(`/console/keys/${current}/revoke`)
   await page.getByLabel('Type the name of the key', { exact: true }).fill('bild')
   await page.getByRole('button', { name: 'Revoke the key' }).click()
   await page.getByText('This must be build.').waitFor()
   await page.getByLabel('Type the name of the key', { exact: true }).fill('build')
   await page.getByRole('button', { name: 'Revoke the key' }).click()
   await page.getByText('The key is revoked').waitFor()
-  const answers = await Promise.all([old, next].map((api) => api.send('GET', '/api/dev/paste-lite/list')))
-  assert.ok(answers.some(({ status }) => status === 401), 'a revoked key still works')
+  assert.equal((await last.send('POST', '/api/dev/paste-lite/create', { json: { content: 'x' } })).status, 401)
+  await old.quickPaste({ content: 'x' }) // it has some time left
 })
 
-site.test('a spending cap is set, seen and taken away', async ({ page, open, context }) => {
-  const { own } = await signedIn(context)
+site.test('a spending cap is set, seen and taken away', async ({ page, open, signedIn }) => {
+  const { own } = await signedIn()
   await open('/console')
   await page.getByRole('link', { name: 'Set a spending cap' }).click()
-  const form = page.locator('form[action="/console/spending-cap"]')
-  await form.getByLabel('Credits').fill('2.5')
-  await form.getByLabel('For').selectOption('a day')
-  await form.getByRole('button').click()
-  await page.getByText('The spending cap is saved').waitFor()
+  await capSpending(page, '2.5', 'a day')
   const { spendingCap } = await own('GET', '/api/users/user/keys')
   assert.deepEqual([spendingCap.amount, spendingCap.period], ['2.500000', 'day'])
   await open('/console')
   await page.getByText('0.000000 of 2.500000 a day').waitFor()
   await open('/console/keys')
-  await form.getByLabel('Credits').fill('')
-  await form.getByRole('button').click()
-  await page.getByText('The spending cap is saved').waitFor()
+  await capSpending(page, '')
   assert.equal((await own('GET', '/api/users/user/keys')).spendingCap, null)
 })
 
-site.test('an account changes its email and password, ends a session, and is deleted and kept', { screen: 'phone' }, async ({ page, open, context, expectErrorPage }) => {
-  const { email, session, apiKey } = await signedIn(context)
+site.test('an account changes its email and password, ends a session, and is deleted and kept', { screen: 'phone' }, async ({ page, open, signedIn, expectErrorPage }) => {
+  const { email, session, apiKey } = await signedIn()
   await session() // another browser
   await open('/console/account')
   const changing = page.locator('form[action="/console/email"]')
@@ -256,6 +303,23 @@ site.test('an account changes its email and password, ends a session, and is del
   assert.equal((await new Api(site.url, apiKey).send('GET', '/api/users/user')).status, 200)
 })
 
+site.test('an archive of all that an account has is made and downloaded', { scheme: 'dark' }, async ({ page, open, signedIn }) => {
+  const { api, own } = await signedIn()
+  const { id } = await api.quickPaste({ content: 'kept in the archive' })
+  await open('/console/account')
+  await page.getByRole('link', { name: 'An archive of everything' }).click()
+  await page.getByRole('button', { name: 'Make an archive' }).click()
+  await page.waitForURL('**/console/export')
+  const link = page.getByRole('link', { name: /^Download/ })
+  await link.waitFor() // the page asks again by itself
+  const [saved] = await Promise.all([page.waitForEvent('download'), link.click()])
+  const archive = await readFile(await saved.path())
+  assert.equal(archive.subarray(0, 2).toString('latin1'), 'PK')
+  assert.ok(archive.includes(id), 'the archive has no file of the paste')
+  const { export: made } = await own('GET', '/api/users/user/export')
+  assert.deepEqual([made.status, made.sizeBytes], ['ready', archive.length])
+})
+
 site.test('a wrong password is told without saying whether there is the account', async ({ page, open, expectErrorPage }) => {
   const { email } = await site.api().user()
   expectErrorPage('/console/sign-in')
@@ -288,8 +352,8 @@ site.test('an address that is taken and a password that is short are told beside
   assert.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true')
 })
 
-site.test("another site's form does not sign a visitor out", async ({ page, open, expectErrorPage, context }) => {
-  await signedIn(context)
+site.test("another site's form does not sign a visitor out", async ({ page, open, expectErrorPage, signedIn }) => {
+  await signedIn()
   await open('/console')
   await page.goto('about:blank')
   await page.setContent(`<form method="post" action="${site.url}/console/sign-out"><button>Win</button></form>`)
@@ -300,8 +364,8 @@ site.test("another site's form does not sign a visitor out", async ({ page, open
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
 })
 
-site.test('times are those of the reader, also after the page has moved', { timezone: 'Asia/Tokyo' }, async ({ page, open, context }) => {
-  const { api } = await signedIn(context)
+site.test('times are those of the reader, also after the page has moved', { timezone: 'Asia/Tokyo' }, async ({ page, open, signedIn }) => {
+  const { api } = await signedIn()
   for (const path of ['/console/account', '/console/keys/default', '/console']) {
     await open(path)
     const times = await page.locator('time').allInnerTexts()

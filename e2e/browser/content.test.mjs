@@ -6,15 +6,9 @@ import { suite } from '../harness.mjs'
 
 const site = await suite()
 
-async function signedIn(context, tier = 'pro') {
-  const user = await site.api().user(tier)
-  await context.addCookies([{ ...await user.session(), url: site.url }])
-  return user
-}
-
 for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dark', 'phone']]) {
-  site.test(`a paste is made, changed by two, and deleted, ${script ? 'with' : 'without'} scripts`, { script, scheme, screen }, async ({ page, open, context, expectErrorPage }) => {
-    const { api } = await signedIn(context)
+  site.test(`a paste is made, changed by two, and deleted, ${script ? 'with' : 'without'} scripts`, { script, scheme, screen }, async ({ page, open, signedIn, expectErrorPage }) => {
+    const { api } = await signedIn()
     await open('/console')
     await page.getByRole('link', { name: 'Content', exact: true }).click()
     await page.getByText('You have no pastes yet').waitFor()
@@ -39,6 +33,9 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dar
     assert.equal(await page.getByLabel('Text', { exact: true }).inputValue(), `${goCode}// by me\n`)
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('It is saved as a new version.').waitFor()
+    await page.getByRole('link', { name: 'Versions' }).click()
+    const versions = page.getByRole('region', { name: 'Versions' }).locator('tbody').getByRole('row')
+    assert.deepEqual(await versions.locator('th a').allInnerTexts(), ['3', '2', '1'])
     const { paste } = await api.call('GET', `/api/dev/pastes/get/${id}`)
     assert.deepEqual([paste.version, paste.content, paste.tags], [3, `${goCode}// by me\n`, ['cache', 'go']])
 
@@ -56,8 +53,8 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dar
   })
 }
 
-site.test('files are dropped, uploaded with their checksum, and refused beside their name', { scheme: 'dark' }, async ({ page, open, context }) => {
-  const { api } = await signedIn(context)
+site.test('files are dropped, uploaded with their checksum, and refused beside their name', { scheme: 'dark' }, async ({ page, open, context, signedIn }) => {
+  const { api } = await signedIn()
   await open('/console/files')
   await page.getByText('Each file uses 1 of the 100 uploads').waitFor()
   const form = page.locator('#upload')
@@ -72,9 +69,93 @@ site.test('files are dropped, uploaded with their checksum, and refused beside t
   const sum = createHash('sha256').update('hello').digest('hex')
   await page.getByText(`stored, SHA-256 ${sum}`).waitFor()
   await page.getByText('It is empty.').waitFor()
+  // Slow enough for a reader to see the progress.
+  const network = await context.newCDPSession(page)
+  await network.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 4 << 20 })
+  await page.evaluate(() => {
+    globalThis.told = []
+    const read = () => globalThis.told.push(document.querySelector('.uploads li:last-child span:last-child').textContent)
+    new MutationObserver(read).observe(document.querySelector('.uploads'), { childList: true, subtree: true, characterData: true })
+  })
   await page.locator('#upload-file').setInputFiles({ name: 'two.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3 << 20, 7) })
   await page.getByRole('button', { name: 'Upload' }).click()
   await page.getByRole('link', { name: 'two.bin' }).waitFor()
   const { files } = await api.call('GET', '/api/dev/files/list')
   assert.deepEqual(files.map(({ name, size }) => [name, size]), [['two.bin', 3 << 20], ['hello.txt', 5]])
+  const texts = await page.evaluate(() => globalThis.told)
+  assert.ok(texts.includes('is read'))
+  const percents = texts.filter((text) => /^\d+ %$/.test(text)).map(parseFloat)
+  assert.ok(percents.some((percent) => percent > 0 && percent < 100), `the progress was ${percents}`)
+  assert.deepEqual(await page.locator('.uploads progress').evaluateAll((bars) => bars.map(({ max, value }) => value === max)), [true, false, true])
+
+  await open('/console/files')
+  await page.getByLabel('SHA-256 of hello.txt').click()
+  await page.getByText(sum).waitFor()
+  await page.getByRole('checkbox', { name: 'Select hello.txt' }).check()
+  await page.getByRole('button', { name: 'Delete the selected' }).click()
+  await page.getByText('This uses 1 of the 200 deletions of files').waitFor()
+  await page.getByRole('button', { name: 'Delete it' }).click()
+  await page.getByText('It is deleted.').waitFor()
+  const { files: left } = await api.call('GET', '/api/dev/files/list')
+  assert.deepEqual(left.map(({ name }) => name), ['two.bin'])
+})
+
+site.test('quick pastes are made, found by their tag, and deleted together', { screen: 'phone' }, async ({ page, open, signedIn }) => {
+  const { api } = await signedIn()
+  await open('/console/pastes')
+  await page.getByRole('link', { name: 'Quick pastes' }).click()
+  await page.getByRole('link', { name: 'New quick paste' }).click()
+  await page.getByLabel('Text', { exact: true }).fill('one')
+  await page.getByLabel('Title').fill('first')
+  await page.getByLabel('Tags').fill('red')
+  await page.getByRole('button', { name: 'Create the quick paste' }).click()
+  await page.getByText('It is made.').waitFor()
+  for (const tags of [['red'], ['red'], ['blue']]) await api.quickPaste({ content: 'x', tags })
+  await page.getByRole('link', { name: 'All quick pastes' }).click()
+  await page.getByRole('link', { name: 'red', exact: true }).first().click()
+  await page.waitForURL(/tag=red/)
+  await page.getByRole('checkbox', { name: 'Select all' }).check()
+  assert.equal(await page.getByRole('checkbox', { name: /^Select (?!all)/ }).count(), 3)
+  await page.getByRole('button', { name: 'Delete the selected' }).click()
+  await page.getByText('This uses 3 of the 2,000 deletions of quick pastes').waitFor()
+  await page.getByRole('button', { name: 'Delete all 3' }).click()
+  await page.getByText('It is deleted.').waitFor()
+  const { pastes } = await api.call('GET', '/api/dev/paste-lite/list')
+  assert.deepEqual(pastes.map(({ tags }) => tags), [['blue']])
+  const { usage } = await api.call('GET', '/api/users/user/dev-usage')
+  assert.deepEqual([usage['pasteLite.create'].used, usage['pasteLite.delete'].used], [4, 3])
+})
+
+for (const script of [true, false]) {
+  site.test(`a text outlives the session of its writer, ${script ? 'with' : 'without'} scripts`, { script }, async ({ page, open, context, signedIn, expectErrorPage }) => {
+    const { api, email, password, own } = await signedIn()
+    await open('/console/pastes/new')
+    await page.getByLabel('Text', { exact: true }).fill(goCode)
+    await page.getByLabel('Title').fill('lru.go')
+    await page.getByLabel('Tags').fill('cache')
+    await own('DELETE', '/api/users/user/sessions')
+    expectErrorPage('/console/pastes')
+    await page.getByRole('button', { name: 'Create the paste' }).click()
+    await page.getByText('Nothing is saved yet, and your text is kept here').waitFor()
+    assert.equal(await page.getByLabel('Text', { exact: true }).inputValue(), goCode)
+    const [window] = await Promise.all([context.waitForEvent('page'), page.getByRole('link', { name: 'Sign in in another window' }).click()])
+    await window.getByLabel('Email').fill(email)
+    await window.getByLabel('Password').fill(password)
+    await window.getByRole('button', { name: 'Sign in' }).click()
+    await window.getByRole('heading', { name: 'Overview' }).waitFor()
+    await window.close()
+    await page.getByRole('button', { name: 'Send it again' }).click()
+    await page.getByText('It is made.').waitFor()
+    const { paste } = await api.call('GET', `/api/dev/pastes/get/${new URL(page.url()).pathname.split('/').pop()}`)
+    assert.deepEqual([paste.content, paste.title, paste.tags], [goCode, 'lru.go', ['cache']])
+  })
+}
+
+site.test('an upload after the end of its session says so beside the name of the file', async ({ page, open, signedIn }) => {
+  const { own } = await signedIn()
+  await open('/console/files')
+  await own('DELETE', '/api/users/user/sessions')
+  await page.locator('#upload-file').setInputFiles({ name: 'late.txt', mimeType: 'text/plain', buffer: Buffer.from('x') })
+  await page.getByRole('button', { name: 'Upload' }).click()
+  await page.getByText('You have signed out, in this window or another. Sign in, and upload it again.').waitFor()
 })

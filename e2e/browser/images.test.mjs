@@ -10,11 +10,41 @@ import { root, suite } from '../harness.mjs'
 const folder = join(root, 'docs/images')
 const largestBytes = 200_000
 
-const site = await suite({ QUIRE_PUBLIC_URL: 'http://127.0.0.1:8080' })
-const owner = await site.api().user('pro')
+const dayMs = 86_400_000
+const days = process.env.IMAGES ? 9 : 0 // before today, on which the account of the pictures was busy too
+
+const site = await suite({ QUIRE_PUBLIC_URL: 'http://127.0.0.1:8080', QUIRE_DEV: '1', QUIRE_CLOCK_OFFSET: `${-days * 24}h` })
+const owner = await site.api().user('pro', 'ada@example.com')
 const session = await owner.session()
 const { id } = await owner.api.paste({ title: 'lru.go', content: goCode, language: 'go', visibility: 'public', tags: ['cache'] })
 await owner.api.update(id, { content: goCodeLater })
+const { id: notes } = await owner.api.paste({ title: 'notes', content: 'x' })
+await site.api().admin('POST', `/api/admin/accounts/${owner.id}/credits`, { amount: '25', reason: 'a start' })
+
+// What the account has done: more on some days than on others, and uploads beyond the limit of its plan on the last ones.
+for (let day = days; day >= 0; day--) {
+  if (day < days) await site.quire.travel(-day * dayMs)
+  const api = site.api(owner.apiKey)
+  const calls = [
+    ...Array.from({ length: days ? 14 : 1 }, () => () => api.file('backup.tar.zst', 'application/zstd', Buffer.alloc(days ? 300_000 : 1, day))),
+    ...Array.from({ length: days ? 5 + 11 * (day % 3) : 1 }, () => () => api.paste({ title: 'report', content: 'x' })),
+    ...Array.from({ length: days ? 20 + 37 * (day * day % 7) : 1 }, () => () => api.call('GET', `/api/dev/pastes/get/${id}`)),
+    ...Array.from({ length: days ? 12 + 5 * (day % 4) : 1 }, () => () => api.quickPaste({ content: 'x' })),
+  ]
+  await Promise.all(Array.from({ length: 8 }, async () => {
+    for (let call = calls.pop(); call; call = calls.pop()) await call()
+  }))
+}
+const api = site.api(owner.apiKey)
+for (const call of [
+  () => api.paste({ title: 'report', content: 'x' }),
+  () => api.call('GET', `/api/dev/pastes/get/${id}`),
+  () => api.send('GET', '/api/dev/pastes/get/000000000000'),
+  () => api.file('backup.tar.zst', 'application/zstd', 'x'),
+  () => api.quickPaste({ content: 'x' }),
+  () => api.send('POST', '/api/dev/pastes/create', { json: { title: 'empty' } }),
+  () => api.update(notes, { content: 'y' }),
+]) await call()
 
 const pictures = [
   { name: 'landing', path: '/' },
@@ -23,13 +53,26 @@ const pictures = [
   { name: 'paste-dark', path: `/p/${id}#L18-L22`, scheme: 'dark' },
   { name: 'diff', path: `/p/${id}/diff?view=split`, session },
   { name: 'docs', path: '/docs/api/pastes' },
+  ...[['overview', '/console', '**/console/usage'], ['requests', '/console/requests', '**/console/requests/list'], ['edit', `/console/pastes/${id}`]]
+    .flatMap(([name, path, moves]) => ['light', 'dark'].map((scheme) => ({ name: `console-${name}-${scheme}`, path, moves, scheme, session }))),
 ]
 
-for (const { name, path, ...options } of pictures) {
-  site.test(`a picture of ${name}`, options, async ({ page, open }) => {
+for (const { name, path, moves, ...options } of pictures) {
+  site.test(`a picture of ${name}`, options, async ({ page, open, settled }) => {
+    const moved = moves && page.waitForResponse(moves) // a page that moves asks for its figures again at once
     await open(path)
-    // A picture shows no day, so that a new one differs where the page does.
-    await page.locator('time').evaluateAll((all) => all.forEach((time) => { time.textContent = '1 Nov 2026, 12:00' }))
+    await moved
+    await settled()
+    // A picture has times of its own, so that a new one differs where the page does: one for what is to come, one for what has been, and
+    // in a list each a minute before the last one.
+    await page.locator('time').evaluateAll((all) => {
+      let listed = 0
+      for (const time of all) {
+        const minutes = 12 * 60 - (time.closest('tbody') ? listed++ : 0)
+        time.textContent = Date.parse(time.dateTime) > Date.now() ? '1 Mar 2029, 12:00'
+          : `1 Nov 2026, ${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`
+      }
+    })
     await page.evaluate(() => { scrollTo(0, 0); document.activeElement?.blur() })
     const picture = await page.screenshot()
     assert.ok(picture.length < largestBytes, `${picture.length} bytes`)

@@ -4,9 +4,8 @@ import { suite } from '../harness.mjs'
 
 const site = await suite()
 
-site.test('the log moves, and a request is folded again in front of its reader', { scheme: 'dark', screen: 'phone' }, async ({ page, open, context }) => {
-  const user = await site.api().user('pro')
-  await context.addCookies([{ ...(await user.session()), url: site.url }])
+site.test('the log moves, and a request is folded again in front of its reader', { scheme: 'dark', screen: 'phone' }, async ({ page, open, signedIn }) => {
+  const user = await signedIn()
   await open('/console')
   await page.getByRole('link', { name: 'Requests', exact: true }).click()
   await page.getByText('No requests in the last 48 hours').waitFor()
@@ -33,9 +32,8 @@ site.test('the log moves, and a request is folded again in front of its reader',
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'wider than the screen')
 })
 
-site.test('a request is explained and folded again without scripts', { script: false }, async ({ page, open, context }) => {
-  const user = await site.api().user('pro')
-  await context.addCookies([{ ...(await user.session()), url: site.url }])
+site.test('a request is explained and folded again without scripts', { script: false }, async ({ page, open, signedIn }) => {
+  const user = await signedIn()
   await user.api.quickPaste({ content: 'one' })
   await open('/console/requests')
   await page.getByRole('row').getByRole('link').click()

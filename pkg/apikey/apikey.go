@@ -190,11 +190,11 @@ func (s *Secret) Parse(text string) (Key, error) {
 	for _, secret := range s.accepted {
 		switch {
 		case plain:
-			if subtle.ConstantTimeCompare(given[:], secret.plainMAC(k)) == 1 {
+			if secret.plainMAC(k).equals(given) {
 				k.Secret = secret.id
 				return k, nil
 			}
-		case secret.id == k.Secret && subtle.ConstantTimeCompare(given[:], secret.keyMAC(k)) == 1:
+		case secret.id == k.Secret && secret.keyMAC(k).equals(given):
 			return k, nil
 		}
 	}
@@ -202,16 +202,26 @@ func (s *Secret) Parse(text string) (Key, error) {
 }
 
 // plainMAC is the MAC of a key without a number.
-func (k *subkeys) plainMAC(key Key) []byte {
+func (k *subkeys) plainMAC(key Key) shortMAC {
 	var b [20]byte
-	return k.key.mac(key.appendPlain(b[:0]))[:macBytes]
+	sum := k.key.sum(key.appendPlain(b[:0]))
+	return shortMAC(sum[:macBytes])
 }
 
 // keyMAC is the MAC of all of a key. It is of more bytes than a plainMAC, so that neither passes for the other.
-func (k *subkeys) keyMAC(key Key) []byte {
+func (k *subkeys) keyMAC(key Key) shortMAC {
 	var b [26]byte
 	data := binary.BigEndian.AppendUint32(key.appendPlain(b[:0]), key.Number)
-	return k.key.mac(binary.BigEndian.AppendUint16(data, uint16(key.Secret)))[:macBytes]
+	sum := k.key.sum(binary.BigEndian.AppendUint16(data, uint16(key.Secret)))
+	return shortMAC(sum[:macBytes])
+}
+
+// shortMAC is as much of a MAC as a key has.
+type shortMAC [macBytes]byte
+
+// equals takes the same time wherever the two differ.
+func (m shortMAC) equals(given [macBytes]byte) bool {
+	return subtle.ConstantTimeCompare(m[:], given[:]) == 1
 }
 
 func (k *Key) appendPlain(b []byte) []byte {
@@ -315,15 +325,28 @@ type signer struct {
 	hashes sync.Pool
 }
 
+// keyedHash has room for what it reads and writes, so that a MAC needs no allocation.
+type keyedHash struct {
+	hash.Hash
+	data []byte
+	sum  [sha256.Size]byte
+}
+
 func newSigner(key []byte) *signer {
-	return &signer{hashes: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	return &signer{hashes: sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, key)} }}}
 }
 
 func (s *signer) mac(data []byte) []byte {
-	h := s.hashes.Get().(hash.Hash)
+	sum := s.sum(data)
+	return sum[:]
+}
+
+func (s *signer) sum(data []byte) [sha256.Size]byte {
+	h := s.hashes.Get().(*keyedHash)
+	defer s.hashes.Put(h)
 	h.Reset()
-	h.Write(data)
-	sum := h.Sum(nil)
-	s.hashes.Put(h)
-	return sum
+	h.data = append(h.data[:0], data...)
+	h.Write(h.data)
+	h.Sum(h.sum[:0])
+	return h.sum
 }

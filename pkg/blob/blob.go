@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"os"
 	"strings"
 	"time"
 )
@@ -75,6 +77,28 @@ type Store interface {
 type Buffering interface {
 	// PutBytes is how many it holds at most. It takes the memory as the bytes come.
 	PutBytes() int64
+}
+
+// Hashing is implemented by stores that can hash a blob while they store it, which takes less time than one after the other.
+type Hashing interface {
+	// PutHashed is Put. It also writes the bytes to sum, in their order. Without an error sum has them all. Nothing is written to
+	// it after the return.
+	PutHashed(ctx context.Context, key string, r io.Reader, size int64, sum hash.Hash) (Info, error)
+}
+
+// PutHashed puts a blob by store.Put, or by the PutHashed of a store that has one, and writes its bytes to sum.
+func PutHashed(ctx context.Context, store Store, key string, r io.Reader, size int64, sum hash.Hash) (Info, error) {
+	if s, ok := store.(Hashing); ok {
+		return s.PutHashed(ctx, key, r, size, sum)
+	}
+	return store.Put(ctx, key, io.TeeReader(r, sum), size)
+}
+
+// Filed is implemented by the readers of stores whose blobs are files of this machine: the kernel can send those without a copy
+// in this process.
+type Filed interface {
+	// File is the open file, and the part of it that the reader was asked for. It is the reader's: Close closes it.
+	File() (file *os.File, offset, length int64)
 }
 
 // ValidateKey is ErrInvalid unless key has segments of [A-Za-z0-9._-] with single slashes between them, none of them

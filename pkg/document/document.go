@@ -11,10 +11,12 @@ package document
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,7 @@ import (
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/provision"
 	"quire.dev/pkg/replica"
+	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/views"
 )
@@ -40,6 +43,11 @@ type Config struct {
 	// Served, where it is not nil, is told that a partition is served from now on, or is no longer served. It is called
 	// by several goroutines, in order for each partition, and must not block.
 	Served func(partition int, serving bool)
+	// Instance is the name of this instance, another one for each process. Drawn at random where it is empty.
+	Instance string
+	// Live names the instances of the service that are alive, this one included, and must not block. nil: this one alone where
+	// Assigned is nil too, else none, which says that they are not known.
+	Live func() []string
 	// PartitionCount is the number of partitions of every domain, billing included.
 	PartitionCount int
 	// Offset is added to the clock (QUIRE_CLOCK_OFFSET), 0 outside development.
@@ -55,7 +63,7 @@ type Bounds struct {
 	OverlayMessages  int           // likewise in journal messages; 8,192
 	CommitBytes      int           // of one commit to the read model; 6 MiB
 	CommitMessages   int           // likewise in journal messages; 512
-	CommitDelay      time.Duration // how long a commit waits for more messages; 10 ms
+	CommitDelay      time.Duration // how long a commit waits for more messages; 100 ms
 	AnswerBytes      int           // of one message of answers; 512 KiB
 	ReadWorkers      int           // of a partition, which read from the read model; 8
 	ReadQueue        int           // batches of reads that wait for a worker; 256
@@ -109,7 +117,7 @@ func (b *Bounds) setDefaults() {
 		value     *time.Duration
 		otherwise time.Duration
 	}{
-		{&b.CommitDelay, 10 * time.Millisecond},
+		{&b.CommitDelay, 100 * time.Millisecond},
 		{&b.ViewWait, 5 * time.Second},
 		{&b.ReadWait, 4 * time.Second},
 		{&b.BurnGrace, time.Minute},
@@ -127,6 +135,20 @@ func (b *Bounds) setDefaults() {
 			*d.value = d.otherwise
 		}
 	}
+}
+
+func (c *Config) setInstance() {
+	if c.Instance == "" {
+		c.Instance = strings.ToLower(rand.Text()[:12])
+	}
+	if c.Live != nil {
+		return
+	}
+	var live []string
+	if c.Assigned == nil {
+		live = []string{c.Instance}
+	}
+	c.Live = func() []string { return live }
 }
 
 // Deps are the connections and stores of an engine. They stay the caller's.
@@ -149,7 +171,8 @@ type Engine struct {
 
 	instance string // drawn at the start; the readers of this process are named by it
 	replicas *replica.Set
-	runs     atomic.Uint64 // of partitions, begun so far; see cacheKey
+	runs     atomic.Uint64            // of partitions, begun so far; see cacheKey
+	readers  []atomic.Pointer[reader] // by partition; nil while it is not served
 }
 
 // New checks the configuration. Nothing is contacted before Run.
@@ -179,7 +202,11 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new document engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache, instance: rand.Text()}
+	cfg.setInstance()
+	e := &Engine{
+		cfg: cfg, deps: deps, metrics: newMetrics(cfg.Policy.Domain, deps.Metrics), cache: cache, instance: rand.Text(),
+		readers: make([]atomic.Pointer[reader], cfg.PartitionCount),
+	}
 	e.replicas = replica.NewSet(replica.Config{
 		Count: cfg.PartitionCount, Assigned: cfg.Assigned, Served: cfg.Served,
 		Start: e.fold, FirstPause: firstPause, MostPause: mostPause, NC: deps.NC, Logger: deps.Logger,
@@ -189,7 +216,26 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 
 // Run serves the assigned partitions until ctx ends, then returns nil. It returns an error if going on would be wrong: the
 // journal was made for another number of partitions, has lost messages, or is configured so that it could.
-func (e *Engine) Run(ctx context.Context) error { return e.replicas.Run(ctx) }
+func (e *Engine) Run(ctx context.Context) error {
+	server, err := rpc.Serve(e.deps.NC, e.cfg.Policy.Domain.InstancesSubject(), e.cfg.Instance, instanceWorkers, e.describe, rpc.WithLogger(e.deps.Logger))
+	if err != nil {
+		return fmt.Errorf("serve questions about this instance: %w", err)
+	}
+	defer rpc.Stop(drainWait, server)
+	return e.replicas.Run(ctx)
+}
+
+// instanceWorkers answer questions about this instance. One about its health may wait for journals for a second.
+const instanceWorkers = 4
+
+// describe answers with the name and partitions of this instance. Every instance of the service answers.
+func (e *Engine) describe(ctx context.Context, asked []byte) ([]byte, error) {
+	is := event.Instance{Name: e.cfg.Instance, Partitions: e.cfg.PartitionCount, Serves: e.replicas.Served(), Live: e.cfg.Live()}
+	if string(asked) == event.AskHealth {
+		is.Folds = e.replicas.Health(ctx)
+	}
+	return json.Marshal(is)
+}
 
 // Ready is closed as soon as every assigned partition has caught up with its journal for the first time; at once where
 // none is assigned.
@@ -200,6 +246,16 @@ func (e *Engine) Serving() bool { return e.replicas.Serving() }
 
 // Unready tells operators why the assigned partitions are not served as they should be; nil where they are.
 func (e *Engine) Unready() error { return e.replicas.Unready() }
+
+// ReadNow answers a read of an edge in the same process, as a ReadBatch of that one read with the same NowMs and AfterSequence. It
+// returns nil where the answer is not in memory, or the partition is not served: the read is then asked for in a message. The
+// document is shared and must not be changed. It never blocks, and may be called by many goroutines.
+func (e *Engine) ReadNow(partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
+	if r := e.readers[partition].Load(); r != nil {
+		return r.readNow(read, after, nowMS)
+	}
+	return nil
+}
 
 // fold folds and serves one partition until ctx ends. After an error that is not fatal it is called again, and begins at
 // the checkpoint.

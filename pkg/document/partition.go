@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -61,6 +62,7 @@ type partition struct {
 	orphans    *orphanSweeper
 	blobs      *blobDeleter
 	lease      *lease
+	serving    *atomic.Pointer[reader] // of Engine.ReadNow
 }
 
 func (e *Engine) newPartition(number int) (*partition, error) {
@@ -78,6 +80,7 @@ func (e *Engine) newPartition(number int) (*partition, error) {
 	p := &partition{
 		scope: s, replicas: e.replicas, journal: journal.Open(e.deps.NC, stream),
 		model: &readModel{scope: s}, blobs: newBlobDeleter(s), lease: lease,
+		serving: &e.readers[number],
 	}
 	memory := newMemory(run, e.cache)
 	p.projection = newProjection(s, p.model, memory, p.blobs)
@@ -98,6 +101,7 @@ func (p *partition) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer p.replicas.Tell(p.number, replica.Folding{Position: p.folding.position.Get, End: p.journal.LastSequence})()
 	// The lease outlives the group, so that it can be given back after the last answer.
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
 	var leases sync.WaitGroup
@@ -242,6 +246,8 @@ func (p *partition) serveFree(ctx, answering context.Context) error {
 		return err
 	}
 	defer rpc.Stop(drainWait, erasures)
+	p.serving.Store(p.reader)
+	defer p.serving.Store(nil)
 	announced := p.deps.Clock()
 	defer p.replicas.Announce(ctx, p.number)()
 	p.log.Info("serving", "sequence", p.folding.position.Get())

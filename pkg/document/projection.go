@@ -42,7 +42,7 @@ func signal(c chan struct{}) {
 
 // waitRoom waits until another message may be folded.
 func (p *projection) waitRoom(ctx context.Context) error {
-	return p.moved.Until(ctx, func() bool {
+	return p.until(ctx, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.bytes < p.cfg.Bounds.OverlayBytes && len(p.queue) < p.cfg.Bounds.OverlayMessages

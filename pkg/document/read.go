@@ -101,6 +101,23 @@ func (r *reader) receive(request *rpc.Request) {
 	}
 }
 
+// readNow answers a read on the goroutine of an edge in the same process. See Engine.ReadNow.
+func (r *reader) readNow(read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
+	if !r.lease.held() || after > r.position.Get() {
+		return nil
+	}
+	var one struct { // allocated at once
+		space [1]event.ReadAnswer
+		list  [1]*event.ReadAnswer
+	}
+	answers := answers{r: r, space: one.space[:], batch: event.ReadAnswerBatch{Answers: one.list[:0]}}
+	if !r.fromMemory(&answers, nowMS, 0, read) || r.lease.isBarred() {
+		return nil
+	}
+	r.metrics.fromMemory.Inc()
+	return &one.space[0]
+}
+
 // confirm queues a job once the journal has told how far the state has to be for it. Where the journal does not tell, it
 // leaves the job unanswered, as an instance does that has lost its connection: the edge asks for longer than it would
 // after a refusal.

@@ -858,6 +858,8 @@ type UsageBatch struct {
 	OffsetMs      int64                  `protobuf:"varint,4,opt,name=offset_ms,json=offsetMs,proto3" json:"offset_ms,omitempty"` // QUIRE_CLOCK_OFFSET of the source, 0 outside development. From rules 4 on that of the price books counts
 	Admissions    []*Admission           `protobuf:"bytes,5,rep,name=admissions,proto3" json:"admissions,omitempty"`
 	Settlements   []*Settlement          `protobuf:"bytes,6,rep,name=settlements,proto3" json:"settlements,omitempty"`
+	Served        []*Served              `protobuf:"bytes,7,rep,name=served,proto3" json:"served,omitempty"`                     // from rules 4 on
+	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // from rules 4 on, in place of stamp_ms: the source's clock, counted from the time in the id of the first admission
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -934,6 +936,74 @@ func (x *UsageBatch) GetSettlements() []*Settlement {
 	return nil
 }
 
+func (x *UsageBatch) GetServed() []*Served {
+	if x != nil {
+		return x.Served
+	}
+	return nil
+}
+
+func (x *UsageBatch) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+// Served settles reads that were served, by the places of their admissions. That takes a byte or two for each, where a
+// Settlement takes 33.
+type Served struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`    // in this journal, of the UsageBatch with the admissions
+	Places        []uint32               `protobuf:"varint,2,rep,packed,name=places,proto3" json:"places,omitempty"` // in its admissions; none: the first one alone
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Served) Reset() {
+	*x = Served{}
+	mi := &file_event_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Served) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Served) ProtoMessage() {}
+
+func (x *Served) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Served.ProtoReflect.Descriptor instead.
+func (*Served) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Served) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Served) GetPlaces() []uint32 {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
 // Admission asks for one request to be counted and, beyond the quota, paid.
 type Admission struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -954,7 +1024,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_event_proto_msgTypes[1]
+	mi := &file_event_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1036,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[1]
+	mi := &file_event_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1049,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{1}
+	return file_event_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Admission) GetRequestId() []byte {
@@ -1078,7 +1148,7 @@ type Settlement struct {
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_event_proto_msgTypes[2]
+	mi := &file_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1160,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[2]
+	mi := &file_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1173,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{2}
+	return file_event_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Settlement) GetRequestId() []byte {
@@ -1184,13 +1254,14 @@ type VerdictBatch struct {
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`           // journal sequence of the UsageBatch
 	TimeMs        int64                  `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // fold time, on which the month and Retry-After depend
 	Verdicts      []*Verdict             `protobuf:"bytes,5,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	Rules         uint32                 `protobuf:"varint,6,opt,name=rules,proto3" json:"rules,omitempty"` // that decide the next message of the journal, from 4 on; 0: older ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VerdictBatch) Reset() {
 	*x = VerdictBatch{}
-	mi := &file_event_proto_msgTypes[3]
+	mi := &file_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1273,7 @@ func (x *VerdictBatch) String() string {
 func (*VerdictBatch) ProtoMessage() {}
 
 func (x *VerdictBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[3]
+	mi := &file_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1286,7 @@ func (x *VerdictBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerdictBatch.ProtoReflect.Descriptor instead.
 func (*VerdictBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{3}
+	return file_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *VerdictBatch) GetSource() string {
@@ -1253,6 +1324,13 @@ func (x *VerdictBatch) GetVerdicts() []*Verdict {
 	return nil
 }
 
+func (x *VerdictBatch) GetRules() uint32 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
 type Verdict struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Decision          Decision               `protobuf:"varint,1,opt,name=decision,proto3,enum=quire.event.v1.Decision" json:"decision,omitempty"`
@@ -1276,7 +1354,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_event_proto_msgTypes[4]
+	mi := &file_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1366,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[4]
+	mi := &file_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1379,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{4}
+	return file_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Verdict) GetDecision() Decision {
@@ -1420,7 +1498,7 @@ type SpendingCap struct {
 
 func (x *SpendingCap) Reset() {
 	*x = SpendingCap{}
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1510,7 @@ func (x *SpendingCap) String() string {
 func (*SpendingCap) ProtoMessage() {}
 
 func (x *SpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1523,7 @@ func (x *SpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingCap.ProtoReflect.Descriptor instead.
 func (*SpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SpendingCap) GetPeriod() CapPeriod {
@@ -1476,7 +1554,7 @@ type CommandBatch struct {
 
 func (x *CommandBatch) Reset() {
 	*x = CommandBatch{}
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1566,7 @@ func (x *CommandBatch) String() string {
 func (*CommandBatch) ProtoMessage() {}
 
 func (x *CommandBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1579,7 @@ func (x *CommandBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandBatch.ProtoReflect.Descriptor instead.
 func (*CommandBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CommandBatch) GetSource() string {
@@ -1573,7 +1651,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1663,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1676,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Command) GetRequestId() []byte {
@@ -1927,7 +2005,7 @@ type AdminAction struct {
 
 func (x *AdminAction) Reset() {
 	*x = AdminAction{}
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2017,7 @@ func (x *AdminAction) String() string {
 func (*AdminAction) ProtoMessage() {}
 
 func (x *AdminAction) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2030,7 @@ func (x *AdminAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminAction.ProtoReflect.Descriptor instead.
 func (*AdminAction) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdminAction) GetToken() string {
@@ -1972,7 +2050,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2062,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2075,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Suspend) GetReason() string {
@@ -2017,7 +2095,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2107,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2120,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Resume) GetReason() string {
@@ -2063,7 +2141,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2153,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2166,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Note) GetAction() string {
@@ -2114,7 +2192,7 @@ type DeleteAccount struct {
 
 func (x *DeleteAccount) Reset() {
 	*x = DeleteAccount{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2204,7 @@ func (x *DeleteAccount) String() string {
 func (*DeleteAccount) ProtoMessage() {}
 
 func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2217,7 @@ func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccount.ProtoReflect.Descriptor instead.
 func (*DeleteAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 // KeepAccount takes DeleteAccount back. It is COMMAND_ACCOUNT_NOT_FOUND once the account is erased.
@@ -2151,7 +2229,7 @@ type KeepAccount struct {
 
 func (x *KeepAccount) Reset() {
 	*x = KeepAccount{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2241,7 @@ func (x *KeepAccount) String() string {
 func (*KeepAccount) ProtoMessage() {}
 
 func (x *KeepAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2254,7 @@ func (x *KeepAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAccount.ProtoReflect.Descriptor instead.
 func (*KeepAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
 // EraseAccount ends an account for ever. It is COMMAND_INVALID before the time that DeleteAccount has set. What billing keeps
@@ -2189,7 +2267,7 @@ type EraseAccount struct {
 
 func (x *EraseAccount) Reset() {
 	*x = EraseAccount{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2279,7 @@ func (x *EraseAccount) String() string {
 func (*EraseAccount) ProtoMessage() {}
 
 func (x *EraseAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2292,7 @@ func (x *EraseAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAccount.ProtoReflect.Descriptor instead.
 func (*EraseAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 // SetWebhook makes or changes what a webhook is told of. Its address and its secret are in billing's read model alone.
@@ -2231,7 +2309,7 @@ type SetWebhook struct {
 
 func (x *SetWebhook) Reset() {
 	*x = SetWebhook{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2321,7 @@ func (x *SetWebhook) String() string {
 func (*SetWebhook) ProtoMessage() {}
 
 func (x *SetWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2334,7 @@ func (x *SetWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWebhook.ProtoReflect.Descriptor instead.
 func (*SetWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetWebhook) GetWebhook() uint64 {
@@ -2303,7 +2381,7 @@ type Percents struct {
 
 func (x *Percents) Reset() {
 	*x = Percents{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2393,7 @@ func (x *Percents) String() string {
 func (*Percents) ProtoMessage() {}
 
 func (x *Percents) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2406,7 @@ func (x *Percents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percents.ProtoReflect.Descriptor instead.
 func (*Percents) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Percents) GetValues() []uint32 {
@@ -2348,7 +2426,7 @@ type DeleteWebhook struct {
 
 func (x *DeleteWebhook) Reset() {
 	*x = DeleteWebhook{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2438,7 @@ func (x *DeleteWebhook) String() string {
 func (*DeleteWebhook) ProtoMessage() {}
 
 func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2451,7 @@ func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWebhook.ProtoReflect.Descriptor instead.
 func (*DeleteWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteWebhook) GetWebhook() uint64 {
@@ -2393,7 +2471,7 @@ type TestWebhook struct {
 
 func (x *TestWebhook) Reset() {
 	*x = TestWebhook{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2483,7 @@ func (x *TestWebhook) String() string {
 func (*TestWebhook) ProtoMessage() {}
 
 func (x *TestWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2496,7 @@ func (x *TestWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestWebhook.ProtoReflect.Descriptor instead.
 func (*TestWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TestWebhook) GetWebhook() uint64 {
@@ -2439,7 +2517,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2529,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2542,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -2490,7 +2568,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2580,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2593,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -2537,7 +2615,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2627,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2640,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -2597,7 +2675,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2687,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2700,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -2654,7 +2732,7 @@ type KeyRules struct {
 
 func (x *KeyRules) Reset() {
 	*x = KeyRules{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2744,7 @@ func (x *KeyRules) String() string {
 func (*KeyRules) ProtoMessage() {}
 
 func (x *KeyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2757,7 @@ func (x *KeyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRules.ProtoReflect.Descriptor instead.
 func (*KeyRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KeyRules) GetName() string {
@@ -2734,7 +2812,7 @@ type KeyScopes struct {
 
 func (x *KeyScopes) Reset() {
 	*x = KeyScopes{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2824,7 @@ func (x *KeyScopes) String() string {
 func (*KeyScopes) ProtoMessage() {}
 
 func (x *KeyScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2837,7 @@ func (x *KeyScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyScopes.ProtoReflect.Descriptor instead.
 func (*KeyScopes) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeyScopes) GetQuotaKeys() []uint32 {
@@ -2779,7 +2857,7 @@ type KeyQuotas struct {
 
 func (x *KeyQuotas) Reset() {
 	*x = KeyQuotas{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2869,7 @@ func (x *KeyQuotas) String() string {
 func (*KeyQuotas) ProtoMessage() {}
 
 func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2882,7 @@ func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuotas.ProtoReflect.Descriptor instead.
 func (*KeyQuotas) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KeyQuotas) GetLimits() []*KeyQuota {
@@ -2824,7 +2902,7 @@ type KeyQuota struct {
 
 func (x *KeyQuota) Reset() {
 	*x = KeyQuota{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +2914,7 @@ func (x *KeyQuota) String() string {
 func (*KeyQuota) ProtoMessage() {}
 
 func (x *KeyQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +2927,7 @@ func (x *KeyQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuota.ProtoReflect.Descriptor instead.
 func (*KeyQuota) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeyQuota) GetQuotaKey() uint32 {
@@ -2878,7 +2956,7 @@ type CreateKey struct {
 
 func (x *CreateKey) Reset() {
 	*x = CreateKey{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +2968,7 @@ func (x *CreateKey) String() string {
 func (*CreateKey) ProtoMessage() {}
 
 func (x *CreateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +2981,7 @@ func (x *CreateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
 func (*CreateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateKey) GetFingerprint() uint64 {
@@ -2937,7 +3015,7 @@ type UpdateKey struct {
 
 func (x *UpdateKey) Reset() {
 	*x = UpdateKey{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3027,7 @@ func (x *UpdateKey) String() string {
 func (*UpdateKey) ProtoMessage() {}
 
 func (x *UpdateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3040,7 @@ func (x *UpdateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateKey.ProtoReflect.Descriptor instead.
 func (*UpdateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateKey) GetKey() uint32 {
@@ -2993,7 +3071,7 @@ type ReplaceKey struct {
 
 func (x *ReplaceKey) Reset() {
 	*x = ReplaceKey{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3083,7 @@ func (x *ReplaceKey) String() string {
 func (*ReplaceKey) ProtoMessage() {}
 
 func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3096,7 @@ func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceKey.ProtoReflect.Descriptor instead.
 func (*ReplaceKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReplaceKey) GetKey() uint32 {
@@ -3058,7 +3136,7 @@ type RevokeKey struct {
 
 func (x *RevokeKey) Reset() {
 	*x = RevokeKey{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3148,7 @@ func (x *RevokeKey) String() string {
 func (*RevokeKey) ProtoMessage() {}
 
 func (x *RevokeKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3161,7 @@ func (x *RevokeKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
 func (*RevokeKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RevokeKey) GetKey() uint32 {
@@ -3103,7 +3181,7 @@ type SetSpendingCap struct {
 
 func (x *SetSpendingCap) Reset() {
 	*x = SetSpendingCap{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3193,7 @@ func (x *SetSpendingCap) String() string {
 func (*SetSpendingCap) ProtoMessage() {}
 
 func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3206,7 @@ func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendingCap.ProtoReflect.Descriptor instead.
 func (*SetSpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetSpendingCap) GetCap() *SpendingCap {
@@ -3150,7 +3228,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3240,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3253,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -3228,7 +3306,7 @@ type CommandOutcome struct {
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3318,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3331,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -3381,7 +3459,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3471,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3484,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Alert) GetId() string {
@@ -3549,7 +3627,7 @@ type WebhookRules struct {
 
 func (x *WebhookRules) Reset() {
 	*x = WebhookRules{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3639,7 @@ func (x *WebhookRules) String() string {
 func (*WebhookRules) ProtoMessage() {}
 
 func (x *WebhookRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3652,7 @@ func (x *WebhookRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
 func (*WebhookRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WebhookRules) GetWebhook() uint64 {
@@ -3629,7 +3707,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3719,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3732,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Delivery) GetAlert() *Alert {
@@ -3726,7 +3804,7 @@ type DeliveryAttempt struct {
 
 func (x *DeliveryAttempt) Reset() {
 	*x = DeliveryAttempt{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +3816,7 @@ func (x *DeliveryAttempt) String() string {
 func (*DeliveryAttempt) ProtoMessage() {}
 
 func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +3829,7 @@ func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
 func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeliveryAttempt) GetTimeMs() int64 {
@@ -3804,7 +3882,7 @@ type WebhookAddress struct {
 
 func (x *WebhookAddress) Reset() {
 	*x = WebhookAddress{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3894,7 @@ func (x *WebhookAddress) String() string {
 func (*WebhookAddress) ProtoMessage() {}
 
 func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3907,7 @@ func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
 func (*WebhookAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WebhookAddress) GetAccount() uint64 {
@@ -3886,7 +3964,7 @@ type WebhookSecret struct {
 
 func (x *WebhookSecret) Reset() {
 	*x = WebhookSecret{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +3976,7 @@ func (x *WebhookSecret) String() string {
 func (*WebhookSecret) ProtoMessage() {}
 
 func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +3989,7 @@ func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
 func (*WebhookSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WebhookSecret) GetSealed() []byte {
@@ -3963,7 +4041,7 @@ type WebhookRequest struct {
 
 func (x *WebhookRequest) Reset() {
 	*x = WebhookRequest{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4053,7 @@ func (x *WebhookRequest) String() string {
 func (*WebhookRequest) ProtoMessage() {}
 
 func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4066,7 @@ func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
 func (*WebhookRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WebhookRequest) GetAccount() uint64 {
@@ -4131,7 +4209,7 @@ type CreateAddress struct {
 
 func (x *CreateAddress) Reset() {
 	*x = CreateAddress{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4221,7 @@ func (x *CreateAddress) String() string {
 func (*CreateAddress) ProtoMessage() {}
 
 func (x *CreateAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4234,7 @@ func (x *CreateAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
 func (*CreateAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateAddress) GetUrl() string {
@@ -4183,7 +4261,7 @@ type SetAddress struct {
 
 func (x *SetAddress) Reset() {
 	*x = SetAddress{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4195,7 +4273,7 @@ func (x *SetAddress) String() string {
 func (*SetAddress) ProtoMessage() {}
 
 func (x *SetAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4208,7 +4286,7 @@ func (x *SetAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
 func (*SetAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetAddress) GetUrl() string {
@@ -4233,7 +4311,7 @@ type DeleteAddress struct {
 
 func (x *DeleteAddress) Reset() {
 	*x = DeleteAddress{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4245,7 +4323,7 @@ func (x *DeleteAddress) String() string {
 func (*DeleteAddress) ProtoMessage() {}
 
 func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4258,7 +4336,7 @@ func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
 func (*DeleteAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 type RotateSecret struct {
@@ -4270,7 +4348,7 @@ type RotateSecret struct {
 
 func (x *RotateSecret) Reset() {
 	*x = RotateSecret{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4282,7 +4360,7 @@ func (x *RotateSecret) String() string {
 func (*RotateSecret) ProtoMessage() {}
 
 func (x *RotateSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4295,7 +4373,7 @@ func (x *RotateSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
 func (*RotateSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RotateSecret) GetChange() []byte {
@@ -4313,7 +4391,7 @@ type FindAddresses struct {
 
 func (x *FindAddresses) Reset() {
 	*x = FindAddresses{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4325,7 +4403,7 @@ func (x *FindAddresses) String() string {
 func (*FindAddresses) ProtoMessage() {}
 
 func (x *FindAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4338,7 +4416,7 @@ func (x *FindAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
 func (*FindAddresses) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 type ListDeliveries struct {
@@ -4351,7 +4429,7 @@ type ListDeliveries struct {
 
 func (x *ListDeliveries) Reset() {
 	*x = ListDeliveries{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4363,7 +4441,7 @@ func (x *ListDeliveries) String() string {
 func (*ListDeliveries) ProtoMessage() {}
 
 func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4376,7 +4454,7 @@ func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
 func (*ListDeliveries) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListDeliveries) GetLimit() uint32 {
@@ -4403,7 +4481,7 @@ type ReplayDelivery struct {
 
 func (x *ReplayDelivery) Reset() {
 	*x = ReplayDelivery{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4493,7 @@ func (x *ReplayDelivery) String() string {
 func (*ReplayDelivery) ProtoMessage() {}
 
 func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4506,7 @@ func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
 func (*ReplayDelivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReplayDelivery) GetAlert() string {
@@ -4461,7 +4539,7 @@ type WebhookAnswer struct {
 
 func (x *WebhookAnswer) Reset() {
 	*x = WebhookAnswer{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4551,7 @@ func (x *WebhookAnswer) String() string {
 func (*WebhookAnswer) ProtoMessage() {}
 
 func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4564,7 @@ func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
 func (*WebhookAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WebhookAnswer) GetStatus() WebhookStatus {
@@ -4554,7 +4632,7 @@ type WebhooksQuery struct {
 
 func (x *WebhooksQuery) Reset() {
 	*x = WebhooksQuery{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4566,7 +4644,7 @@ func (x *WebhooksQuery) String() string {
 func (*WebhooksQuery) ProtoMessage() {}
 
 func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4579,7 +4657,7 @@ func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
 func (*WebhooksQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 type WebhooksAnswer struct {
@@ -4591,7 +4669,7 @@ type WebhooksAnswer struct {
 
 func (x *WebhooksAnswer) Reset() {
 	*x = WebhooksAnswer{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4603,7 +4681,7 @@ func (x *WebhooksAnswer) String() string {
 func (*WebhooksAnswer) ProtoMessage() {}
 
 func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4616,7 +4694,7 @@ func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
 func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
@@ -4637,7 +4715,7 @@ type AlertsQuery struct {
 
 func (x *AlertsQuery) Reset() {
 	*x = AlertsQuery{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4649,7 +4727,7 @@ func (x *AlertsQuery) String() string {
 func (*AlertsQuery) ProtoMessage() {}
 
 func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4662,7 +4740,7 @@ func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
 func (*AlertsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AlertsQuery) GetAfter() string {
@@ -4689,7 +4767,7 @@ type AlertsAnswer struct {
 
 func (x *AlertsAnswer) Reset() {
 	*x = AlertsAnswer{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4701,7 +4779,7 @@ func (x *AlertsAnswer) String() string {
 func (*AlertsAnswer) ProtoMessage() {}
 
 func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4714,7 +4792,7 @@ func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
 func (*AlertsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AlertsAnswer) GetAlerts() []*Alert {
@@ -4744,7 +4822,7 @@ type AlertState struct {
 
 func (x *AlertState) Reset() {
 	*x = AlertState{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4834,7 @@ func (x *AlertState) String() string {
 func (*AlertState) ProtoMessage() {}
 
 func (x *AlertState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4847,7 @@ func (x *AlertState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
 func (*AlertState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AlertState) GetWebhooks() []*WebhookRules {
@@ -4812,7 +4890,7 @@ type ExpiringState struct {
 
 func (x *ExpiringState) Reset() {
 	*x = ExpiringState{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +4902,7 @@ func (x *ExpiringState) String() string {
 func (*ExpiringState) ProtoMessage() {}
 
 func (x *ExpiringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +4915,7 @@ func (x *ExpiringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringState.ProtoReflect.Descriptor instead.
 func (*ExpiringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ExpiringState) GetKey() uint32 {
@@ -4878,7 +4956,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4890,7 +4968,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4903,7 +4981,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -4981,7 +5059,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4993,7 +5071,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5006,7 +5084,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -5082,7 +5160,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5094,7 +5172,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5107,7 +5185,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -5136,7 +5214,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5148,7 +5226,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5161,7 +5239,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -5207,7 +5285,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5297,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5310,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -5293,7 +5371,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5383,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5396,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -5379,7 +5457,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5391,7 +5469,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5404,7 +5482,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -5555,7 +5633,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5567,7 +5645,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5580,7 +5658,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -5621,7 +5699,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5633,7 +5711,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5646,7 +5724,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -5685,7 +5763,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5697,7 +5775,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5710,7 +5788,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Update) GetContent() *Content {
@@ -5806,7 +5884,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5818,7 +5896,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5831,7 +5909,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Tags) GetValues() []string {
@@ -5851,7 +5929,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5863,7 +5941,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5876,7 +5954,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -5903,7 +5981,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5915,7 +5993,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5928,7 +6006,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -5947,7 +6025,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5959,7 +6037,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5972,7 +6050,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -5988,7 +6066,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6000,7 +6078,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6013,7 +6091,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Content) GetInline() []byte {
@@ -6070,7 +6148,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6160,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6173,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Document) GetId() string {
@@ -6229,7 +6307,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +6319,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +6332,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -6307,7 +6385,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6319,7 +6397,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6332,7 +6410,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -6446,7 +6524,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6458,7 +6536,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6471,7 +6549,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -6514,7 +6592,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6526,7 +6604,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6539,7 +6617,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -6574,7 +6652,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6586,7 +6664,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6599,7 +6677,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -6624,7 +6702,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6636,7 +6714,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6649,7 +6727,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -6706,7 +6784,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6718,7 +6796,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6731,7 +6809,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -6769,7 +6847,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6781,7 +6859,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6794,7 +6872,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -6842,7 +6920,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6854,7 +6932,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6867,7 +6945,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -6896,7 +6974,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6908,7 +6986,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6921,7 +6999,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -6961,7 +7039,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +7051,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +7064,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Read) GetItem() string {
@@ -7054,7 +7132,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7066,7 +7144,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7079,7 +7157,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -7104,7 +7182,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7116,7 +7194,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7129,7 +7207,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -7200,7 +7278,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7212,7 +7290,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7225,7 +7303,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -7310,7 +7388,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7322,7 +7400,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7335,7 +7413,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -7377,7 +7455,7 @@ type EraseRequest struct {
 
 func (x *EraseRequest) Reset() {
 	*x = EraseRequest{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7389,7 +7467,7 @@ func (x *EraseRequest) String() string {
 func (*EraseRequest) ProtoMessage() {}
 
 func (x *EraseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7402,7 +7480,7 @@ func (x *EraseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRequest.ProtoReflect.Descriptor instead.
 func (*EraseRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *EraseRequest) GetAccount() uint64 {
@@ -7421,7 +7499,7 @@ type EraseAnswer struct {
 
 func (x *EraseAnswer) Reset() {
 	*x = EraseAnswer{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7433,7 +7511,7 @@ func (x *EraseAnswer) String() string {
 func (*EraseAnswer) ProtoMessage() {}
 
 func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7446,7 +7524,7 @@ func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAnswer.ProtoReflect.Descriptor instead.
 func (*EraseAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *EraseAnswer) GetDeleting() uint32 {
@@ -7466,7 +7544,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7478,7 +7556,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7491,7 +7569,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -7530,7 +7608,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7542,7 +7620,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7555,7 +7633,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -7808,7 +7886,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7820,7 +7898,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7833,7 +7911,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -7902,7 +7980,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7914,7 +7992,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7927,7 +8005,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -7997,7 +8075,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8009,7 +8087,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8022,7 +8100,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -8048,7 +8126,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8060,7 +8138,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8073,7 +8151,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -8095,7 +8173,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8107,7 +8185,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8120,7 +8198,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -8162,7 +8240,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8174,7 +8252,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8187,7 +8265,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -8220,7 +8298,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8232,7 +8310,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8245,7 +8323,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, the newest entry first. Query.account does not matter.
@@ -8259,7 +8337,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8271,7 +8349,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8284,7 +8362,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -8311,7 +8389,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8323,7 +8401,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8336,7 +8414,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -8355,7 +8433,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8367,7 +8445,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8380,7 +8458,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 type QueryAnswer struct {
@@ -8410,7 +8488,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8422,7 +8500,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8435,7 +8513,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -8698,7 +8776,7 @@ type RecentQuery struct {
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8710,7 +8788,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8723,7 +8801,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -8792,7 +8870,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8804,7 +8882,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8817,7 +8895,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -8853,7 +8931,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8865,7 +8943,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8878,7 +8956,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -8962,7 +9040,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8974,7 +9052,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8987,7 +9065,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -9018,7 +9096,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9030,7 +9108,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9043,7 +9121,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -9102,7 +9180,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9114,7 +9192,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9127,7 +9205,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Progress) GetInstance() string {
@@ -9196,7 +9274,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9208,7 +9286,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9221,7 +9299,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -9399,7 +9477,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9411,7 +9489,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9424,7 +9502,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -9486,7 +9564,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9498,7 +9576,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9511,7 +9589,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -9631,7 +9709,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9643,7 +9721,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9656,7 +9734,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -9701,7 +9779,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9713,7 +9791,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9726,7 +9804,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -9823,7 +9901,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9835,7 +9913,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9848,7 +9926,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -9875,7 +9953,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9887,7 +9965,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9900,7 +9978,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -9924,7 +10002,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9936,7 +10014,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9949,7 +10027,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -10009,7 +10087,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10021,7 +10099,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10034,7 +10112,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -10103,7 +10181,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10115,7 +10193,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10128,7 +10206,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -10204,7 +10282,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10216,7 +10294,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10229,7 +10307,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -10267,7 +10345,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10279,7 +10357,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10292,7 +10370,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -10419,7 +10497,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10431,7 +10509,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10444,7 +10522,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -10627,7 +10705,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10639,7 +10717,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10652,7 +10730,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -10687,7 +10765,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10699,7 +10777,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10712,7 +10790,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -10753,7 +10831,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10765,7 +10843,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10778,7 +10856,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -10855,7 +10933,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10867,7 +10945,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10880,7 +10958,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -10908,7 +10986,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10920,7 +10998,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10933,7 +11011,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -10963,7 +11041,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10975,7 +11053,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10988,7 +11066,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -11038,7 +11116,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11050,7 +11128,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11063,7 +11141,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -11124,7 +11202,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11136,7 +11214,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11149,7 +11227,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -11439,7 +11517,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11451,7 +11529,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11464,7 +11542,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -11512,7 +11590,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11524,7 +11602,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11537,7 +11615,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -11560,7 +11638,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11572,7 +11650,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11585,7 +11663,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -11626,7 +11704,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11638,7 +11716,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11651,7 +11729,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -11674,7 +11752,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11686,7 +11764,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11699,7 +11777,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -11737,7 +11815,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11749,7 +11827,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11762,7 +11840,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -11798,7 +11876,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11810,7 +11888,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11823,7 +11901,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -11850,7 +11928,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11862,7 +11940,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11875,7 +11953,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -11897,7 +11975,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11909,7 +11987,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11922,7 +12000,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -11951,7 +12029,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11963,7 +12041,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11976,7 +12054,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -12024,7 +12102,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12036,7 +12114,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12049,7 +12127,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -12167,7 +12245,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12179,7 +12257,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12192,7 +12270,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *BegunExport) GetId() string {
@@ -12220,7 +12298,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12232,7 +12310,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12245,7 +12323,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -12275,7 +12353,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12287,7 +12365,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12300,7 +12378,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -12348,7 +12426,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12360,7 +12438,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12373,7 +12451,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -12406,7 +12484,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12418,7 +12496,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12431,7 +12509,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -12499,7 +12577,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12511,7 +12589,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12524,7 +12602,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -12543,7 +12621,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12555,7 +12633,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12568,7 +12646,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -12595,7 +12673,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12607,7 +12685,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12620,7 +12698,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -12706,7 +12784,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12718,7 +12796,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12731,7 +12809,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -12845,7 +12923,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12857,7 +12935,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12870,7 +12948,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -13009,7 +13087,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13021,7 +13099,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13034,7 +13112,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -13068,7 +13146,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13080,7 +13158,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13093,7 +13171,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *SourceState) GetSource() string {
@@ -13195,7 +13273,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13207,7 +13285,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13220,7 +13298,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -13431,7 +13509,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13443,7 +13521,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13456,7 +13534,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -13492,7 +13570,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13504,7 +13582,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13517,7 +13595,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -13561,7 +13639,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13573,7 +13651,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13586,7 +13664,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -13690,7 +13768,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13702,7 +13780,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13715,7 +13793,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -13788,7 +13866,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13800,7 +13878,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13813,7 +13891,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -13870,7 +13948,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13882,7 +13960,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13895,7 +13973,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -13985,7 +14063,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13997,7 +14075,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14010,7 +14088,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -14089,7 +14167,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14101,7 +14179,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14114,7 +14192,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -14160,7 +14238,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14172,7 +14250,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14185,7 +14263,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -14266,7 +14344,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14278,7 +14356,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14291,7 +14369,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -14455,7 +14533,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14467,7 +14545,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14480,7 +14558,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -14537,7 +14615,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14549,7 +14627,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14562,7 +14640,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -14597,7 +14675,7 @@ var File_event_proto protoreflect.FileDescriptor
 
 const file_event_proto_rawDesc = "" +
 	"\n" +
-	"\vevent.proto\x12\x0equire.event.v1\"\xed\x01\n" +
+	"\vevent.proto\x12\x0equire.event.v1\"\xb8\x02\n" +
 	"\n" +
 	"UsageBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
@@ -14607,7 +14685,12 @@ const file_event_proto_rawDesc = "" +
 	"\n" +
 	"admissions\x18\x05 \x03(\v2\x19.quire.event.v1.AdmissionR\n" +
 	"admissions\x12<\n" +
-	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\"\xce\x02\n" +
+	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\x12.\n" +
+	"\x06served\x18\a \x03(\v2\x16.quire.event.v1.ServedR\x06served\x12\x19\n" +
+	"\bsince_ms\x18\b \x01(\x12R\asinceMs\"<\n" +
+	"\x06Served\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x16\n" +
+	"\x06places\x18\x02 \x03(\rR\x06places\"\xce\x02\n" +
 	"\tAdmission\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
@@ -14635,13 +14718,14 @@ const file_event_proto_rawDesc = "" +
 	"\rstorage_delta\x18\b \x01(\x12R\fstorageDelta\x12\"\n" +
 	"\rstorage_at_ms\x18\t \x01(\x03R\vstorageAtMs\x12\x1b\n" +
 	"\tstored_ms\x18\n" +
-	" \x01(\x03R\bstoredMs\"\xa8\x01\n" +
+	" \x01(\x03R\bstoredMs\"\xbe\x01\n" +
 	"\fVerdictBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x123\n" +
-	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\"\x99\x04\n" +
+	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\x12\x14\n" +
+	"\x05rules\x18\x06 \x01(\rR\x05rules\"\x99\x04\n" +
 	"\aVerdict\x124\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x124\n" +
 	"\x06charge\x18\x02 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1c\n" +
@@ -15964,7 +16048,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 164)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 165)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(Decision)(0),               // 1: quire.event.v1.Decision
@@ -15981,388 +16065,390 @@ var file_event_proto_goTypes = []any{
 	(ExportState)(0),            // 12: quire.event.v1.ExportState
 	(UserStatus)(0),             // 13: quire.event.v1.UserStatus
 	(*UsageBatch)(nil),          // 14: quire.event.v1.UsageBatch
-	(*Admission)(nil),           // 15: quire.event.v1.Admission
-	(*Settlement)(nil),          // 16: quire.event.v1.Settlement
-	(*VerdictBatch)(nil),        // 17: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 18: quire.event.v1.Verdict
-	(*SpendingCap)(nil),         // 19: quire.event.v1.SpendingCap
-	(*CommandBatch)(nil),        // 20: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 21: quire.event.v1.Command
-	(*AdminAction)(nil),         // 22: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 23: quire.event.v1.Suspend
-	(*Resume)(nil),              // 24: quire.event.v1.Resume
-	(*Note)(nil),                // 25: quire.event.v1.Note
-	(*DeleteAccount)(nil),       // 26: quire.event.v1.DeleteAccount
-	(*KeepAccount)(nil),         // 27: quire.event.v1.KeepAccount
-	(*EraseAccount)(nil),        // 28: quire.event.v1.EraseAccount
-	(*SetWebhook)(nil),          // 29: quire.event.v1.SetWebhook
-	(*Percents)(nil),            // 30: quire.event.v1.Percents
-	(*DeleteWebhook)(nil),       // 31: quire.event.v1.DeleteWebhook
-	(*TestWebhook)(nil),         // 32: quire.event.v1.TestWebhook
-	(*CreateAccount)(nil),       // 33: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 34: quire.event.v1.SetTier
-	(*Grant)(nil),               // 35: quire.event.v1.Grant
-	(*RotateKey)(nil),           // 36: quire.event.v1.RotateKey
-	(*KeyRules)(nil),            // 37: quire.event.v1.KeyRules
-	(*KeyScopes)(nil),           // 38: quire.event.v1.KeyScopes
-	(*KeyQuotas)(nil),           // 39: quire.event.v1.KeyQuotas
-	(*KeyQuota)(nil),            // 40: quire.event.v1.KeyQuota
-	(*CreateKey)(nil),           // 41: quire.event.v1.CreateKey
-	(*UpdateKey)(nil),           // 42: quire.event.v1.UpdateKey
-	(*ReplaceKey)(nil),          // 43: quire.event.v1.ReplaceKey
-	(*RevokeKey)(nil),           // 44: quire.event.v1.RevokeKey
-	(*SetSpendingCap)(nil),      // 45: quire.event.v1.SetSpendingCap
-	(*CommandOutcomeBatch)(nil), // 46: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 47: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 48: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 49: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 50: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 51: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 52: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 53: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 54: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 55: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 56: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 57: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 58: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 59: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 60: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 61: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 62: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 63: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 64: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 65: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 66: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 67: quire.event.v1.AlertState
-	(*ExpiringState)(nil),       // 68: quire.event.v1.ExpiringState
-	(*CrossingState)(nil),       // 69: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 70: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 71: quire.event.v1.TierPlan
-	(*Term)(nil),                // 72: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 73: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 74: quire.event.v1.ReadLease
-	(*Request)(nil),             // 75: quire.event.v1.Request
-	(*Charge)(nil),              // 76: quire.event.v1.Charge
-	(*Create)(nil),              // 77: quire.event.v1.Create
-	(*Update)(nil),              // 78: quire.event.v1.Update
-	(*Tags)(nil),                // 79: quire.event.v1.Tags
-	(*Delete)(nil),              // 80: quire.event.v1.Delete
-	(*Burn)(nil),                // 81: quire.event.v1.Burn
-	(*Expire)(nil),              // 82: quire.event.v1.Expire
-	(*Content)(nil),             // 83: quire.event.v1.Content
-	(*Document)(nil),            // 84: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 85: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 86: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 87: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 88: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 89: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 90: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 91: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 92: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 93: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 94: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 95: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 96: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 97: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 98: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 99: quire.event.v1.ListAnswer
-	(*EraseRequest)(nil),        // 100: quire.event.v1.EraseRequest
-	(*EraseAnswer)(nil),         // 101: quire.event.v1.EraseAnswer
-	(*Announcement)(nil),        // 102: quire.event.v1.Announcement
-	(*Query)(nil),               // 103: quire.event.v1.Query
-	(*UsageQuery)(nil),          // 104: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 105: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 106: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 107: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 108: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 109: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 110: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 111: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 112: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 113: quire.event.v1.PricesQuery
-	(*QueryAnswer)(nil),         // 114: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 115: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 116: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 117: quire.event.v1.RecentRequest
-	(*HoldQuery)(nil),           // 118: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 119: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 120: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 121: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 122: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 123: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 124: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 125: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 126: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 127: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 128: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 129: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 130: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 131: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 132: quire.event.v1.StatementAnswer
-	(*ExplainAnswer)(nil),       // 133: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 134: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 135: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 136: quire.event.v1.AuditAnswer
-	(*UsageDaysAnswer)(nil),     // 137: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 138: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 139: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 140: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 141: quire.event.v1.UserRequest
-	(*SetPassword)(nil),         // 142: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 143: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 144: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 145: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 146: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 147: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 148: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 149: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 150: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 151: quire.event.v1.SaveExport
-	(*Export)(nil),              // 152: quire.event.v1.Export
-	(*BegunExport)(nil),         // 153: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 154: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 155: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 156: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 157: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 158: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 159: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 160: quire.event.v1.UserAnswer
-	(*User)(nil),                // 161: quire.event.v1.User
-	(*BillingState)(nil),        // 162: quire.event.v1.BillingState
-	(*BookState)(nil),           // 163: quire.event.v1.BookState
-	(*SourceState)(nil),         // 164: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 165: quire.event.v1.AccountState
-	(*SpendingState)(nil),       // 166: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 167: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 168: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 169: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 170: quire.event.v1.LateState
-	(*PaidState)(nil),           // 171: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 172: quire.event.v1.MonthState
-	(*StorageChanges)(nil),      // 173: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 174: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 175: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 176: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 177: quire.event.v1.CommandKept
+	(*Served)(nil),              // 15: quire.event.v1.Served
+	(*Admission)(nil),           // 16: quire.event.v1.Admission
+	(*Settlement)(nil),          // 17: quire.event.v1.Settlement
+	(*VerdictBatch)(nil),        // 18: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 19: quire.event.v1.Verdict
+	(*SpendingCap)(nil),         // 20: quire.event.v1.SpendingCap
+	(*CommandBatch)(nil),        // 21: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 22: quire.event.v1.Command
+	(*AdminAction)(nil),         // 23: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 24: quire.event.v1.Suspend
+	(*Resume)(nil),              // 25: quire.event.v1.Resume
+	(*Note)(nil),                // 26: quire.event.v1.Note
+	(*DeleteAccount)(nil),       // 27: quire.event.v1.DeleteAccount
+	(*KeepAccount)(nil),         // 28: quire.event.v1.KeepAccount
+	(*EraseAccount)(nil),        // 29: quire.event.v1.EraseAccount
+	(*SetWebhook)(nil),          // 30: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 31: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 32: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 33: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 34: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 35: quire.event.v1.SetTier
+	(*Grant)(nil),               // 36: quire.event.v1.Grant
+	(*RotateKey)(nil),           // 37: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 38: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 39: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 40: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 41: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 42: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 43: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 44: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 45: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 46: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 47: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 48: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 49: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 50: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 51: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 52: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 53: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 54: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 55: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 56: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 57: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 58: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 59: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 60: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 61: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 62: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 63: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 64: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 65: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 66: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 67: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 68: quire.event.v1.AlertState
+	(*ExpiringState)(nil),       // 69: quire.event.v1.ExpiringState
+	(*CrossingState)(nil),       // 70: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 71: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 72: quire.event.v1.TierPlan
+	(*Term)(nil),                // 73: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 74: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 75: quire.event.v1.ReadLease
+	(*Request)(nil),             // 76: quire.event.v1.Request
+	(*Charge)(nil),              // 77: quire.event.v1.Charge
+	(*Create)(nil),              // 78: quire.event.v1.Create
+	(*Update)(nil),              // 79: quire.event.v1.Update
+	(*Tags)(nil),                // 80: quire.event.v1.Tags
+	(*Delete)(nil),              // 81: quire.event.v1.Delete
+	(*Burn)(nil),                // 82: quire.event.v1.Burn
+	(*Expire)(nil),              // 83: quire.event.v1.Expire
+	(*Content)(nil),             // 84: quire.event.v1.Content
+	(*Document)(nil),            // 85: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 86: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 87: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 88: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 89: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 90: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 91: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 92: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 93: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 94: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 95: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 96: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 97: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 98: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 99: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 100: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 101: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 102: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 103: quire.event.v1.Announcement
+	(*Query)(nil),               // 104: quire.event.v1.Query
+	(*UsageQuery)(nil),          // 105: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 106: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 107: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 108: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 109: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 110: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 111: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 112: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 113: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 114: quire.event.v1.PricesQuery
+	(*QueryAnswer)(nil),         // 115: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 116: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 117: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 118: quire.event.v1.RecentRequest
+	(*HoldQuery)(nil),           // 119: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 120: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 121: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 122: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 123: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 124: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 125: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 126: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 127: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 128: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 129: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 130: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 131: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 132: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 133: quire.event.v1.StatementAnswer
+	(*ExplainAnswer)(nil),       // 134: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 135: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 136: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 137: quire.event.v1.AuditAnswer
+	(*UsageDaysAnswer)(nil),     // 138: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 139: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 140: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 141: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 142: quire.event.v1.UserRequest
+	(*SetPassword)(nil),         // 143: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 144: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 145: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 146: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 147: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 148: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 149: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 150: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 151: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 152: quire.event.v1.SaveExport
+	(*Export)(nil),              // 153: quire.event.v1.Export
+	(*BegunExport)(nil),         // 154: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 155: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 156: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 157: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 158: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 159: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 160: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 161: quire.event.v1.UserAnswer
+	(*User)(nil),                // 162: quire.event.v1.User
+	(*BillingState)(nil),        // 163: quire.event.v1.BillingState
+	(*BookState)(nil),           // 164: quire.event.v1.BookState
+	(*SourceState)(nil),         // 165: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 166: quire.event.v1.AccountState
+	(*SpendingState)(nil),       // 167: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 168: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 169: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 170: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 171: quire.event.v1.LateState
+	(*PaidState)(nil),           // 172: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 173: quire.event.v1.MonthState
+	(*StorageChanges)(nil),      // 174: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 175: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 176: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 177: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 178: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	15,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	16,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
-	0,   // 2: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	18,  // 3: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
-	1,   // 4: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
-	2,   // 5: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	19,  // 6: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
-	3,   // 7: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
-	21,  // 8: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	22,  // 9: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	33,  // 10: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	34,  // 11: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	35,  // 12: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	36,  // 13: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	23,  // 14: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	24,  // 15: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	25,  // 16: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	41,  // 17: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
-	42,  // 18: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
-	43,  // 19: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
-	44,  // 20: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
-	45,  // 21: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
-	26,  // 22: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
-	27,  // 23: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
-	28,  // 24: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
-	29,  // 25: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	31,  // 26: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	32,  // 27: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	30,  // 28: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	36,  // 29: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	38,  // 30: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
-	39,  // 31: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
-	19,  // 32: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
-	40,  // 33: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
-	37,  // 34: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
-	37,  // 35: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
-	19,  // 36: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
-	47,  // 37: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	4,   // 38: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	123, // 39: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	124, // 40: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
-	49,  // 41: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
-	5,   // 42: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	48,  // 43: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	6,   // 44: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	51,  // 45: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	53,  // 46: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	55,  // 47: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	56,  // 48: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	57,  // 49: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	58,  // 50: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	59,  // 51: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	60,  // 52: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	61,  // 53: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	7,   // 54: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	52,  // 55: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	50,  // 56: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	49,  // 57: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	48,  // 58: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	49,  // 59: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	69,  // 60: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	68,  // 61: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
-	5,   // 62: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	3,   // 63: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
-	71,  // 64: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	72,  // 65: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	75,  // 66: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	74,  // 67: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	76,  // 68: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	77,  // 69: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	78,  // 70: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	80,  // 71: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	81,  // 72: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	82,  // 73: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	84,  // 74: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	83,  // 75: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	79,  // 76: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	83,  // 77: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	86,  // 78: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	8,   // 79: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	84,  // 80: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	91,  // 81: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	88,  // 82: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	90,  // 83: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	93,  // 84: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	93,  // 85: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	93,  // 86: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	93,  // 87: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
-	95,  // 88: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	97,  // 89: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	8,   // 90: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	84,  // 91: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	86,  // 92: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	84,  // 93: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	84,  // 94: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	104, // 95: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	105, // 96: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	107, // 97: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	108, // 98: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	109, // 99: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	110, // 100: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	113, // 101: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	111, // 102: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	112, // 103: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	118, // 104: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	63,  // 105: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	65,  // 106: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	106, // 107: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	115, // 108: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	10,  // 109: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	9,   // 110: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	121, // 111: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	131, // 112: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	132, // 113: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	133, // 114: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	136, // 115: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	140, // 116: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	70,  // 117: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	120, // 118: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	126, // 119: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	127, // 120: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	119, // 121: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	64,  // 122: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	66,  // 123: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	137, // 124: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	116, // 125: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	1,   // 126: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	117, // 127: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	1,   // 128: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	2,   // 129: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	129, // 130: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	123, // 131: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	124, // 132: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	122, // 133: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	40,  // 134: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	124, // 135: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	129, // 136: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	19,  // 137: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 138: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	125, // 139: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	128, // 140: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	10,  // 141: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	130, // 142: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	129, // 143: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	134, // 144: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	18,  // 145: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	135, // 146: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 147: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	138, // 148: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	139, // 149: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	155, // 150: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	156, // 151: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	157, // 152: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	158, // 153: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	159, // 154: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	142, // 155: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	143, // 156: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	154, // 157: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	54,  // 158: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	144, // 159: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	145, // 160: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	146, // 161: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	147, // 162: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	148, // 163: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	149, // 164: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	150, // 165: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	151, // 166: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 167: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	152, // 168: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 169: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	153, // 170: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 171: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	161, // 172: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	161, // 173: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	62,  // 174: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	157, // 175: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	152, // 176: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 177: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	70,  // 178: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	164, // 179: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	165, // 180: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	176, // 181: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	177, // 182: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	163, // 183: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	70,  // 184: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	172, // 185: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	174, // 186: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	175, // 187: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	175, // 188: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	171, // 189: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	67,  // 190: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	167, // 191: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	166, // 192: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	19,  // 193: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	170, // 194: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	168, // 195: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	169, // 196: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	40,  // 197: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	19,  // 198: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	166, // 199: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	129, // 200: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	135, // 201: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	129, // 202: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	129, // 203: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	173, // 204: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 205: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	135, // 206: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 207: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	175, // 208: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	175, // 209: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	170, // 210: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	47,  // 211: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	212, // [212:212] is the sub-list for method output_type
-	212, // [212:212] is the sub-list for method input_type
-	212, // [212:212] is the sub-list for extension type_name
-	212, // [212:212] is the sub-list for extension extendee
-	0,   // [0:212] is the sub-list for field type_name
+	16,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	17,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	15,  // 2: quire.event.v1.UsageBatch.served:type_name -> quire.event.v1.Served
+	0,   // 3: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
+	19,  // 4: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	1,   // 5: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
+	2,   // 6: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
+	20,  // 7: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
+	3,   // 8: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
+	22,  // 9: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	23,  // 10: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	34,  // 11: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	35,  // 12: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	36,  // 13: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	37,  // 14: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	24,  // 15: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	25,  // 16: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	26,  // 17: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	42,  // 18: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	43,  // 19: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	44,  // 20: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	45,  // 21: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	46,  // 22: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	27,  // 23: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
+	28,  // 24: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
+	29,  // 25: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
+	30,  // 26: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	32,  // 27: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	33,  // 28: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	31,  // 29: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	37,  // 30: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	39,  // 31: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	40,  // 32: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	20,  // 33: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	41,  // 34: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	38,  // 35: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	38,  // 36: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	20,  // 37: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	48,  // 38: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	4,   // 39: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	124, // 40: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	125, // 41: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	50,  // 42: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	5,   // 43: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	49,  // 44: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	6,   // 45: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	52,  // 46: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	54,  // 47: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	56,  // 48: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	57,  // 49: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	58,  // 50: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	59,  // 51: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	60,  // 52: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	61,  // 53: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	62,  // 54: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	7,   // 55: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	53,  // 56: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	51,  // 57: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	50,  // 58: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	49,  // 59: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	50,  // 60: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	70,  // 61: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	69,  // 62: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	5,   // 63: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	3,   // 64: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
+	72,  // 65: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	73,  // 66: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	76,  // 67: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	75,  // 68: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	77,  // 69: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	78,  // 70: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	79,  // 71: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	81,  // 72: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	82,  // 73: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	83,  // 74: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	85,  // 75: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	84,  // 76: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	80,  // 77: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	84,  // 78: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	87,  // 79: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	8,   // 80: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	85,  // 81: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	92,  // 82: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	89,  // 83: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	91,  // 84: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	94,  // 85: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	94,  // 86: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	94,  // 87: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	94,  // 88: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
+	96,  // 89: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	98,  // 90: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	8,   // 91: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	85,  // 92: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	87,  // 93: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	85,  // 94: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	85,  // 95: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	105, // 96: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	106, // 97: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	108, // 98: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	109, // 99: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	110, // 100: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	111, // 101: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	114, // 102: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	112, // 103: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	113, // 104: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	119, // 105: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	64,  // 106: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	66,  // 107: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	107, // 108: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	116, // 109: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	10,  // 110: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	9,   // 111: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	122, // 112: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	132, // 113: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	133, // 114: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	134, // 115: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	137, // 116: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	141, // 117: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	71,  // 118: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	121, // 119: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	127, // 120: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	128, // 121: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	120, // 122: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	65,  // 123: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	67,  // 124: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	138, // 125: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	117, // 126: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	1,   // 127: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	118, // 128: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	1,   // 129: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	2,   // 130: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	130, // 131: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	124, // 132: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	125, // 133: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	123, // 134: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	41,  // 135: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	125, // 136: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	130, // 137: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	20,  // 138: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 139: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	126, // 140: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	129, // 141: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	10,  // 142: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	131, // 143: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	130, // 144: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	135, // 145: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	19,  // 146: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	136, // 147: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 148: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	139, // 149: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	140, // 150: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	156, // 151: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	157, // 152: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	158, // 153: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	159, // 154: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	160, // 155: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	143, // 156: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	144, // 157: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	155, // 158: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	55,  // 159: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	145, // 160: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	146, // 161: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	147, // 162: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	148, // 163: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	149, // 164: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	150, // 165: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	151, // 166: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	152, // 167: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 168: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	153, // 169: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 170: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	154, // 171: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 172: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	162, // 173: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	162, // 174: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	63,  // 175: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	158, // 176: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	153, // 177: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 178: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	71,  // 179: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	165, // 180: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	166, // 181: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	177, // 182: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	178, // 183: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	164, // 184: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	71,  // 185: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	173, // 186: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	175, // 187: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	176, // 188: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	176, // 189: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	172, // 190: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	68,  // 191: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	168, // 192: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	167, // 193: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	20,  // 194: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	171, // 195: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	169, // 196: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	170, // 197: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	41,  // 198: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	20,  // 199: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	167, // 200: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	130, // 201: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	136, // 202: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	130, // 203: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	130, // 204: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	174, // 205: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 206: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	136, // 207: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 208: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	176, // 209: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	176, // 210: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	171, // 211: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	48,  // 212: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	213, // [213:213] is the sub-list for method output_type
+	213, // [213:213] is the sub-list for method input_type
+	213, // [213:213] is the sub-list for extension type_name
+	213, // [213:213] is the sub-list for extension extendee
+	0,   // [0:213] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -16370,7 +16456,7 @@ func file_event_proto_init() {
 	if File_event_proto != nil {
 		return
 	}
-	file_event_proto_msgTypes[7].OneofWrappers = []any{
+	file_event_proto_msgTypes[8].OneofWrappers = []any{
 		(*Command_Create)(nil),
 		(*Command_SetTier)(nil),
 		(*Command_Grant)(nil),
@@ -16390,9 +16476,9 @@ func file_event_proto_init() {
 		(*Command_DeleteWebhook)(nil),
 		(*Command_TestWebhook)(nil),
 	}
-	file_event_proto_msgTypes[15].OneofWrappers = []any{}
-	file_event_proto_msgTypes[23].OneofWrappers = []any{}
-	file_event_proto_msgTypes[40].OneofWrappers = []any{
+	file_event_proto_msgTypes[16].OneofWrappers = []any{}
+	file_event_proto_msgTypes[24].OneofWrappers = []any{}
+	file_event_proto_msgTypes[41].OneofWrappers = []any{
 		(*WebhookRequest_Create)(nil),
 		(*WebhookRequest_Set)(nil),
 		(*WebhookRequest_Delete)(nil),
@@ -16401,16 +16487,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[61].OneofWrappers = []any{
+	file_event_proto_msgTypes[62].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[64].OneofWrappers = []any{}
-	file_event_proto_msgTypes[84].OneofWrappers = []any{}
-	file_event_proto_msgTypes[89].OneofWrappers = []any{
+	file_event_proto_msgTypes[65].OneofWrappers = []any{}
+	file_event_proto_msgTypes[85].OneofWrappers = []any{}
+	file_event_proto_msgTypes[90].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -16426,7 +16512,7 @@ func file_event_proto_init() {
 		(*Query_UsageDays)(nil),
 		(*Query_Recent)(nil),
 	}
-	file_event_proto_msgTypes[100].OneofWrappers = []any{
+	file_event_proto_msgTypes[101].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -16443,8 +16529,8 @@ func file_event_proto_init() {
 		(*QueryAnswer_UsageDays)(nil),
 		(*QueryAnswer_Recent)(nil),
 	}
-	file_event_proto_msgTypes[101].OneofWrappers = []any{}
-	file_event_proto_msgTypes[127].OneofWrappers = []any{
+	file_event_proto_msgTypes[102].OneofWrappers = []any{}
+	file_event_proto_msgTypes[128].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -16469,7 +16555,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      14,
-			NumMessages:   164,
+			NumMessages:   165,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

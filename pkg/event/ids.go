@@ -40,7 +40,8 @@ func (a AccountID) String() string {
 	if a == 0 {
 		return ""
 	}
-	return string(AppendBase62(nil, uint64(a), accountDigits))
+	var b [accountDigits]byte
+	return string(AppendBase62(b[:0], uint64(a), accountDigits))
 }
 
 // Bytes is the id in 8 big-endian bytes, from which its partition is derived.

@@ -23,6 +23,7 @@ func Documents(
 		membership := p.Join(members.Config{})
 		service, err := newService(document.Config{
 			PartitionCount: p.Partitions, Assigned: membership.Assigned(), Served: membership.Serving, Offset: p.ClockOffset,
+			Instance: membership.Instance(), Live: membership.Live,
 			Bounds: document.Bounds{
 				ContentRetention: p.ContentRetention, TrashRetention: p.TrashRetention, KeepOrphans: p.KeepOrphans,
 				CacheBytes: int(p.CacheBytes), OverlayBytes: int(p.OverlayBytes),

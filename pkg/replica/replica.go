@@ -60,6 +60,7 @@ type Set struct {
 	wanted   []int        // the newest set
 	serving  map[int]bool // partitions that are served now
 	troubles map[int]error
+	folding  map[int]Folding
 
 	// Of the goroutine of Run.
 	all     sync.WaitGroup
@@ -92,7 +93,7 @@ func NewSet(cfg Config) *Set {
 		}
 	}
 	return &Set{
-		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, troubles: map[int]error{},
+		cfg: cfg, ready: make(chan struct{}), serving: map[int]bool{}, troubles: map[int]error{}, folding: map[int]Folding{},
 		ended: make(chan end), running: map[int]context.CancelFunc{},
 	}
 }

@@ -72,8 +72,14 @@ func (w *works) starts(partition int) int {
 // run runs a set until stop is called, which returns the error.
 func run(t *testing.T, cfg replica.Config) (set *replica.Set, assigned chan<- []int, stop func() error) {
 	t.Helper()
+	return runOf(t, 4, cfg)
+}
+
+// runOf is run for a number of partitions.
+func runOf(t *testing.T, count int, cfg replica.Config) (set *replica.Set, assigned chan<- []int, stop func() error) {
+	t.Helper()
 	sets := make(chan []int)
-	cfg.Count, cfg.Assigned, cfg.FirstPause, cfg.Logger = 4, sets, time.Millisecond, slog.New(slog.DiscardHandler)
+	cfg.Count, cfg.Assigned, cfg.FirstPause, cfg.Logger = count, sets, time.Millisecond, slog.New(slog.DiscardHandler)
 	set = replica.NewSet(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

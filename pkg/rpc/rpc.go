@@ -163,6 +163,11 @@ func noResponders(m *nats.Msg) bool {
 // until ctx ends, or within DefaultTimeout if ctx has no deadline. Servers that answer later, or with an error, are left
 // out. Errors: ErrUnavailable if no answer came or there is no connection, ErrTooLarge, ErrClosed.
 func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) (answers [][]byte, err error) {
+	return GatherUntil(ctx, nc, subject, payload, func([]byte) bool { return false })
+}
+
+// GatherUntil is Gather that does not wait for more answers once enough, which is given each of them, returns true.
+func GatherUntil(ctx context.Context, nc *nats.Conn, subject string, payload []byte, enough func(answer []byte) bool) (answers [][]byte, err error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	if !nc.IsConnected() && !nc.IsClosed() {
@@ -196,6 +201,9 @@ func Gather(ctx context.Context, nc *nats.Conn, subject string, payload []byte) 
 			return nil, fmt.Errorf("ask all of %s: %w: %w", subject, ErrClosed, err)
 		case failure(m) == nil:
 			answers = append(answers, m.Data)
+			if enough(m.Data) {
+				return answers, nil
+			}
 		}
 	}
 }

@@ -261,13 +261,10 @@ func TestServersOfOneQueueShareTheCalls(t *testing.T) {
 	}
 }
 
-func TestGatherHearsAllWhoAnswer(t *testing.T) {
-	s := journaltest.Start(t)
-	nc := s.Conn(t)
-	if _, err := rpc.Gather(t.Context(), nc, callSubject, nil); !errors.Is(err, rpc.ErrUnavailable) {
-		t.Errorf("nobody there: %v, want %v", err, rpc.ErrUnavailable)
-	}
-	for _, name := range []string{"a", "b", "c"} {
+// serveNames starts servers that answer with their names, but for "b", which fails.
+func serveNames(t *testing.T, nc *nats.Conn, names ...string) {
+	t.Helper()
+	for _, name := range names {
 		server, err := rpc.Serve(nc, callSubject, name, 1, func(context.Context, []byte) ([]byte, error) {
 			if name == "b" {
 				return nil, errors.New("broken")
@@ -279,6 +276,15 @@ func TestGatherHearsAllWhoAnswer(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = server.Drain(context.Background()) })
 	}
+}
+
+func TestGatherHearsAllWhoAnswer(t *testing.T) {
+	s := journaltest.Start(t)
+	nc := s.Conn(t)
+	if _, err := rpc.Gather(t.Context(), nc, callSubject, nil); !errors.Is(err, rpc.ErrUnavailable) {
+		t.Errorf("nobody there: %v, want %v", err, rpc.ErrUnavailable)
+	}
+	serveNames(t, nc, "a", "b", "c")
 	asking := s.Conn(t)
 	eventually.True(t, "all but the one who failed are heard", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -297,6 +303,30 @@ func TestGatherHearsAllWhoAnswer(t *testing.T) {
 	asking.Close()
 	if _, err := rpc.Gather(t.Context(), asking, callSubject, nil); !errors.Is(err, rpc.ErrClosed) {
 		t.Errorf("closed: %v, want %v", err, rpc.ErrClosed)
+	}
+}
+
+// TestGatherUntilEndsWithTheAnswerThatIsEnough, long before its deadline. A failure is no answer.
+func TestGatherUntilEndsWithTheAnswerThatIsEnough(t *testing.T) {
+	s := journaltest.Start(t)
+	nc := s.Conn(t)
+	serveNames(t, nc, "a", "b", "c", "d")
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	var heard []string
+	answers, err := rpc.GatherUntil(ctx, s.Conn(t), callSubject, nil, func(answer []byte) bool {
+		heard = append(heard, string(answer))
+		return len(heard) == 3
+	})
+	if err != nil || len(answers) != 3 {
+		t.Fatalf("%q, %v", answers, err)
+	}
+	slices.Sort(heard)
+	if !slices.Equal(heard, []string{"a", "c", "d"}) {
+		t.Errorf("heard %q", heard)
 	}
 }
 

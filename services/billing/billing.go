@@ -49,8 +49,10 @@ type Config struct {
 	// Installation returns the id of the installation, which edges ask for. It is called while Run works.
 	Installation func() string
 
-	Instance string          // differs between processes: letters, digits, - and _; drawn at random
-	Live     func() []string // names the instances that are alive, and must not block; none
+	Instance string // differs between processes: letters, digits, - and _; drawn at random
+	// Live names the instances that are alive, this one included, and must not block. Without it this one is alone where it folds
+	// all partitions for good; else none are named, which says that they are not known.
+	Live func() []string
 
 	Book *plan.Book // the price book to publish; plan.Published(10)
 	// Rules is the newest version of the rules that it folds and, once all live instances do, brings into force; the newest
@@ -154,7 +156,11 @@ func (c Config) withDefaults() Config {
 		c.Installation = func() string { return "" }
 	}
 	if c.Live == nil {
-		c.Live = func() []string { return nil }
+		var live []string
+		if c.Assigned == nil && c.Partitions == nil {
+			live = []string{c.Instance}
+		}
+		c.Live = func() []string { return live }
 	}
 	if c.Progress == nil {
 		c.Progress = func(string, uint64, uint64) {}
@@ -183,6 +189,8 @@ func Collections() []views.Collection {
 const (
 	userWorkers = 32
 	userQueue   = "billing"
+	// instanceWorkers answer questions about this instance. One about its health may wait for journals for a second.
+	instanceWorkers = 4
 )
 
 // Service is one instance. Any number of instances may fold the same partitions: they come to the same answers. Run is
@@ -285,7 +293,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Rules: s.cfg.Rules, Started: s.started, RecentBytes: s.cfg.RecentBytes, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.deps.Offset,
-		Announce: s.replicas.Announce, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
+		Announce: s.replicas.Announce, Tell: s.replicas.Tell, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,
 	}).Run(ctx)
 	if err != nil && !temporary(err) {
 		return replica.Fatal(err)
@@ -314,13 +322,17 @@ func (s *Service) serveUsers() (stop func(), run func(context.Context) error, er
 
 // serveInstance answers with the name and partitions of this instance until stop is called. All instances answer.
 func (s *Service) serveInstance() (stop func(), err error) {
-	answer := func(context.Context, []byte) ([]byte, error) {
+	answer := func(ctx context.Context, asked []byte) ([]byte, error) {
+		var folds []event.Fold
+		if string(asked) == event.AskHealth {
+			folds = s.replicas.Health(ctx)
+		}
 		return json.Marshal(event.Instance{
 			Name: s.cfg.Instance, Partitions: s.cfg.PartitionCount, Serves: s.replicas.Served(), Live: s.cfg.Live(),
-			Installation: s.cfg.Installation(), Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book),
+			Installation: s.cfg.Installation(), Rules: s.cfg.Rules, Book: account.BookHash(s.cfg.Book), Folds: folds,
 		})
 	}
-	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, 1, answer, rpc.WithLogger(s.deps.Logger))
+	server, err := rpc.Serve(s.deps.NC, event.InstancesSubject, s.cfg.Instance, instanceWorkers, answer, rpc.WithLogger(s.deps.Logger))
 	if err != nil {
 		return nil, fmt.Errorf("serve questions about this instance: %w", err)
 	}

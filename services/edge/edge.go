@@ -22,6 +22,7 @@ import (
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
@@ -107,6 +108,8 @@ type Deps struct {
 	Metrics *telemetry.Metrics
 	Health  *telemetry.Health
 	Ops     http.Handler // serves /livez, /readyz and /metrics beside the API
+	// ReadNow answers reads from the memory of document services in the same process; see bus.Config. nil: there are none.
+	ReadNow func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer
 }
 
 // Service is one edge.
@@ -139,7 +142,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("edge configuration: admin token: %w", err)
 	}
 	b, err := bus.New(deps.NC, bus.Config{
-		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, Logger: deps.Logger, Metrics: deps.Metrics,
+		Partitions: cfg.Partitions, Offset: cfg.ClockOffset, ReadNow: deps.ReadNow, Logger: deps.Logger, Metrics: deps.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -3,14 +3,20 @@ package standalone
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"quire.dev/pkg/config"
+	"quire.dev/pkg/host"
+	"quire.dev/services/standalone/internal/streamcheck"
 )
 
 // TestADamagedBlobIsNeverAnsweredWhole: a bit of the file on the disk flips while quire runs.
@@ -49,6 +55,11 @@ func TestADamagedBlobIsNeverAnsweredWhole(t *testing.T) {
 	for range 2 { // the second time from what is remembered about the first
 		if status, got, err := get("bytes=100-199"); status != http.StatusPartialContent || !bytes.Equal(got, text[100:200]) || err != nil {
 			t.Errorf("a range of a sound blob: %d with %d bytes, %v", status, len(got), err)
+		}
+	}
+	for range 2 {
+		if status, got, err := get(""); status != http.StatusOK || !bytes.Equal(got, text) || err != nil {
+			t.Errorf("a sound blob: %d with %d bytes, %v", status, len(got), err)
 		}
 	}
 	flipBit(t, filepath.Join(folder, "blobs", "keys", "lite"), len(text)/2)
@@ -102,6 +113,76 @@ func TestNoPageShowsAPartOfADamagedBlob(t *testing.T) {
 	flipBit(t, filepath.Join(folder, "blobs", "keys", "paste"), 0)
 	if status, page := show(); status != http.StatusServiceUnavailable {
 		t.Errorf("the page of a damaged blob: %d with %d bytes", status, len(page))
+	}
+}
+
+// TestDamageInAnOldFileOfAJournalIsFoundInUse: a start of large journals after an orderly stop does not wait until all is read.
+func TestDamageInAnOldFileOfAJournalIsFoundInUse(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	c := launch(t, folder)
+	key := accountKey(t, c.base)
+	text := bytes.Repeat([]byte("what was stored\n"), 4000)
+	for range 170 { // more than a file of 8 MiB
+		create, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/?language=plaintext", bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		create.Header.Set("X-API-Key", key)
+		answer, err := http.DefaultClient.Do(create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			t.Fatal(answer.Status)
+		}
+	}
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	messages := filepath.Join(folder, "nats", "jetstream", "$G", "streams", "LITE_0", "msgs")
+	if _, err := os.Stat(filepath.Join(messages, "2.blk")); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(messages, "1.blk")
+	data, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(old, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q, err := New(host.Settings{
+		Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), Partitions: 1, ContentRetention: 24 * time.Hour,
+	}, Deps{CheckAtOnce: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Run(t.Context()); !errors.Is(err, streamcheck.ErrDamaged) || !strings.Contains(err.Error(), old) {
+		t.Errorf("the process ends with %v", err)
+	}
+	refuses(t, folder, "damaged", messages, "restore the data folder from a backup")
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(old, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c = launch(t, folder)
+	if _, err := os.Stat(filepath.Join(folder, "SUSPECT")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after a start with whole journals: %v", err)
+	}
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	report, err := streamcheck.Check(t.Context(), filepath.Join(folder, "nats"), streamcheck.Options{Clean: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range report.Streams {
+		if s.Name == "LITE_0" && (s.First != 1 || s.Last < 170) {
+			t.Errorf("in the end: %+v", s)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,10 @@ import (
 const (
 	// checkBudget bounds the time for which the journals' files are read before the server starts; the newest
 	// come first.
-	checkBudget      = 2 * time.Minute
+	checkBudget = 2 * time.Minute
+	// checkAtOnce is how many bytes the journals may have together to be read whole before the start. Of larger ones the files that
+	// the server does not read when it starts are read later: a million pastes have two gigabytes of journals.
+	checkAtOnce      = 64 << 20
 	reconnectWait    = 50 * time.Millisecond
 	reconnectOutside = 500 * time.Millisecond
 )
@@ -32,13 +36,13 @@ func (p *process) startJournal(ctx context.Context) error {
 	if p.cfg.NATSURL != "" {
 		return nil
 	}
-	clean := p.folder.Clean
+	clean, first := p.folder.Clean, true
 	server, err := natsserver.Start(ctx, natsserver.Options{
 		Folder: p.folder.NATS(),
 		Logger: p.deps.Logger,
 		BeforeStart: func(ctx context.Context) error {
-			err := p.checkJournals(ctx, clean)
-			clean = false // a later start follows a failure
+			err := p.checkJournals(ctx, clean, first)
+			clean, first = false, false // a later start follows a failure
 			if err != nil {
 				return err
 			}
@@ -59,18 +63,35 @@ func (p *process) startJournal(ctx context.Context) error {
 	return nil
 }
 
-// checkJournals reads the journals' files before the server, which would cut off what it can't read.
-func (p *process) checkJournals(ctx context.Context, clean bool) error {
+// checkJournals reads the journals' files before the server, which would cut off what it can't read. At the first start it may
+// leave some of large journals for later.
+func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
+	atOnce, budget := cmp.Or(p.deps.CheckAtOnce, checkAtOnce), checkBudget
+	if !first {
+		atOnce = 0
+	}
+	if p.folder.Suspect {
+		atOnce, budget = 0, 0 // all are read, however long it takes
+	}
 	report, err := streamcheck.Check(ctx, p.folder.NATS(), streamcheck.Options{
 		Expected: p.folder.Streams(),
 		Clean:    clean,
 		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
 		Gapless:  func(stream string) bool { return isOf(stream, append(event.Documents(), event.Billing)...) },
-		Budget:   checkBudget,
+		AtOnce:   atOnce,
+		Budget:   budget,
 		Progress: func(done, total int64) { p.progress("checking the journals' files, in bytes", done, total) },
 	})
 	if err != nil {
 		return err
+	}
+	if p.folder.Suspect {
+		if err := errors.Join(report.DropIndexes(), p.folder.SetSuspect(false)); err != nil {
+			return err
+		}
+	}
+	if report.Left() > 0 {
+		p.checkLater("the journals' files", func(ctx context.Context) error { return p.checkRest(ctx, report) })
 	}
 	if report.Skipped > 0 {
 		p.deps.Logger.Warn("older journal files were not checked", "files", report.Skipped, "budget", checkBudget)
@@ -78,6 +99,20 @@ func (p *process) checkJournals(ctx context.Context, clean bool) error {
 	kept, err := report.KeepTorn(p.folder.Torn())
 	for _, file := range kept {
 		p.deps.Logger.Warn("a write that was never acknowledged is cut off; it is kept", "file", file)
+	}
+	if err != nil {
+		return err
+	}
+	return report.RenewIndexes()
+}
+
+// checkRest reads the journals' files that the check before the start has left. Where one is damaged the process stops, and the
+// next start reads all of them first.
+func (p *process) checkRest(ctx context.Context, report *streamcheck.Report) error {
+	p.deps.Logger.Info("checking the rest of the journals' files", "files", report.Left())
+	err := report.CheckRest(ctx)
+	if errors.Is(err, streamcheck.ErrDamaged) {
+		return errors.Join(err, p.folder.SetSuspect(true))
 	}
 	return err
 }

@@ -58,11 +58,14 @@ func (p *process) openSQLite(ctx context.Context, domain event.Domain, collectio
 	if err := p.folder.CheckUsed(path); err != nil {
 		return nil, err
 	}
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: path, Collections: collections, Synchronous: synchronous})
+	store, err := sqlite.Open(ctx, sqlite.Config{
+		Path: path, Collections: collections, Synchronous: synchronous, CheckAtOnce: p.deps.CheckAtOnce,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open the read model of %s: %w", domain, err)
 	}
 	p.host.OnClose(store.Close)
+	p.checkLater("the read model of "+string(domain), store.Check)
 	return store, nil
 }
 
@@ -152,8 +155,14 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 	if err != nil {
 		return err
 	}
+	p.engines[d.domain] = service
 	p.host.Add(name, service)
 	return nil
+}
+
+// readNow answers an edge's read from the memory of this process.
+func (p *process) readNow(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
+	return p.engines[d].ReadNow(partition, read, after, nowMS)
 }
 
 func (p *process) addEdge(blobs blob.Store) error {
@@ -167,6 +176,7 @@ func (p *process) addEdge(blobs blob.Store) error {
 		TrustedProxies: p.cfg.TrustedProxies, Partitions: p.cfg.Partitions, ClockOffset: p.cfg.ClockOffset,
 	}, edge.Deps{
 		NC: nc, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics, Health: p.host.Health, Ops: p.host.OpsOnAPI(),
+		ReadNow: p.readNow,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/document"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
@@ -33,6 +34,8 @@ type Deps struct {
 	// View and Blob, if set, wrap the services' stores, for tests of stores that fail.
 	View func(service string, store views.Store) views.Store
 	Blob func(store blob.Store) blob.Store
+	// CheckAtOnce is the size in bytes above which files are checked while they are in use; 0 is 64 MiB.
+	CheckAtOnce int64
 }
 
 // Quire is one process. Run is called once.
@@ -97,7 +100,7 @@ func (q *Quire) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, q.folder.Close()) }()
-	p := &process{Quire: q, host: host.New(q.cfg, q.deps.Logger)}
+	p := &process{Quire: q, host: host.New(q.cfg, q.deps.Logger), engines: map[event.Domain]*document.Engine{}}
 	p.host.Grace = stopTimeout
 	return p.host.RunAfter(ctx, p.wire)
 }
@@ -108,7 +111,33 @@ type process struct {
 	host *host.Process
 	edge *edge.Service
 
-	stores []installation.Place // that must belong to the journals' installation
+	engines map[event.Domain]*document.Engine
+	stores  []installation.Place // that must belong to the journals' installation
+	checks  []fileCheck
+}
+
+// fileCheck is one of files in use, which would make a start take long.
+type fileCheck struct {
+	name string
+	run  lifecycle.Func // returns nil at its end
+}
+
+// checkLater has a check run once all parts serve.
+func (p *process) checkLater(name string, run lifecycle.Func) {
+	p.checks = append(p.checks, fileCheck{name, run})
+}
+
+// addChecks adds the checks as parts of the process, which an error of theirs ends.
+func (p *process) addChecks() {
+	for _, c := range p.checks {
+		p.host.Add("check of "+c.name, lifecycle.Func(func(ctx context.Context) error {
+			if err := c.run(ctx); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}))
+	}
 }
 
 // wire adds the parts in the order of their start: the journal server, the journals, billing, since all services settle
@@ -143,6 +172,7 @@ func (p *process) wire(ctx context.Context) error {
 	if err := p.addEdge(blobs); err != nil {
 		return err
 	}
+	p.addChecks()
 	p.host.Add("announcement", lifecycle.Func(func(ctx context.Context) error { return p.announce(ctx, started) }))
 	return nil
 }

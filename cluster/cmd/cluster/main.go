@@ -33,11 +33,24 @@ const startLimit = 5 * time.Minute
 func run(ctx context.Context) error {
 	root := flag.String("root", ".", "folder of the project")
 	dir := flag.String("dir", "data/cluster", "folder of data, configuration and logs")
-	listen := flag.String("listen", "127.0.0.1:8080,127.0.0.1:8081", "addresses of the edges")
+	listen := flag.String("listen", "127.0.0.1:8080,127.0.0.1:8081", "addresses of the edges; an empty one is chosen")
 	partitions := flag.Int("partitions", 4, "partitions of each journal, fixed by the first start")
 	instances := flag.Int("instances", 2, "instances of each service but the edge")
+	welcome := flag.Bool("welcome", true, "make an account on the first start, and print its API key")
+	settings := map[string]string{}
+	flag.Func("set", "a setting of all services, such as QUIRE_ANON_LIMIT=100; it may come several times", func(text string) error {
+		name, value, found := strings.Cut(text, "=")
+		if !found || !strings.HasPrefix(name, "QUIRE_") {
+			return errors.New("must be QUIRE_<NAME>=<value>")
+		}
+		settings[name] = value
+		return nil
+	})
 	flag.Parse()
 	edges := strings.Split(*listen, ",")
+	if settings["QUIRE_PUBLIC_URL"] == "" && edges[0] != "" {
+		settings["QUIRE_PUBLIC_URL"] = "http://" + edges[0]
+	}
 	mongo := os.Getenv("QUIRE_MONGO_URL")
 	if mongo == "" {
 		fmt.Println("QUIRE_MONGO_URL is not set: a changed FerretDB over SQLite stands in for MongoDB (cluster/tools/ferretdb).\n" +
@@ -47,20 +60,20 @@ func run(ctx context.Context) error {
 	defer cancel()
 	c, err := cluster.Start(starting, cluster.Options{
 		Root: *root, Dir: *dir, Partitions: *partitions, Instances: *instances, Edges: len(edges), Listen: edges, MongoURL: mongo,
-		Settings: map[string]string{"QUIRE_PUBLIC_URL": "http://" + edges[0]},
+		Settings: settings,
 	})
 	if err != nil {
 		return err
 	}
-	if err = greet(ctx, c, *dir); err == nil {
+	if err = greet(ctx, c, *dir, *welcome); err == nil {
 		watch(ctx, c)
 	}
 	fmt.Println("stopping")
 	return errors.Join(err, c.Close())
 }
 
-// greet prints the addresses of all processes. On the first start it also makes an account.
-func greet(ctx context.Context, c *cluster.Cluster, dir string) error {
+// greet prints the addresses of all processes. With welcome it also makes an account on the first start.
+func greet(ctx context.Context, c *cluster.Cluster, dir string, welcome bool) error {
 	fmt.Printf("quire listens on %s\n", strings.Join(c.Edges(), " and "))
 	for _, p := range c.Processes() {
 		where := p.URL()
@@ -72,7 +85,7 @@ func greet(ctx context.Context, c *cluster.Cluster, dir string) error {
 	state := filepath.Join(dir, "cluster.json")
 	fmt.Printf("data folder: %s (logs in %s)\n", dir, filepath.Join(dir, "log"))
 	welcomed := filepath.Join(dir, "welcomed")
-	if _, err := os.Stat(welcomed); err == nil {
+	if _, err := os.Stat(welcomed); err == nil || !welcome {
 		fmt.Printf("admin token: in %s\n", state)
 		return nil
 	}

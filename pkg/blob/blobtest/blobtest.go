@@ -32,6 +32,8 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		test      func(*testing.T, blob.Store)
 	}{
 		{"what was put is read back whole", putAndGet},
+		{"what is put is hashed in its order", hashed},
+		{"a put that fails hashes nothing once it has returned", hashedFailure},
 		{"a range is the part asked for, cut at the end", ranges},
 		{"a put replaces what was there", overwrite},
 		{"a blob that is not there is not found", notFound},

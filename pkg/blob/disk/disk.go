@@ -10,11 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,23 +23,21 @@ import (
 	"quire.dev/pkg/blob/internal/source"
 )
 
-const copyBufferBytes = 128 << 10
-
 // Store is a blob.Store in a folder. Only one process may have the folder open.
 type Store struct {
-	keys    string
-	temp    string
-	lock    *os.File
-	buffers sync.Pool
+	keys   string
+	temp   string
+	lock   *os.File
+	pieces *pieces
 }
 
 // Open makes the folder if it is missing, takes its lock and removes files that a crash left half-written. It gives the
 // files of an earlier version their present places. A folder that is open already, in this process or another one, is an error. The caller closes the store.
 func Open(folder string) (*Store, error) {
 	store := &Store{
-		keys:    filepath.Join(folder, "keys"),
-		temp:    filepath.Join(folder, "temp"),
-		buffers: sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
+		keys:   filepath.Join(folder, "keys"),
+		temp:   filepath.Join(folder, "temp"),
+		pieces: newPieces(),
 	}
 	if err := makeFolder(folder); err != nil {
 		return nil, fmt.Errorf("open blob folder: %w", err)
@@ -59,24 +57,30 @@ func (s *Store) Close() error { return s.lock.Close() }
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	return s.PutHashed(ctx, key, r, size, nil)
+}
+
+// PutHashed implements blob.Hashing.
+func (s *Store) PutHashed(ctx context.Context, key string, r io.Reader, size int64, sum hash.Hash) (blob.Info, error) {
 	if err := errors.Join(blob.ValidateKey(key), blob.ValidateSize(size)); err != nil {
 		return blob.Info{}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return blob.Info{}, fmt.Errorf("put blob %s: %w", key, err)
 	}
-	return s.store(ctx, key, r, size, os.Rename)
+	return s.store(ctx, &content{key: key, from: source.New(ctx, r, size), sum: sum}, os.Rename)
 }
 
 // Create implements blob.Store.
-func (s *Store) Create(ctx context.Context, key string, content []byte) error {
+func (s *Store) Create(ctx context.Context, key string, data []byte) error {
 	if err := blob.ValidateKey(key); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("create blob %s: %w", key, err)
 	}
-	_, err := s.store(ctx, key, bytes.NewReader(content), int64(len(content)), func(temp, path string) error {
+	from := source.New(ctx, bytes.NewReader(data), int64(len(data)))
+	_, err := s.store(ctx, &content{key: key, from: from}, func(temp, path string) error {
 		// Unlike a rename, a link takes the place of no other file.
 		if err := os.Link(temp, path); err != nil {
 			return err
@@ -89,20 +93,25 @@ func (s *Store) Create(ctx context.Context, key string, content []byte) error {
 	return err
 }
 
+// content is what becomes a blob.
+type content struct {
+	key  string
+	from *source.Reader
+	sum  io.Writer // gets the bytes too; nil: none
+}
+
 // store writes a file and has place give it the path of its key.
-func (s *Store) store(
-	ctx context.Context, key string, r io.Reader, size int64, place func(temp, path string) error,
-) (blob.Info, error) {
+func (s *Store) store(ctx context.Context, c *content, place func(temp, path string) error) (blob.Info, error) {
 	file, err := os.CreateTemp(s.temp, "put-*")
 	if err != nil {
-		return blob.Info{}, unavailable("put", key, err)
+		return blob.Info{}, unavailable("put", c.key, err)
 	}
-	info, err := s.write(ctx, file, key, r, size)
+	info, err := s.write(ctx, file, c)
 	if err == nil {
-		if err = s.enter(key, func(path string) error { return place(file.Name(), path) }); err == nil {
+		if err = s.enter(c.key, func(path string) error { return place(file.Name(), path) }); err == nil {
 			return info, nil
 		}
-		err = unavailable("put", key, err)
+		err = unavailable("put", c.key, err)
 	}
 	// The first error is the one that matters. The next Open removes the file if this can't.
 	_ = file.Close()
@@ -152,19 +161,14 @@ func (s *Store) enter(key string, place func(path string) error) error {
 	return syncFolder(folder)
 }
 
-// write fills the file and closes it.
-func (s *Store) write(ctx context.Context, file *os.File, key string, r io.Reader, size int64) (blob.Info, error) {
-	buffer := s.buffers.Get().(*[copyBufferBytes]byte)
-	defer s.buffers.Put(buffer)
-	from := source.New(ctx, r, size)
-	// Hiding the file's ReadFrom makes the copy go through the pooled buffer.
-	if _, err := io.CopyBuffer(struct{ io.Writer }{file}, from, buffer[:]); err != nil {
-		if from.Err() != nil {
-			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, from.Err())
+// write fills the file, durably, and closes it.
+func (s *Store) write(ctx context.Context, file *os.File, c *content) (blob.Info, error) {
+	key := c.key
+	err := s.pieces.copyTo(file, c.from, c.sum, func() error { return makeFolder(filepath.Dir(s.path(key))) })
+	if err != nil {
+		if c.from.Err() != nil {
+			return blob.Info{}, fmt.Errorf("put blob %s: %w", key, c.from.Err())
 		}
-		return blob.Info{}, unavailable("put", key, err)
-	}
-	if err := file.Sync(); err != nil {
 		return blob.Info{}, unavailable("put", key, err)
 	}
 	stat, err := file.Stat()
@@ -286,6 +290,12 @@ type reader struct {
 	key     string
 	file    *os.File
 	section *io.SectionReader
+}
+
+// File implements blob.Filed.
+func (r *reader) File() (file *os.File, offset, length int64) {
+	_, offset, length = r.section.Outer()
+	return r.file, offset, length
 }
 
 // Read implements io.Reader.

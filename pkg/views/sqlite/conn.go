@@ -28,7 +28,10 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-const busyTimeout = "PRAGMA busy_timeout = 10000" // milliseconds; it only matters beside a second process
+const (
+	busyTimeout   = "PRAGMA busy_timeout = 10000" // milliseconds; it only matters beside a second process
+	cellSizeCheck = "PRAGMA cell_size_check = ON" // finds damage early
+)
 
 func writerPragmas(synchronous string) []string {
 	return []string{
@@ -38,9 +41,9 @@ func writerPragmas(synchronous string) []string {
 		"PRAGMA cache_size = -16384",           // KiB
 		"PRAGMA journal_size_limit = 67108864", // bytes
 		"PRAGMA wal_autocheckpoint = 4000",     // pages
-		"PRAGMA cell_size_check = ON",          // finds damage early
-		"PRAGMA temp_store = MEMORY",           // no files elsewhere
-		"PRAGMA secure_delete = ON",            // zeros in place of what is deleted
+		cellSizeCheck,
+		"PRAGMA temp_store = MEMORY", // no files elsewhere
+		"PRAGMA secure_delete = ON",  // zeros in place of what is deleted
 	}
 }
 

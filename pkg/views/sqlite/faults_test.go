@@ -209,9 +209,18 @@ func uncleanCopy(t *testing.T) Config {
 	}
 	s = open(t, c)
 	mustCommit(t, s, batch(1, 2, 1, 1))
+	return copied(t, c)
+}
+
+// copied returns a configuration over a copy of the file and its log.
+func copied(t *testing.T, c Config) Config {
+	t.Helper()
 	to := config(t)
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(c.Path + suffix)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ const (
 
 var (
 	// ErrDamaged says that the file's contents are not as they were written.
-	ErrDamaged = errors.New("the database file is damaged; nothing was changed: stop the process, keep a copy of the file and its -wal, then restore a backup, or move them away to have the views projected again from the journal as far as it reaches back")
+	ErrDamaged = errors.New("the database file is damaged: stop the process, keep a copy of the file and its -wal, then restore a backup, or move them away to have the views projected again from the journal as far as it reaches back")
 	// ErrNewer says that the file was written by a later version of this code.
 	ErrNewer = errors.New("the database file was written by a newer version; nothing was changed: run that version, or restore a backup made before the upgrade")
 	// ErrForeign says that the file is another application's SQLite database.
@@ -42,34 +42,40 @@ func describe(what, path string, err error) error {
 }
 
 // inspect checks an existing file through a connection that can't change it. An
-// ordinary connection would move the write-ahead log into the file.
-func inspect(ctx context.Context, path string) error {
+// ordinary connection would move the write-ahead log into the file. It returns
+// true if the file is to be checked while it is in use: after an unclean stop, if
+// it has more than atOnce bytes.
+func inspect(ctx context.Context, path string, atOnce int64) (later bool, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return views.Unavailable("open "+path, err)
+		return false, views.Unavailable("open "+path, err)
 	}
-	// A clean close removes the log.
-	_, err = os.Stat(path + "-wal")
-	unclean := err == nil
-
+	needed, err := neededChecks(path, info.Size(), atOnce)
+	if err != nil {
+		return false, views.Unavailable("open "+path, err)
+	}
 	c, err := connect(path, "ro", []string{busyTimeout})
 	if err != nil {
-		return describe("open "+path, path, err)
+		return false, describe("open "+path, path, err)
 	}
-	err = check(ctx, c, unclean)
+	err = checkHeader(ctx, c)
+	if err == nil && needed.first {
+		err = wholeCheck(ctx, c)
+	}
 	if err = errors.Join(err, c.close()); err != nil {
 		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
-			return fmt.Errorf("%s: %w", path, err)
+			return false, fmt.Errorf("%s: %w", path, err)
 		}
-		return describe("check "+path, path, err)
+		return false, describe("check "+path, path, err)
 	}
-	return nil
+	return needed.later, nil
 }
 
-func check(ctx context.Context, c *conn, thoroughly bool) error {
+// checkHeader returns ErrForeign or ErrNewer for a file that this version can't use.
+func checkHeader(ctx context.Context, c *conn) error {
 	application, err := c.integer(ctx, "PRAGMA application_id")
 	if err != nil {
 		return err
@@ -90,21 +96,7 @@ func check(ctx context.Context, c *conn, thoroughly bool) error {
 	if found > version {
 		return fmt.Errorf("%w (file has %d, this is %d)", ErrNewer, found, version)
 	}
-	if !thoroughly {
-		return nil
-	}
-	var faults []string
-	err = c.query(ctx, "PRAGMA quick_check(5)", nil, func(r row) error {
-		fault, err := column[string](r, 0)
-		if fault != "ok" {
-			faults = append(faults, fault)
-		}
-		return err
-	})
-	if err == nil && len(faults) > 0 {
-		return fmt.Errorf("%w (%s)", ErrDamaged, strings.Join(faults, "; "))
-	}
-	return err
+	return nil
 }
 
 func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {

@@ -6,6 +6,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,19 +48,24 @@ type Config struct {
 	Now         func() time.Time // ages deletions; nil is time.Now
 	// EmptyLog is the longest time for which the write-ahead log keeps what was deleted or replaced; 0 is 30 s.
 	EmptyLog time.Duration
+	// CheckAtOnce is the size in bytes up to which a file that was not closed cleanly is checked before it is opened; 0 is
+	// 64 MiB. A larger one is left to Store.Check.
+	CheckAtOnce int64
 }
 
 // Store is a views.Store over one SQLite file.
 type Store struct {
-	schema   views.Schema
-	tables   map[string]*table
-	now      func() time.Time
-	emptyLog time.Duration
-	writes   chan writeJob
-	reads    chan readJob
-	quit     chan struct{}
-	stop     func() error // once
-	workers  sync.WaitGroup
+	path      string
+	unchecked bool // Check has to read the file
+	schema    views.Schema
+	tables    map[string]*table
+	now       func() time.Time
+	emptyLog  time.Duration
+	writes    chan writeJob
+	reads     chan readJob
+	quit      chan struct{}
+	stop      func() error // once
+	workers   sync.WaitGroup
 }
 
 var _ views.Store = (*Store)(nil)
@@ -70,9 +76,10 @@ var errClosed = errors.New("store is closed")
 // and indexes that it lacks. Indexes that are no longer declared are dropped,
 // documents never.
 //
-// A file that was not closed cleanly is checked first, which reads all of it. A
-// file that is damaged (ErrDamaged), of a newer version (ErrNewer) or of another
-// application (ErrForeign) is left as it is.
+// A file that was not closed cleanly is checked, which reads all of it: a small
+// one first, one of more than Config.CheckAtOnce bytes by Check, which is to be
+// called then. A file that Open finds damaged (ErrDamaged), of a newer version
+// (ErrNewer) or of another application (ErrForeign) is left as it is.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Synchronous == "" {
 		config.Synchronous = Full
@@ -88,16 +95,27 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", config.Path, err)
 	}
-	if err := inspect(ctx, path); err != nil {
+	later, err := inspect(ctx, path, cmp.Or(config.CheckAtOnce, checkAtOnce))
+	if err != nil {
 		return nil, err
 	}
+	if later {
+		err = mark(path, "")
+	} else {
+		err = unmark(path)
+	}
+	if err != nil {
+		return nil, views.Unavailable("open "+path, err)
+	}
 	s := &Store{
-		schema:   schema,
-		now:      config.Now,
-		emptyLog: config.EmptyLog,
-		writes:   make(chan writeJob),
-		reads:    make(chan readJob),
-		quit:     make(chan struct{}),
+		path:      path,
+		unchecked: later,
+		schema:    schema,
+		now:       config.Now,
+		emptyLog:  config.EmptyLog,
+		writes:    make(chan writeJob),
+		reads:     make(chan readJob),
+		quit:      make(chan struct{}),
 	}
 	if s.emptyLog <= 0 {
 		s.emptyLog = emptyLog

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -173,5 +174,152 @@ func TestOnlyFormsThatChangeAnAccountAreLimited(t *testing.T) {
 		if got := admin.submit(t, form, "/console/admin/sign-in", "token", i.adminToken); got.status != http.StatusSeeOther {
 			t.Fatalf("sign-in %d: %d", n, got.status)
 		}
+	}
+}
+
+// healthRow is a line of the page of health.
+type healthRow struct{ service, partition, instance, state, behind, holds string }
+
+var healthRows = regexp.MustCompile(`<tr><th scope="row">(\w+) (\d+)</th><td>([^<]*)</td><td>(.*?)</td><td>([^<]*)</td><td>([^<]*)</td></tr>`)
+
+// health reads the page of health, or the part of it that moves.
+func (v *visitor) health(t *testing.T, path string) (page answer, rows []healthRow) {
+	t.Helper()
+	v.source = newSource() // each may open so many pages a minute
+	page = v.open(t, path).shows(t, http.StatusOK)
+	for _, m := range healthRows.FindAllStringSubmatch(string(page.body), -1) {
+		rows = append(rows, healthRow{m[1], m[2], m[3], m[4], m[5], m[6]})
+	}
+	return page, rows
+}
+
+// uploadSlowly begins an upload, which finish ends.
+func (a account) uploadSlowly(t *testing.T) (finish func()) {
+	t.Helper()
+	body, write := io.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", a.i.edge()+"/api/dev/files/upload?name=slow", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/octet-stream")
+	r.Header.Set("x-api-key", a.key)
+	status := make(chan string, 1)
+	go func() {
+		res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
+		if err != nil {
+			status <- err.Error()
+			return
+		}
+		status <- res.Status
+		res.Body.Close()
+	}()
+	if _, err := write.Write(make([]byte, 4<<20)); err != nil { // the rest has minutes to arrive then
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := write.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-status; got != "201 Created" {
+			t.Errorf("the upload: %s", got)
+		}
+	}
+}
+
+// TestTheHealthOfThePartitionsIsShown: the instances of each, with what they have yet to fold. A request under way is a hold of
+// one partition of billing, as long as it lasts.
+func TestTheHealthOfThePartitionsIsShown(t *testing.T) {
+	t.Parallel()
+	i := start(t, behindProxy(), with("QUIRE_PARTITIONS", "3"))
+	v, a := i.signInAdmin(t), i.account(t, "pro")
+	// well holds the rows to partitions that all are served and up to date, and to so many with a hold.
+	well := func(path string, holding int) func() error {
+		return func() error {
+			page, rows := v.health(t, path)
+			if !strings.Contains(string(page.body), "Every partition is served.") || strings.Contains(string(page.body), "No answer came") {
+				return fmt.Errorf("%.3000s", page.body)
+			}
+			held := map[string]string{} // what the instances of a partition have
+			for _, r := range rows {
+				partition := r.service + " " + r.partition
+				if other, ok := held[partition]; ok && other != r.holds || r.instance == "none" || r.state != "serves" || r.behind != "0" {
+					return fmt.Errorf("%+v in %+v", r, rows)
+				}
+				held[partition] = r.holds
+			}
+			counts := map[string]int{}
+			for _, holds := range held {
+				counts[holds]++
+			}
+			if want := map[string]int{"–": 3 * 3, "0": 3 - holding, "1": holding}; counts["–"] != want["–"] || counts["0"] != want["0"] || counts["1"] != want["1"] {
+				return fmt.Errorf("partitions by their holds: %v, want %v", counts, want)
+			}
+			return nil
+		}
+	}
+	for _, path := range []string{"/console/admin/health", "/console/admin/health/table", "/console/admin/health?from=0"} {
+		eventually.NoError(t, "all is well", well(path, 0))
+	}
+	if _, rows := v.health(t, "/console/admin/health?from=2"); len(rows) == 0 || rows[0].partition != "2" {
+		t.Errorf("from partition 2: %+v", rows)
+	}
+	v.open(t, "/console/admin/health?from=3").shows(t, http.StatusBadRequest, "from must be the number of a partition")
+
+	finish := a.uploadSlowly(t)
+	eventually.NoError(t, "the upload is a hold", well("/console/admin/health", 1))
+	finish()
+	eventually.NoError(t, "it is settled", well("/console/admin/health/table", 0))
+
+	i.visitor().open(t, "/console/admin/health").leads(t, "/console/admin/sign-in?next=%2Fconsole%2Fadmin%2Fhealth")
+}
+
+// TestAnAdminFoldsARequestAgain, of any account. It stands in the log, and a request without a key has nothing to compare.
+func TestAnAdminFoldsARequestAgain(t *testing.T) {
+	i := common(t)
+	v, a := i.signInAdmin(t), i.account(t, "free")
+	made := a.do(t, "POST", "/api/dev/paste-lite/create", object{"content": "secret words"})
+	made.ok(t, http.StatusCreated)
+	id := made.header.Get("X-Request-Id")
+	path := "/console/admin/requests/" + id
+	eventually.NoError(t, "the request has ended", func() error {
+		v.source = newSource()
+		if !strings.Contains(string(v.open(t, path).body), "<li>Served</li>") {
+			return fmt.Errorf("it is under way")
+		}
+		return nil
+	})
+	for _, page := range []string{"/console/admin/requests?id=" + id, path} {
+		v.open(t, page).shows(t, http.StatusOK, "Request 1 of 100 of pasteLite.create", "Fold it again", `action="`+path+`"`, `data-hx-get="`+path+`/fold"`, `value="`+id+`"`).hides(t, "It matches", "secret words")
+	}
+	for _, page := range []string{path + "?run=new", path + "/fold?run=new", path + "/fold"} {
+		folded := v.open(t, page).shows(t, http.StatusOK, "It matches", "folded again", "Credits in the ledger").hides(t, "differs")
+		for _, value := range []string{"<td>Admitted</td>", "<td>99</td>", "<td>Served</td>", "<td>quota</td>"} {
+			if n := strings.Count(string(folded.body), value); n != 2 {
+				t.Errorf("%s has %s %d times, want it as recorded and as folded again", page, value, n)
+			}
+		}
+	}
+	explained := 0
+	for _, e := range i.admin(t, "GET", "/api/admin/log?limit=100", nil).ok(t, http.StatusOK)["entries"].([]any) {
+		if entry := e.(map[string]any); entry["action"] == "request.explain" && entry["detail"] == id {
+			explained++
+		}
+	}
+	if explained < 6 { // the five above, and at least one before them
+		t.Errorf("%d explanations of the request are in the log", explained)
+	}
+	keyless := i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}})
+	keyless.ok(t, http.StatusCreated)
+	other := "/console/admin/requests/" + keyless.header.Get("X-Request-Id")
+	v.open(t, other).shows(t, http.StatusOK, "without a key, for each network").hides(t, "Fold it again")
+	v.open(t, other+"/fold").shows(t, http.StatusOK, "made without a key").hides(t, "It matches")
+	v.open(t, path+"?run=nonsense").shows(t, http.StatusBadRequest)
+	for _, missing := range []string{"/console/admin/requests/nonsense", "/console/admin/requests/00000000000000000000000000000000"} {
+		v.open(t, missing).shows(t, http.StatusNotFound)
+	}
+	user, _, _ := i.signUp(t)
+	for _, page := range []string{path, path + "/fold"} {
+		user.open(t, page).leads(t, "/console/admin/sign-in?next="+strings.ReplaceAll(page, "/", "%2F"))
 	}
 }

@@ -144,6 +144,58 @@ func (v *visitor) deletesContents(t *testing.T, a account, list, api, key, id st
 }
 
 // TestContentOfTheConsoleIsChargedToAKey: to the one that the form names, by that key's rules.
+// TestWhatWasWrittenOutlivesItsSession: a form that is sent once its reader has signed out does nothing and says so, and a text comes back.
+func TestWhatWasWrittenOutlivesItsSession(t *testing.T) {
+	i := common(t)
+	v, a := i.holderOf(t, "pro")
+	signedIn := v.cookies
+	form := v.open(t, "/console/pastes/new")
+	written := []string{"content", "one\r\ntwo", "title", "Not<es"}
+	v.cookies = nil
+	kept := v.submit(t, form, "/console/pastes", append(written, "tags", "red", "visibility", "private", "password", "a secret")...)
+	kept.shows(t, http.StatusUnauthorized, "Nothing is saved yet", "one\ntwo</textarea>", `value="Not&lt;es"`, `name="tags" value="red"`, "type the one").hides(t, "a secret")
+	v.submit(t, kept, "/console/pastes", written...).shows(t, http.StatusUnauthorized, "one\ntwo</textarea>") // again
+	v.cookies = signedIn
+	made := v.submit(t, kept, "/console/pastes", append(written, "password", "a secret")...).header.Get("Location")
+	id := strings.TrimSuffix(path.Base(made), "?done=created")
+	read := request{key: a.key, header: map[string]string{"X-Paste-Password": "a secret"}}
+	paste := i.do(t, "GET", "/api/dev/pastes/get/"+id, read).ok(t, http.StatusOK)["paste"].(map[string]any)
+	if paste["content"] != "one\ntwo" || paste["title"] != "Not<es" || fmt.Sprint(paste["tags"]) != "[red]" || paste["visibility"] != "private" {
+		t.Errorf("made as %v", paste)
+	}
+
+	// A change, which then comes from another account, and goes on from the version that it began with.
+	id = a.paste(t, object{"content": "one", "title": "Notes"})
+	place := "/console/pastes/" + id
+	stale := v.open(t, place)
+	a.do(t, "PUT", "/api/dev/pastes/update/"+id, object{"content": "by another"}).ok(t, http.StatusOK)
+	v.cookies = nil
+	kept = v.submit(t, stale, place, "content", "by me").shows(t, http.StatusUnauthorized, "by me</textarea>")
+	other, _ := i.holderOf(t, "pro")
+	other.submit(t, kept, place, "content", "by me").shows(t, http.StatusBadRequest, "signed in to another account", "by me</textarea>").hides(t, "was deleted")
+	v.cookies = signedIn
+	v.submit(t, kept, place, "content", "by me").shows(t, http.StatusPreconditionFailed, "there is a version 2", "by me</textarea>")
+
+	// Forms without a text lead on to where they were.
+	for from, to := range map[string]string{
+		"/console/pastes/delete": "/console/pastes", "/console/keys/default/rotate": "/console/keys", "/console/spending-cap": "/console/keys",
+		"/console/email": "/console/account", "/console/billing/webhooks": "/console/billing", "/console/export": "/console/export", "/console/key": "/console",
+	} {
+		r := browser("Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
+		r.body = strings.NewReader("once=x")
+		want := "/console/sign-in?next=" + url.QueryEscape(to) + "&unsent=1"
+		if to == "/console" {
+			want = "/console/sign-in?unsent=1"
+		}
+		i.do(t, "POST", from, r).leads(t, want)
+	}
+	i.visitor().open(t, "/console/sign-in?unsent=1").shows(t, http.StatusOK, "Nothing was done.")
+	upload := request{body: strings.NewReader("--x--"), header: map[string]string{"Content-Type": "multipart/form-data; boundary=x", "Sec-Fetch-Site": "same-origin"}}
+	i.do(t, "POST", "/console/files", upload).fails(t, http.StatusUnauthorized, "session_required", "")
+	upload.header["Accept"], upload.body = "text/html", strings.NewReader("--x--")
+	i.do(t, "POST", "/console/files", upload).leads(t, "/console/sign-in?next=%2Fconsole%2Ffiles&unsent=1")
+}
+
 func TestContentOfTheConsoleIsChargedToAKey(t *testing.T) {
 	i := common(t)
 	v, _ := i.holderOf(t, "free")

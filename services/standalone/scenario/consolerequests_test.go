@@ -3,8 +3,10 @@ package scenario
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -190,4 +192,46 @@ func TestTheLogOfRequestsIsToldOfARefusal(t *testing.T) {
 		}
 	}
 	t.Error("nothing is told")
+}
+
+// TestHeadOfAStreamEndsAtOnce: it has the headers of the stream, and takes none of the places of those who listen.
+func TestHeadOfAStreamEndsAtOnce(t *testing.T) {
+	i := common(t)
+	v, _, _ := i.signUp(t)
+	for _, path := range []string{"/console/events", "/console/requests/events"} {
+		begin := func(method string) *http.Response {
+			r, err := http.NewRequestWithContext(t.Context(), method, i.edge()+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range v.cookies {
+				r.AddCookie(c)
+			}
+			r.Header.Set("X-Forwarded-For", v.source)
+			res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { res.Body.Close() })
+			for _, name := range []string{"Date", "X-Request-Id"} {
+				res.Header.Del(name)
+			}
+			return res
+		}
+		var head *http.Response
+		for range 20 * len(i.bases) { // an account may listen eight times at each edge
+			head = begin(http.MethodHead)
+		}
+		body, err := io.ReadAll(head.Body)
+		if head.StatusCode != http.StatusOK || len(body) > 0 || err != nil || head.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%s: %d %v, %d bytes, %v", path, head.StatusCode, head.Header, len(body), err)
+		}
+		get := begin(http.MethodGet)
+		if !reflect.DeepEqual(head.Header, get.Header) || head.Close != get.Close {
+			t.Errorf("%s: HEAD has %v, GET %v", path, head.Header, get.Header)
+		}
+		if lines := bufio.NewScanner(get.Body); !lines.Scan() || lines.Text() != "event: rest" {
+			t.Errorf("%s: %d, begins with %q", path, get.StatusCode, lines.Text())
+		}
+	}
 }

@@ -177,6 +177,8 @@ type Fold struct {
 	sources  map[string]*source
 
 	byRequest     map[event.RequestID]*hold // open or remembered
+	byPlace       map[uint64]*batchHolds    // reads that an edge may settle, by the sequence of their message
+	spareBatches  []*batchHolds
 	byIdempotency map[event.IdempotencyID]*hold
 	open          holdList // in the order of admission, which is that of time-outs
 	closed        holdList // remembered, in the order of closing
@@ -239,6 +241,7 @@ func New() *Fold {
 		networks:      map[uint64]*network{},
 		sources:       map[string]*source{},
 		byRequest:     map[event.RequestID]*hold{},
+		byPlace:       map[uint64]*batchHolds{},
 		byIdempotency: map[event.IdempotencyID]*hold{},
 		kept:          map[event.IdempotencyID]*keptCommand{},
 		alerted:       map[uint64]uint32{},
@@ -380,7 +383,7 @@ func (f *Fold) applyUsage(m Message) error {
 	if err := b.UnmarshalVT(m.Data); err != nil {
 		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
-	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
+	f.advance(f.timeOf(m, f.stampOf(b), b.OffsetMs))
 	if b.Number == 0 {
 		if f.rules >= RulesHolders {
 			f.settleAsBefore(b, m.TimeMillis)
@@ -393,11 +396,14 @@ func (f *Fold) applyUsage(m Message) error {
 	s.numbered = true
 	if b.Number <= s.mark {
 		if b.Number == s.mark {
-			f.answer(b.Source, Verdicts, s.answer)
+			f.answer(b.Source, Verdicts, f.withRules(s.answer))
 		}
 		return nil
 	}
 	verdicts := f.verdicts(len(b.Admissions))
+	if f.rules >= RulesHolders {
+		f.entries += f.serveBatches(b.Served)
+	}
 	// Settlements come first: what they give back is there for the admissions of the same batch. Settlements of unknown
 	// holds come last: they may be of admissions in the same batch whose callers have given up.
 	f.later = f.later[:0]
@@ -432,8 +438,31 @@ func (f *Fold) applyUsage(m Message) error {
 		return err
 	}
 	s.mark, s.answer = b.Number, data
-	f.answer(b.Source, Verdicts, data)
+	f.answer(b.Source, Verdicts, f.withRules(data))
 	return nil
+}
+
+// stampOf is the source's clock. An edge shortens it where the batch has an admission.
+func (f *Fold) stampOf(b *event.UsageBatch) int64 {
+	if f.rules < RulesHolders || b.StampMs != 0 || len(b.Admissions) == 0 || len(b.Admissions[0].RequestId) != 16 {
+		return b.StampMs
+	}
+	return event.RequestID(b.Admissions[0].RequestId).UnixMilli() + b.SinceMs
+}
+
+// withRules adds the rules to an encoded VerdictBatch, so that the edge knows whether it may settle by places. They are no part of
+// the answer that the state keeps.
+func (f *Fold) withRules(answer []byte) []byte {
+	if f.rules < RulesHolders {
+		return answer
+	}
+	rules := event.VerdictBatch{Rules: f.rules}
+	told := make([]byte, len(answer)+rules.SizeVT())
+	copy(told, answer)
+	if _, err := rules.MarshalToSizedBufferVT(told[len(answer):]); err != nil { // which has the size that it takes
+		return answer
+	}
+	return told
 }
 
 // verdicts gives n empty verdicts. Every batch uses the same memory.

@@ -117,6 +117,7 @@ func (f *Fold) addOpen(h *hold) {
 		p.holding[h.key]++
 	}
 	f.byRequest[h.request] = h
+	f.place(h)
 	if h.hasIdempotency {
 		f.replace(h)
 		f.byIdempotency[h.idempotency] = h
@@ -165,6 +166,7 @@ func (f *Fold) forget(h *hold) {
 // drop takes a closed hold out of the indexes and returns it to the free list.
 func (f *Fold) drop(h *hold) {
 	delete(f.byRequest, h.request)
+	f.displace(h)
 	if h.hasIdempotency && f.byIdempotency[h.idempotency] == h {
 		delete(f.byIdempotency, h.idempotency)
 	}

@@ -36,6 +36,7 @@ type machine struct {
 	restored *Fold // followed from a snapshot taken on the way
 	since    int   // messages that it has folded
 	past     []*event.Admission
+	placeOf  map[*event.Admission]*event.Served // of the admissions in past
 	grants   int
 	sequence uint64
 	last     []byte // the last usage batch
@@ -60,7 +61,7 @@ func newMachine(t *rapid.T, rules uint32) *machine {
 	h.prices(book)
 	m := newModel(h.now, book, rules)
 	h.now++ // what accounts store is known by day if they are younger than the rules
-	return &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}}
+	return &machine{history: h, model: m, keys: machineKeys, accounts: []uint64{alice, bob}, placeOf: map[*event.Admission]*event.Served{}}
 }
 
 // TestFailedCallsCostNothingBesideOthers: many calls of one account at the end of its quota, of which many fail.
@@ -227,6 +228,7 @@ func (m *machine) admissions(t *rapid.T) {
 		}
 		if decision == admitted {
 			m.past = append(m.past, a)
+			m.placeOf[a] = &event.Served{Sequence: uint64(len(m.messages)), Places: []uint32{uint32(i)}}
 		}
 	}
 	if last := len(batch) - 1; m.model.rules >= RulesHeld && undone(verdicts[last].Decision) {
@@ -321,6 +323,10 @@ func (m *machine) settlements(t *rapid.T) {
 	if len(m.past) == 0 {
 		return
 	}
+	if m.model.rules >= RulesHolders && rapid.IntRange(0, 2).Draw(t, "by place") == 0 {
+		m.served(t)
+		return
+	}
 	var batch []*event.Settlement
 	fromDomain := rapid.Bool().Draw(t, "domain")
 	m.sequence++
@@ -353,6 +359,27 @@ func (m *machine) settlements(t *rapid.T) {
 	}
 	for _, s := range batch {
 		m.model.settle(s)
+	}
+}
+
+// served settles reads by their places, and some writes, which changes nothing.
+func (m *machine) served(t *rapid.T) {
+	var admissions []*event.Admission
+	b := &event.UsageBatch{Source: "edge", StampMs: m.now}
+	for range rapid.IntRange(1, 4).Draw(t, "served") {
+		first := max(0, len(m.past)-12)
+		a := m.past[rapid.IntRange(first, len(m.past)-1).Draw(t, "settled")]
+		admissions, b.Served = append(admissions, a), append(b.Served, m.placeOf[a])
+	}
+	m.number["edge"]++
+	b.Number = m.number["edge"]
+	m.append(Usage, b)
+	m.last = m.messages[len(m.messages)-1].Data
+	m.model.advance(m.now)
+	for _, a := range admissions {
+		if !a.Write {
+			m.model.settle(settlementOf(a, event.Result_SERVED))
+		}
 	}
 }
 

@@ -61,6 +61,9 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 		p.latePaid++
 	}
 	if h.hasIdempotency || timedOut {
+		if !timedOut {
+			f.displace(h)
+		}
 		f.remember(h, event.Result_SERVED, at)
 		return
 	}

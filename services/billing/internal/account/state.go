@@ -405,6 +405,9 @@ func (f *Fold) relink(r *restorer) {
 		case h.timedOut && h.result == event.Result_SERVED:
 			h.principal.holding[h.key]++
 		}
+		if h.timedOut {
+			f.place(h)
+		}
 		if h.hasIdempotency {
 			f.byIdempotency[h.idempotency] = h
 		}

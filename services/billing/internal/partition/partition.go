@@ -18,6 +18,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/replica"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
@@ -57,9 +58,11 @@ type Deps struct {
 	Offset time.Duration
 	// Announce tells that the partition is served. It counts as served until ctx ends or withdraw is called.
 	Announce func(ctx context.Context, partition int) (withdraw func())
-	Turns    *Turns
-	Logger   *slog.Logger
-	Metrics  *Metrics
+	// Tell notes what the health of the partition is made of.
+	Tell    func(partition int, f replica.Folding) (withdraw func())
+	Turns   *Turns
+	Logger  *slog.Logger
+	Metrics *Metrics
 }
 
 // ErrJournal: the journal is not the one that the snapshots or the read model were made from, or it has lost messages.
@@ -132,6 +135,7 @@ func (p *Partition) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	defer p.deps.Tell(p.cfg.Partition, replica.Folding{Position: p.position.Get, End: p.journal.LastSequence, Holds: p.openHolds})()
 	// The projection ends after the follower, which may wait for it.
 	projecting, stopProjecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProjecting()
@@ -174,6 +178,12 @@ func (p *Partition) Run(ctx context.Context) error {
 		p.stop(context.WithoutCancel(ctx))
 	}
 	return err
+}
+
+func (p *Partition) openHolds() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fold.OpenHolds()
 }
 
 // follow folds the journal to its end and on from there.

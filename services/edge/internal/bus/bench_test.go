@@ -24,11 +24,12 @@ func BenchmarkAdmit(b *testing.B) {
 		group.Go(func() {
 			for left.Add(-1) >= 0 {
 				a := admission(account)
-				if _, err := bus.StartAdmit(a).Wait(b.Context()); err != nil {
+				v, err := bus.StartAdmit(a).Wait(b.Context())
+				if err != nil {
 					b.Errorf("admit: %v", err)
 					return
 				}
-				bus.Served(a)
+				bus.Served(a, v)
 			}
 		})
 	}

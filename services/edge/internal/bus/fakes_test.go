@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -60,7 +61,9 @@ type fakeBilling struct {
 	held     int  // refusals that are still to be held
 	lose     int  // answers that are still to be lost
 	silent   bool // all answers are lost
+	older    bool // it does not settle by places
 	sources  map[string]*fakeSource
+	places   map[string]event.RequestID // of admissions
 
 	messages   int
 	admissions int // decided; a repeated batch does not count
@@ -79,6 +82,7 @@ func newFakeBilling(t testing.TB, nc *nats.Conn, partitions int) *fakeBilling {
 	f := &fakeBilling{
 		limits: map[event.AccountID]int64{}, used: map[event.AccountID]int64{},
 		versions: map[event.AccountID]uint32{}, sources: map[string]*fakeSource{}, final: true,
+		places: map[string]event.RequestID{},
 		served: map[event.RequestID]int{}, voided: map[event.RequestID]int{},
 	}
 	for p := range partitions {
@@ -128,11 +132,38 @@ func (f *fakeBilling) usage(t testing.TB, m journal.Message) []answer {
 		t.Errorf("batch %d of %s after %d", batch.Number, batch.Source, s.mark)
 	}
 	s.mark = batch.Number
+	stamp := batch.StampMs
+	if stamp == 0 && len(batch.Admissions) > 0 {
+		if f.older {
+			t.Error("a clock that earlier versions do not read")
+		}
+		stamp = event.RequestID(batch.Admissions[0].RequestId).UnixMilli() + batch.SinceMs
+	}
+	if ahead := time.Now().UnixMilli() - stamp; ahead < -60_000 || ahead > 60_000 {
+		t.Errorf("the batch's clock is %d ms from now", ahead)
+	}
 	verdicts := &event.VerdictBatch{
 		Source: batch.Source, Number: batch.Number, Sequence: m.Sequence,
-		TimeMs: batch.StampMs,
+		TimeMs: stamp,
 	}
-	for _, a := range batch.Admissions {
+	if !f.older {
+		verdicts.Rules = event.RulesDomains
+	}
+	for _, of := range batch.Served {
+		places := of.Places
+		if len(places) == 0 {
+			places = []uint32{0}
+		}
+		for _, i := range places {
+			id, known := f.places[fmt.Sprint(m.Subject, of.Sequence, i)]
+			if !known || f.older {
+				t.Errorf("served at %d of message %d, where there is no admission", i, of.Sequence)
+			}
+			f.served[id]++
+		}
+	}
+	for i, a := range batch.Admissions {
+		f.places[fmt.Sprint(m.Subject, m.Sequence, i)] = event.RequestID(a.RequestId)
 		f.admissions++
 		verdicts.Verdicts = append(verdicts.Verdicts, f.decide(a))
 	}

@@ -59,6 +59,7 @@ type PendingRead struct {
 	bus     *Bus
 	reader  *rpc.Batcher[*event.Read, *event.ReadAnswer]
 	read    *event.Read
+	answer  *event.ReadAnswer // of Config.ReadNow; nil: call has it
 	call    rpc.Future[*event.ReadAnswer]
 	started time.Time
 }
@@ -71,11 +72,20 @@ func (b *Bus) StartRead(d event.Domain, r *event.Read) *PendingRead {
 	if r.Item == "" {
 		key = r.IdempotencyId
 	}
-	reader := b.documentsOf(d, key).reads
-	return &PendingRead{bus: b, reader: reader, read: r, call: reader.Start(r), started: time.Now()}
+	partition := event.Partition(key, b.cfg.Partitions)
+	from := b.documents[d][partition]
+	p := &PendingRead{bus: b, reader: from.reads, read: r, started: time.Now()}
+	if b.cfg.ReadNow != nil {
+		p.answer = b.cfg.ReadNow(d, partition, r, from.known.Load(), b.Now().UnixMilli())
+	}
+	if p.answer == nil {
+		p.call = p.reader.Start(r)
+	}
+	return p
 }
 
-// Found is the result of a read. It is zero if there is nothing that the requester may see.
+// Found is the result of a read. It is zero if there is nothing that the requester may see. What it points to may be shared and
+// must not be changed.
 type Found struct {
 	Document *event.Document
 	Outcome  *event.Outcome    // of the write with the idempotency id
@@ -97,7 +107,7 @@ func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 	ctx, cancel := context.WithDeadline(ctx, last)
 	defer cancel()
 	for err != nil && retry.wait(ctx, err) {
-		p.call = p.reader.Start(p.read)
+		p.answer, p.call = nil, p.reader.Start(p.read)
 		found, err = p.wait(ctx)
 	}
 	if err != nil {
@@ -107,7 +117,10 @@ func (p *PendingRead) Wait(ctx context.Context) (Found, error) {
 }
 
 func (p *PendingRead) wait(ctx context.Context) (Found, error) {
-	answer, err := p.call.Wait(ctx)
+	answer, err := p.answer, error(nil)
+	if answer == nil {
+		answer, err = p.call.Wait(ctx)
+	}
 	switch {
 	case err != nil:
 		return Found{}, err

@@ -40,9 +40,9 @@ func (w *world) serve(t *testing.T, subject string, handle func(payload []byte) 
 	}
 }
 
-func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
-	const partitions = 4
-	w := newBareWorld(t, partitions)
+// serveReads answers the reads of quick pastes, the last one of a batch first.
+func (w *world) serveReads(t *testing.T, partitions int, answer func(partition int, r *event.Read) *event.ReadAnswer) {
+	t.Helper()
 	for p := range partitions {
 		w.serve(t, event.Lite.ReadSubject(p), func(payload []byte) (event.Message, error) {
 			var batch event.ReadBatch
@@ -51,14 +51,23 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 			}
 			answers := &event.ReadAnswerBatch{}
 			for i, r := range slices.Backward(batch.Reads) {
-				answers.Answers = append(answers.Answers, &event.ReadAnswer{
-					Index: uint32(i), Status: event.OutcomeStatus_OK, Unavailable: r.Version == 13,
-					Document: &event.Document{Id: r.Item, Title: fmt.Sprint(p)},
-				})
+				a := answer(p, r)
+				a.Index = uint32(i)
+				answers.Answers = append(answers.Answers, a)
 			}
 			return answers, nil
 		})
 	}
+}
+
+func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
+	const partitions = 4
+	w := newBareWorld(t, partitions)
+	w.serveReads(t, partitions, func(p int, r *event.Read) *event.ReadAnswer {
+		return &event.ReadAnswer{
+			Status: event.OutcomeStatus_OK, Unavailable: r.Version == 13, Document: &event.Document{Id: r.Item, Title: fmt.Sprint(p)},
+		}
+	})
 	b := w.bus(t, nil)
 	var items []string
 	var pending []*PendingRead
@@ -83,6 +92,37 @@ func TestReadsGoToThePartitionOfTheItemOrOfTheIdempotencyID(t *testing.T) {
 	_, err = b.StartRead(event.Lite, &event.Read{Item: "x", Version: 13}).Wait(t.Context())
 	if fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("read without its read model: %v, want unavailable", err)
+	}
+}
+
+// TestReadsOfTheSameProcessNeedNoMessage: a read that ReadNow does not answer is sent, as is one that it could not answer after all.
+func TestReadsOfTheSameProcessNeedNoMessage(t *testing.T) {
+	const partitions = 4
+	w := newBareWorld(t, partitions)
+	w.serveReads(t, partitions, func(_ int, r *event.Read) *event.ReadAnswer {
+		return &event.ReadAnswer{Status: event.OutcomeStatus_OK, Document: &event.Document{Id: r.Item, Title: "sent"}}
+	})
+	b := w.bus(t, func(c *Config) {
+		c.Offset = time.Hour
+		c.ReadNow = func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer {
+			if d != event.Lite || partition != event.ItemPartition(read.Item, partitions) || after != 0 || nowMS < time.Now().Add(59*time.Minute).UnixMilli() {
+				t.Errorf("asked for %v in %v, %d, after %d at %d", read, d, partition, after, nowMS)
+			}
+			answer := &event.ReadAnswer{Status: event.OutcomeStatus_OK, Document: &event.Document{Id: read.Item, Title: "at once"}}
+			switch read.Version {
+			case 1:
+				return nil
+			case 2:
+				answer.Unavailable = true
+			}
+			return answer
+		}
+	})
+	for version, want := range []string{"at once", "sent", "sent"} {
+		a, err := b.StartRead(event.Lite, &event.Read{Item: event.NewItemID(), Version: uint64(version)}).Wait(t.Context())
+		if err != nil || a.Document.Title != want {
+			t.Errorf("version %d is read as %v, %v; want it %s", version, a.Document, err, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -31,6 +32,13 @@ func (a *Admission) isRepeatable() bool { return a.ReadHash != 0 }
 type Verdict struct {
 	*event.Verdict
 	TimeMs int64 // fold time of the decision, Unix milliseconds
+	at     place // of the admission in its journal; zero where billing does not settle by places
+}
+
+// place is where an admission stands in its journal.
+type place struct {
+	sequence uint64 // of the message
+	index    uint32 // in its admissions
 }
 
 // Admitted reports whether the request may run.
@@ -41,6 +49,7 @@ type usage struct {
 	Admission
 	result event.Result // unspecified: an admission
 	failed bool
+	at     place // of a settlement of Served; zero: not known
 }
 
 func (u *usage) isAdmission() bool { return u.result == event.Result_RESULT_UNSPECIFIED }
@@ -51,12 +60,15 @@ type usageItem = item[usage, Verdict]
 type usageLane struct {
 	*lane[usage, Verdict]
 	tokens chan struct{} // one for each settlement of Served that is not stored yet
+	// holders says that billing's rules are event.RulesDomains or newer. They never become older.
+	holders atomic.Bool
 }
 
 // Bytes of an item in an encoded batch, rounded up.
 const (
 	admissionBytes  = 88
 	settlementBytes = 48
+	placeBytes      = 24
 )
 
 func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
@@ -66,12 +78,16 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	u.lane, err = newLane(laneConfig[usage, Verdict]{
 		bus: b, kind: usageKind, subject: event.UsageSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: 1 << 30, // never reached: items are small and counted
+		patience:   b.cfg.Patience,
 		encode: func(number uint64, items []*usageItem) ([]byte, error) {
-			return b.encodeUsage(source, number, items)
+			return b.encodeUsage(source, number, items, u.holders.Load())
 		},
 		size: func(v usage) int {
-			if v.isAdmission() {
+			switch {
+			case v.isAdmission():
 				return admissionBytes
+			case v.at.sequence != 0:
+				return placeBytes
 			}
 			return settlementBytes
 		},
@@ -80,23 +96,31 @@ func (b *Bus) newUsageLane(partition int) (*usageLane, error) {
 	return u, err
 }
 
-func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]byte, error) {
+// encodeUsage makes the event of a batch. short says that billing takes a clock that is counted from the first admission.
+func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem, short bool) ([]byte, error) {
 	batch := event.UsageBatch{
 		Source: source, Number: number,
 		StampMs: b.Now().UnixMilli(), OffsetMs: b.cfg.Offset.Milliseconds(),
 	}
-	admissions := 0
+	admissions, settlements := 0, 0
 	for _, it := range items {
-		if it.value.isAdmission() {
+		switch {
+		case it.value.isAdmission():
 			admissions++
+		case it.value.at.sequence == 0:
+			settlements++
 		}
 	}
 	// Two allocations instead of one for each item.
-	as, ss := make([]event.Admission, admissions), make([]event.Settlement, len(items)-admissions)
+	as, ss := make([]event.Admission, admissions), make([]event.Settlement, settlements)
 	batch.Admissions = make([]*event.Admission, 0, len(as))
 	batch.Settlements = make([]*event.Settlement, 0, len(ss))
 	for _, it := range items {
 		v := &it.value
+		if v.at.sequence != 0 {
+			batch.Served = withPlace(batch.Served, v.at)
+			continue
+		}
 		if v.isAdmission() {
 			a := &as[len(batch.Admissions)]
 			a.RequestId, a.Account, a.QuotaKey = v.RequestID[:], uint64(v.Account), uint32(v.Key)
@@ -115,7 +139,28 @@ func (b *Bus) encodeUsage(source string, number uint64, items []*usageItem) ([]b
 		s.Anonymous, s.Result, s.Failed = v.Anonymous, v.result, v.failed
 		batch.Settlements = append(batch.Settlements, s)
 	}
+	if short && len(batch.Admissions) > 0 {
+		batch.StampMs, batch.SinceMs = 0, batch.StampMs-event.RequestID(batch.Admissions[0].RequestId).UnixMilli()
+	}
 	return event.Encode(&batch)
+}
+
+// withPlace adds a place. The reads that settle together are of a few messages.
+func withPlace(served []*event.Served, at place) []*event.Served {
+	for i := len(served) - 1; i >= 0; i-- {
+		if s := served[i]; s.Sequence == at.sequence {
+			if len(s.Places) == 0 {
+				s.Places = append(s.Places, 0)
+			}
+			s.Places = append(s.Places, at.index)
+			return served
+		}
+	}
+	s := &event.Served{Sequence: at.sequence}
+	if at.index != 0 {
+		s.Places = append(s.Places, at.index)
+	}
+	return append(served, s)
 }
 
 func (b *Bus) usageOf(a event.AccountID) *usageLane {
@@ -298,14 +343,14 @@ func (u *usageLane) giveBack(v usage, verdict *Verdict) {
 	}
 }
 
-// Served settles an admitted read that was answered. The settlement goes into the partition's next batch, and is
-// kept until the journal has it. Served blocks while too many settlements wait. After Run's context has
-// ended it only logs: billing counts an unsettled read as served in the end.
-func (b *Bus) Served(a Admission) {
+// Served settles a read that v admitted and that was answered. The settlement goes into the partition's next batch, for which
+// it waits up to Patience, and is kept until the journal has it. Served blocks while too many settlements wait. After
+// Run's context has ended it only logs: billing counts an unsettled read as served in the end.
+func (b *Bus) Served(a Admission, v *Verdict) {
 	u := b.usageOf(a.Account)
 	u.tokens <- struct{}{}
-	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED}, settlement: true, tokens: u.tokens}
-	if err := u.appender.Add(it); err != nil {
+	it := &usageItem{value: usage{Admission: a, result: event.Result_SERVED, at: v.at}, settlement: true, tokens: u.tokens}
+	if err := u.appender.AddPatient(it); err != nil {
 		u.end(it, appendFault(err))
 		b.cfg.Logger.Warn("settlement came too late", "request", a.RequestID.String(), "error", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,7 +68,7 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 				if v.BalanceMicros != fingerprintOf(a.RequestID[:]) {
 					t.Errorf("verdict of another request")
 				}
-				b.Served(a)
+				b.Served(a, v)
 			}
 		})
 	}
@@ -75,6 +77,72 @@ func TestEveryConcurrentWaiterGetsItsOwnVerdict(t *testing.T) {
 		t.Fatalf("run: %v", err)
 	}
 	f.countedOnce(t, clients*each)
+}
+
+// TestServedReadsRideWithTheNextAdmission: a client that sends one request after the other has one batch for each, in which the
+// read before is settled by the place of its admission.
+func TestServedReadsRideWithTheNextAdmission(t *testing.T) {
+	w := newWorld(t, 1)
+	f := newFakeBilling(t, w.nc, 1)
+	b := w.bus(t, func(c *Config) { c.Patience = time.Hour })
+	const requests = 20
+	for range requests {
+		a := admission(1)
+		v, err := b.StartAdmit(a).Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Served(a, v)
+	}
+	batches := w.usageBatches(t)
+	if len(batches) != requests {
+		t.Fatalf("%d batches for %d requests", len(batches), requests)
+	}
+	for i, batch := range batches {
+		if i > 0 && (len(batch.Served) != 1 || len(batch.Served[0].Places) > 0 || len(batch.Settlements) > 0) {
+			t.Errorf("batch %d settles %v and %v", i+1, batch.Served, batch.Settlements)
+		}
+	}
+	if err := b.stop(); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	f.countedOnce(t, requests)
+}
+
+// TestALastReadIsSettledWithoutAnother: nothing else is sent to billing after it.
+func TestALastReadIsSettledWithoutAnother(t *testing.T) {
+	for _, older := range []bool{false, true} {
+		w := newWorld(t, 1)
+		f := newFakeBilling(t, w.nc, 1)
+		f.with(func() { f.older = older })
+		b := w.bus(t, nil)
+		a := admission(1)
+		v, err := b.StartAdmit(a).Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Served(a, v)
+		f.countedOnce(t, 1)
+		settled := w.usageBatches(t)[1]
+		if byID := len(settled.Settlements) == 1; byID != older || len(settled.Served) == len(settled.Settlements) {
+			t.Errorf("billing that settles by id alone %v: settled by %v", older, settled)
+		}
+	}
+}
+
+// TestPlacesOfManyMessages: the places of one message stand together, whatever their order is.
+func TestPlacesOfManyMessages(t *testing.T) {
+	var served []*event.Served
+	for _, at := range []place{{7, 0}, {8, 3}, {7, 2}, {9, 0}, {8, 0}, {7, 1}} {
+		served = withPlace(served, at)
+	}
+	var got []string
+	for _, s := range served {
+		got = append(got, fmt.Sprint(s.Sequence, s.Places))
+	}
+	if want := []string{"7 [0 2 1]", "8 [3 0]", "9 []"}; !slices.Equal(got, want) {
+		t.Errorf("places %v, want %v", got, want)
+	}
 }
 
 func TestLostVerdictIsAskedForAgainAndNothingIsCountedTwice(t *testing.T) {
@@ -236,7 +304,7 @@ func TestAdmissionThatNeverLeftIsUnavailable(t *testing.T) {
 			continue
 		}
 		settled++
-		b.Served(admission(account))
+		b.Served(admission(account), &Verdict{})
 		for range each {
 			pending[p] = append(pending[p], b.StartAdmit(admission(account)))
 		}
@@ -285,7 +353,7 @@ func TestSettlementsThatWaitAreStoredBeforeRunReturns(t *testing.T) {
 	served := make([]Admission, 500)
 	for i := range served {
 		served[i] = admission(event.NewAccountID())
-		b.Served(served[i])
+		b.Served(served[i], &Verdict{})
 	}
 	if err := b.stop(); err != nil {
 		t.Fatalf("run: %v", err)
@@ -304,7 +372,7 @@ func TestSettlementsThatWaitAreStoredBeforeRunReturns(t *testing.T) {
 	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("admission after the stop: %v, want unavailable", err)
 	}
-	b.Served(admission(1)) // must not block
+	b.Served(admission(1), &Verdict{}) // must not block
 }
 
 func TestSettlementsOutliveAFullStream(t *testing.T) {
@@ -316,7 +384,7 @@ func TestSettlementsOutliveAFullStream(t *testing.T) {
 	}
 	w.ensure(t, event.Billing, 1) // no room for another message
 	a := admission(2)
-	b.Served(a)
+	b.Served(a, &Verdict{})
 	if _, err := b.StartAdmit(admission(1)).Wait(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("admission to a full stream: %v, want unavailable", err)
 	}
@@ -348,7 +416,7 @@ func TestSettlementsOfABatchOfUnknownFateAreStoredAsTheSameBytes(t *testing.T) {
 	})
 	a, served := admission(1), admission(2)
 	p := b.StartAdmit(a)
-	b.Served(served)
+	b.Served(served, &Verdict{})
 	start(t, b)
 	if _, err := p.Wait(t.Context()); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Fatalf("error %v, want outcome_unknown", err)
@@ -390,11 +458,12 @@ func TestLostConnectionsLoseNoVerdictAndCountNothingTwice(t *testing.T) {
 		group.Go(func() {
 			for range each {
 				a := admission(account)
-				if v, err := b.StartAdmit(a).Wait(t.Context()); err != nil || !v.Admitted() {
+				v, err := b.StartAdmit(a).Wait(t.Context())
+				if err != nil || !v.Admitted() {
 					t.Errorf("verdict %v, %v", v, err)
 					return
 				}
-				b.Served(a)
+				b.Served(a, v)
 				if admitted.Add(1)%100 == 0 {
 					w.server.Drop()
 				}
@@ -417,7 +486,7 @@ func TestServedWaitsForRoomInsteadOfDropping(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range n {
-			b.Served(admission(1))
+			b.Served(admission(1), &Verdict{})
 		}
 	}()
 	l := b.usage[0]
@@ -431,7 +500,7 @@ func TestRunTellsOfSettlementsThatItCouldNotStore(t *testing.T) {
 	w := newWorld(t, 1)
 	b := w.bus(t, func(c *Config) { c.DrainTimeout = 50 * time.Millisecond })
 	w.server.Stop()
-	b.Served(admission(1))
+	b.Served(admission(1), &Verdict{})
 	if err := b.stop(); err == nil {
 		t.Fatal("run returned nil with a settlement that was not stored")
 	}

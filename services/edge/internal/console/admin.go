@@ -20,6 +20,7 @@ func adminSections(current string) []pages.Link {
 		{Name: "Explain", Path: AdminRequestsPath},
 		{Name: "Audit", Path: AdminAuditsPath},
 		{Name: "Prices", Path: AdminPricesPath},
+		{Name: "Health", Path: AdminHealthPath},
 		{Name: "Log", Path: AdminLogPath},
 	}
 	for i := range out {
@@ -144,10 +145,15 @@ func (c *Console) AdminKey(ctx *fiber.Ctx, k *AdminNewKey) error {
 type AdminRequest struct {
 	Admin       Admin
 	Search      *Form
+	ID          string       // of the request; empty: nothing is asked for
 	Account     string       // id; empty: it was made without a key
 	Explanation *Explanation // nil: there is none yet
-	Done, Total uint64       // messages that are read, and to be read; 0: nothing is asked for
+	Done, Total uint64       // messages that are read, and to be read
+	Fold        *Fold        // that the admin has asked for; nil: none
 }
+
+// Path is the path of the request's page.
+func (r *AdminRequest) Path() string { return AdminRequestsPath + "/" + r.ID }
 
 // FindRequest is the form that explains a request.
 func FindRequest(id string) *Form {
@@ -158,7 +164,7 @@ func FindRequest(id string) *Form {
 
 // AdminRequest shows how a request was decided. status is that of an id that was refused, else fiber.StatusOK.
 func (c *Console) AdminRequest(ctx *fiber.Ctx, status int, r *AdminRequest) error {
-	return c.render(ctx, page{template: "admin-request", title: "Explain a request", section: AdminRequestsPath, admin: &r.Admin, status: status, data: r})
+	return c.render(ctx, page{template: "admin-request", title: "Explain a request", section: AdminRequestsPath, admin: &r.Admin, status: status, live: true, data: r})
 }
 
 // AdminAudit is an audit, or the form that begins one.

@@ -56,10 +56,12 @@ const (
 	AdminSignInPath   = AdminPath + "/sign-in"
 	AdminSignOutPath  = AdminPath + "/sign-out"
 	AdminAccountPath  = AdminPath + "/accounts" // and one of them
-	AdminRequestsPath = AdminPath + "/requests"
-	AdminAuditsPath   = AdminPath + "/audits" // and one of them
+	AdminRequestsPath = AdminPath + "/requests" // and one of them, by its id
+	AdminAuditsPath   = AdminPath + "/audits"   // and one of them
 	AdminLogPath      = AdminPath + "/log"
 	AdminPricesPath   = AdminPath + "/prices"
+	AdminHealthPath   = AdminPath + "/health"
+	AdminHealthTable  = AdminHealthPath + "/table" // the part of the page that moves
 
 	StatementPath = Path + "/statements" // of a month: /2026-11 behind it
 
@@ -139,6 +141,24 @@ func sections(current string) []pages.Link {
 		out[i].Current = out[i].Path == current
 	}
 	return out
+}
+
+// SectionOf is the part of the console that a path belongs to. One that is in no other belongs to the overview.
+func SectionOf(path string) string {
+	for _, s := range append(sections(""), Pastes().Tabs()...) {
+		if s.Path != Path && (path == s.Path || strings.HasPrefix(path, s.Path+"/")) {
+			return s.Path
+		}
+	}
+	switch path {
+	case EmailPath, PasswordPath, DeletePath:
+		return AccountPath
+	case SpendingCapPath:
+		return KeysPath
+	case ExportPath:
+		return ExportPath
+	}
+	return Path
 }
 
 // notices tell what a form has done, by the name that the address of the page has.
@@ -230,6 +250,18 @@ type Sign struct {
 	Next   string            // path to go on to; see web.nextPath
 	Once   string            // of the form to sign up: sending it twice makes one account
 	Errors map[string]string // by the name of the field; "" is the whole form
+	Unsent bool              // a form was sent without a session, and nothing was done
+}
+
+// UnsentQuery is the name of the parameter of Sign.Unsent.
+const UnsentQuery = "unsent"
+
+// SignedOut is the address of the form to sign in for who has sent a form without a session. query is Sign.Query's.
+func SignedOut(query string) string {
+	if query == "" {
+		return SignInPath + "?" + UnsentQuery + "=1"
+	}
+	return SignInPath + query + "&" + UnsentQuery + "=1"
 }
 
 // Query is what a link to the other form takes along.

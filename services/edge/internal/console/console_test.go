@@ -158,6 +158,11 @@ func full() map[string]func(*Console) fiber.Handler {
 				return c.OneText(ctx, 404, &OneText{Holder: holder, Kind: Pastes(), Form: CreateText(Pastes(), holder.Account, "once"), Meter: &Meter{}, Gone: true})
 			}
 		},
+		"a kept text": func(c *Console) fiber.Handler {
+			form := KeptText(Pastes(), docs[0].Id)
+			form.Account, form.Once, form.Values = hostile, hostile, map[string]string{"content": strings.Repeat(hostile, 100), "title": hostile, "tags": hostile, "password": "x"}
+			return func(ctx *fiber.Ctx) error { return c.KeptText(ctx, 401, Pastes(), form) }
+		},
 		"a deletion": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error {
 				return c.Removal(ctx, 200, &Removal{Holder: holder, Kind: Files(), List: docs, Form: DeleteContent(Files(), holder.Account, "once", nil), Meter: meter})
@@ -215,7 +220,8 @@ func full() map[string]func(*Console) fiber.Handler {
 		},
 		"admin request": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error {
-				return c.AdminRequest(ctx, 200, &AdminRequest{Admin: admin, Search: FindRequest(hostile), Account: "AAAAAAAAAAA", Explanation: fullExplanation(holder).Explanation})
+				e := fullExplanation(holder)
+				return c.AdminRequest(ctx, 200, &AdminRequest{Admin: admin, Search: FindRequest(hostile), ID: e.ID, Account: "AAAAAAAAAAA", Explanation: e.Explanation, Fold: e.Fold})
 			}
 		},
 		"admin audit": func(c *Console) fiber.Handler {
@@ -235,6 +241,9 @@ func full() map[string]func(*Console) fiber.Handler {
 				}
 				return c.AdminLog(ctx, l)
 			}
+		},
+		"admin health": func(c *Console) fiber.Handler {
+			return func(ctx *fiber.Ctx) error { return c.AdminHealth(ctx, fullHealth(admin)) }
 		},
 		"admin prices": func(c *Console) fiber.Handler {
 			return func(ctx *fiber.Ctx) error { return c.AdminPrices(ctx, &AdminPrices{Admin: admin, Book: book}) }
@@ -349,6 +358,98 @@ func fullExplanation(holder Holder) *Explained {
 	f.Compare("Decision", "Admitted", "Admitted")
 	f.Compare("Credits", "0.000005", "0.000006")
 	return &Explained{Holder: holder, ID: "x", Explanation: &Explanation{ExplainAnswer: answer, Words: hostile, Decision: "admitted", Source: "credits", KeyID: "k1"}, Fold: f}
+}
+
+// fullHealth is a page of the health of as many partitions as there can be, while those of billing move from one instance to another.
+func fullHealth(admin Admin) *AdminHealth {
+	const most = 256 // QUIRE_PARTITIONS
+	lag, holds := uint64(1_000_000), 1_000_000
+	h := &AdminHealth{Admin: admin, First: HealthPage, Count: most}
+	for _, service := range []struct {
+		name    string
+		members int
+	}{{"billing", 3}, {"paste", 1}, {"lite", 1}, {"file", 1}} {
+		for p := range most {
+			h.Unserved = append(h.Unserved, fmt.Sprint(service.name, " ", p))
+		}
+		for p := range HealthPage {
+			for m := range service.members {
+				h.Rows = append(h.Rows, HealthRow{
+					Partition: fmt.Sprint(service.name, " ", h.First+p), Member: fmt.Sprintf("%063d%d", p, m), Lag: &lag, Holds: &holds, CanHold: true,
+				})
+			}
+		}
+		h.Silent = append(h.Silent, service.name+" "+hostile)
+	}
+	return h
+}
+
+// TestHealthIsSaidInWords: above all, that no instance serves a partition.
+func TestHealthIsSaidInWords(t *testing.T) {
+	c := New(pages.New())
+	none, five, two := uint64(0), uint64(5), 2
+	for _, test := range []struct {
+		health      AdminHealth
+		says, hides []string
+	}{
+		{
+			AdminHealth{Rows: []HealthRow{{Partition: "billing 0", Member: "a", Serves: true, Lag: &none, Holds: &two, CanHold: true}}},
+			[]string{"Every partition is served.", `<th scope="row">billing 0</th><td>a</td><td>serves</td><td>0</td><td>2</td>`},
+			[]string{"No instance serves", "No answer came", "not served"},
+		},
+		{
+			AdminHealth{Rows: []HealthRow{{Partition: "lite 3"}}, Unserved: []string{"lite 3"}},
+			[]string{"No instance serves this partition: lite 3. Requests to it fail until one does.", `<th scope="row">lite 3</th><td>none</td><td><b class="refused">not served</b></td><td>–</td><td>–</td>`},
+			[]string{"Every partition is served."},
+		},
+		{
+			AdminHealth{Rows: []HealthRow{
+				{Partition: "billing 1", Member: "a", CanHold: true},
+				{Partition: "billing 1", Member: "b", Lag: &five, Holds: &two, CanHold: true},
+				{Partition: "paste 1", Member: "c", Lag: &none, CanHold: false},
+				{Partition: "file 1", Member: "d", Serves: true},
+			}, Unserved: []string{"billing 1", "paste 1"}, Silent: []string{"billing x"}},
+			[]string{
+				"No instance serves these partitions: billing 1, paste 1. Requests to them fail until one does.", "No answer came from <code>billing x</code>, which other instances know as alive. What is below leaves it out.",
+				"<td>a</td><td>starts</td><td>not known</td><td>not known</td>", "<td>b</td><td>catches up</td><td>5</td><td>2</td>",
+				"<td>c</td><td>waits until it may serve</td><td>0</td><td>–</td>", "<td>d</td><td>serves</td><td>not known</td><td>–</td>",
+			},
+			nil,
+		},
+		{*fullHealth(Admin{}), []string{"No instance serves 1024 partitions: billing 0, billing 1, ", "billing 19 and 1004 more.", "leaves them out"}, []string{"billing 20,"}},
+	} {
+		body, _ := shown(t, func(ctx *fiber.Ctx) error { return c.HealthTable(ctx, &test.health) })
+		for _, text := range test.says {
+			if !strings.Contains(body, text) {
+				t.Errorf("without %q: %.2000s", text, body)
+			}
+		}
+		for _, text := range test.hides {
+			if strings.Contains(body, text) {
+				t.Errorf("with %q: %.2000s", text, body)
+			}
+		}
+	}
+}
+
+// TestHealthHasPagesOfPartitions, each as long as the others.
+func TestHealthHasPagesOfPartitions(t *testing.T) {
+	for _, test := range []struct {
+		first, count                int
+		path, table, earlier, later string
+	}{
+		{0, 1, "/console/admin/health", "/console/admin/health/table", "", ""},
+		{0, 64, "/console/admin/health", "/console/admin/health/table", "", ""},
+		{0, 65, "/console/admin/health", "/console/admin/health/table", "", "/console/admin/health?from=64"},
+		{64, 65, "/console/admin/health?from=64", "/console/admin/health/table?from=64", "/console/admin/health", ""},
+		{100, 256, "/console/admin/health?from=100", "/console/admin/health/table?from=100", "/console/admin/health?from=36", "/console/admin/health?from=164"},
+		{10, 256, "/console/admin/health?from=10", "/console/admin/health/table?from=10", "/console/admin/health", "/console/admin/health?from=74"},
+	} {
+		h := &AdminHealth{First: test.first, Count: test.count}
+		if h.Path() != test.path || h.TablePath() != test.table || h.EarlierPath() != test.earlier || h.LaterPath() != test.later {
+			t.Errorf("from %d of %d: %q, %q, %q, %q", test.first, test.count, h.Path(), h.TablePath(), h.EarlierPath(), h.LaterPath())
+		}
+	}
 }
 
 // TestAFoldSaysWhetherItMatches: beside one that differs it never says so, and while a request is under way it says neither.

@@ -353,6 +353,42 @@ func UpdateText(k *Kind, account, once string, doc *event.Document) *Form {
 	return f
 }
 
+// KeptText is the form of a text that was sent without a session, with all that was sent. ref is the text's; empty for a new one.
+func KeptText(k *Kind, ref string) *Form {
+	f := &Form{ID: "kept", Action: k.Path, fields: textFields()}
+	if ref != "" {
+		f.Action = k.Of(ref)
+	}
+	return f
+}
+
+// Sent are the fields of a form that was sent, but for those that its reader sees.
+func (f *Form) Sent() (out []Field) {
+	for _, name := range f.Names() {
+		if _, sent := f.Values[name]; sent && name != "content" && name != "title" && name != "password" {
+			out = append(out, f.Field(name))
+		}
+	}
+	return out
+}
+
+// Had tells whether a form was sent with a field of that name.
+func (f *Form) Had(name string) bool {
+	_, sent := f.Values[name]
+	return sent
+}
+
+// KeptText shows a text that was sent without a session, to who sent it.
+func (c *Console) KeptText(ctx *fiber.Ctx, status int, k *Kind, f *Form) error {
+	return c.render(ctx, page{
+		template: "kept-text", title: "Sign in to send it", status: status, styles: []string{"document"}, script: "content.js",
+		data: struct {
+			Kind *Kind
+			Form *Form
+		}{k, f},
+	})
+}
+
 // UploadFile is the form for a file.
 func UploadFile(account, once string) *Form {
 	return &Form{

@@ -243,6 +243,7 @@ type Fold struct {
 	Folded      uint64 // messages that were folded
 	Forgotten   bool   // the log has the request no longer
 	SignedOut   bool   // its reader's session has ended
+	Admin       bool   // its reader is an admin
 	Open        bool   // the request is under way, so that both may change
 	Rows        []Compared
 	Problem     string // why it was not folded; empty: it was

@@ -189,10 +189,17 @@ func (b *Body) readRaw(p []byte) (int, error) {
 		return n, nil
 	}
 	deadline := b.clock.begin(b.c.owner.cfg.BodyTimeout)
-	n, err := b.c.readBody(p, deadline, &b.clock.cut)
+	n, err := b.c.readBody(p, deadline, &b.clock.cut, b.readsAhead(len(p)))
 	b.clock.end()
 	b.clock.read.Add(int64(n))
 	return n, err
+}
+
+// readsAhead tells whether to read more at once than is asked for: the decoders of forms and of chunks ask for 4 KiB at a time,
+// which would be a call to the kernel each. A short body, which a header often has with it, takes no large buffer.
+func (b *Body) readsAhead(asked int) bool {
+	read := b.clock.read.Load()
+	return asked < largeBytes/2 && (b.length < 0 && read >= largeBytes || b.length-read >= largeBytes)
 }
 
 // complete is called once the whole body has come.

@@ -20,6 +20,7 @@ const (
 	lingerTimeout   = 15 * time.Second // for reading on after an answer that came before the end of the body
 	lingerBytes     = 256 << 20
 	connBufferBytes = 4 << 10
+	largeBytes      = 64 << 10 // of a buffer for what is left of a large body, and for an answer that is no file
 )
 
 // conn is a client's connection. It gives fasthttp one request header at a time and never a byte of a body, so that
@@ -40,6 +41,7 @@ type conn struct {
 
 	buffer *[]byte // nil while nothing is buffered
 	r, w   int     // buffer[r:w] is unread
+	large  bool    // fill takes a large buffer
 	header headerScan
 
 	readDeadline  time.Time
@@ -112,8 +114,8 @@ func (c *conn) takeBuffered(p []byte) int {
 }
 
 // readBody waits for bytes after the header, until deadline or until the body is cut. Nothing is buffered. p must not reach
-// beyond the body.
-func (c *conn) readBody(p []byte, deadline time.Time, cut *atomic.Bool) (int, error) {
+// beyond the body. With ahead it may read more than p takes, as far as the next request.
+func (c *conn) readBody(p []byte, deadline time.Time, cut *atomic.Bool, ahead bool) (int, error) {
 	if err := c.setReadDeadline(deadline); err != nil {
 		return 0, err
 	}
@@ -121,7 +123,13 @@ func (c *conn) readBody(p []byte, deadline time.Time, cut *atomic.Bool) (int, er
 	if cut.Load() { // its deadline may be the one that was just overwritten
 		return 0, os.ErrDeadlineExceeded
 	}
-	return c.Conn.Read(p)
+	if !ahead {
+		return c.Conn.Read(p)
+	}
+	c.large = true
+	err := c.fill()
+	c.large = false
+	return c.takeBuffered(p), err
 }
 
 // unread puts back bytes that the reader of a body took from behind its end.
@@ -196,7 +204,7 @@ func (c *conn) fill() error {
 
 // readReady is called when the socket may be readable. It returns false to be called again once it is.
 func (c *conn) readReady(fd uintptr) bool {
-	b := c.owner.takeBuffer()
+	b := c.owner.takeBuffer(c.large)
 	for {
 		n, err := syscall.Read(int(fd), *b)
 		switch {
@@ -245,11 +253,8 @@ func (c *conn) ended() bool {
 func (c *conn) Write(p []byte) (int, error) {
 	written := 0
 	for first := true; first || written < len(p); first = false {
-		if now := time.Now(); c.writeDeadline.Sub(now) < writeStall*2/3 {
-			c.writeDeadline = now.Add(writeStall)
-			if err := c.Conn.SetWriteDeadline(c.writeDeadline); err != nil {
-				return written, err
-			}
+		if err := c.allowStall(); err != nil {
+			return written, err
 		}
 		n, err := c.Conn.Write(p[written:min(len(p), written+writeChunk)])
 		written += n
@@ -258,6 +263,17 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 	}
 	return written, nil
+}
+
+// allowStall gives the next writeChunk of an answer writeStall, or a third less: each move of the deadline costs a call to the
+// poller.
+func (c *conn) allowStall() error {
+	now := time.Now()
+	if c.writeDeadline.Sub(now) >= writeStall*2/3 {
+		return nil
+	}
+	c.writeDeadline = now.Add(writeStall)
+	return c.Conn.SetWriteDeadline(c.writeDeadline)
 }
 
 // Close closes the connection. Where the answer came before the end of the request's body, it first closes the sending

@@ -26,7 +26,11 @@ func shorten(s string) string {
 // MediaType is the request's Content-Type in lower case, without parameters; "" where there is none. charset is in
 // lower case too.
 func MediaType(c *fiber.Ctx) (name, charset string, params map[string]string) {
-	raw := string(c.Request().Header.ContentType())
+	sent := c.Request().Header.ContentType()
+	if string(sent) == fiber.MIMEApplicationJSON { // as nearly all clients send it
+		return fiber.MIMEApplicationJSON, "", nil
+	}
+	raw := string(sent)
 	name, params, err := mime.ParseMediaType(raw)
 	if err != nil {
 		return strings.ToLower(strings.TrimSpace(strings.Split(raw, ";")[0])), "", nil

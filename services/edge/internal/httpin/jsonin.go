@@ -117,7 +117,7 @@ func (p *parser) object(field func(string, Value) error) (err, fieldErr error) {
 	if p.peek() != '{' {
 		return errNotObject, nil
 	}
-	var names []string
+	names := make([]string, 0, 8)
 	err = p.members(func(name string, v Value) error {
 		if slices.Contains(names, name) {
 			return errDuplicate

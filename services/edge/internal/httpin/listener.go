@@ -20,6 +20,7 @@ const (
 	refusing      = 64          // connections that are being told at a time that there is no room
 	refusalTime   = time.Second // for the telling
 	refusalLinger = 64 << 10    // bytes that are read after it
+	largeSends    = 64          // answers that have a large buffer at a time
 )
 
 // listener accepts connections up to the limits of Config.
@@ -28,7 +29,9 @@ type listener struct {
 	cfg     *Config
 	budget  *budget
 	streams *budget
-	buffers sync.Pool // of *[]byte, for connections that have bytes waiting
+	buffers sync.Pool     // of *[]byte, for connections that have bytes waiting
+	large   sync.Pool     // likewise, of largeBytes
+	sending chan struct{} // as many as there are answers that have a large buffer
 
 	mu       sync.Mutex
 	open     int
@@ -50,17 +53,42 @@ func newListener(ln net.Listener, s *Server) *listener {
 	return &listener{
 		Listener: ln, cfg: &s.cfg, budget: s.budget, streams: s.streams,
 		buffers: sync.Pool{New: func() any { b := make([]byte, connBufferBytes); return &b }},
+		large:   sync.Pool{New: func() any { b := make([]byte, largeBytes); return &b }},
+		sending: make(chan struct{}, largeSends),
 		bySite:  make(map[netip.Prefix]int), conns: make(map[*conn]struct{}), refusals: make(chan struct{}, refusing),
 		accepting: make(chan struct{}), empty: make(chan struct{}),
 	}
 }
 
-func (l *listener) takeBuffer() *[]byte { return l.buffers.Get().(*[]byte) }
+func (l *listener) takeBuffer(large bool) *[]byte {
+	if large {
+		return l.large.Get().(*[]byte)
+	}
+	return l.buffers.Get().(*[]byte)
+}
 
 func (l *listener) putBuffer(b *[]byte) {
-	if cap(*b) == connBufferBytes { // conn.unread makes others
-		*b = (*b)[:connBufferBytes]
+	*b = (*b)[:cap(*b)]
+	switch len(*b) { // conn.unread makes others
+	case connBufferBytes:
 		l.buffers.Put(b)
+	case largeBytes:
+		l.large.Put(b)
+	}
+}
+
+// sendBuffer is for an answer, which holds it while its client is waited for. So only some get a large one.
+func (l *listener) sendBuffer() (buffer *[]byte, done func()) {
+	select {
+	case l.sending <- struct{}{}:
+		buffer = l.takeBuffer(true)
+		return buffer, func() {
+			l.putBuffer(buffer)
+			<-l.sending
+		}
+	default:
+		buffer = l.takeBuffer(false)
+		return buffer, func() { l.putBuffer(buffer) }
 	}
 }
 
@@ -192,7 +220,7 @@ func (l *listener) linger(c net.Conn, deadline time.Time, limit int) {
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(deadline) != nil {
 		return
 	}
-	b := l.takeBuffer()
+	b := l.takeBuffer(false)
 	defer l.putBuffer(b)
 	for total := 0; total < limit; {
 		n, err := c.Read(*b)

@@ -24,14 +24,19 @@ import (
 // startServer serves the routes that setup adds and returns the address.
 func startServer(t *testing.T, cfg Config, setup func(*Server)) string {
 	t.Helper()
-	cfg.NewRequestID = func() string { return "the id" }
-	cfg.Fail = failAsJSON
-	s := New(cfg)
-	setup(s)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startServerOn(t, cfg, ln, setup)
+}
+
+func startServerOn(t testing.TB, cfg Config, ln net.Listener, setup func(*Server)) string {
+	t.Helper()
+	cfg.NewRequestID = func() string { return "the id" }
+	cfg.Fail = failAsJSON
+	s := New(cfg)
+	setup(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, ln) }()

@@ -2,6 +2,7 @@ package httpin
 
 import (
 	"bufio"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -14,11 +15,13 @@ type Stream struct {
 }
 
 // Stream answers with a body that write makes. write runs after the handler has returned, so that it must use nothing of c,
-// and ends soon after Stream.Over is true. The connection ends with it: a client that wants more connects again.
+// and ends soon after Stream.Over is true. The connection ends with it: a client that wants more connects again. HEAD has the same
+// headers, and write does not run.
 func (s *Server) Stream(c *fiber.Ctx, write func(*Stream)) {
 	out := &Stream{conn: connOf(c), draining: s.draining.Load}
 	c.Context().SetConnectionClose()
 	if c.Method() == fiber.MethodHead {
+		c.Context().SetBodyStream(strings.NewReader(""), -1) // of no known length
 		return
 	}
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {

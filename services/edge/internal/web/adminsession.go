@@ -2,6 +2,7 @@ package web
 
 import (
 	"crypto/rand"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,15 +77,25 @@ func (s *Server) adminOf(c *call) string {
 // forAdmins is a page for who has a session of an admin token. Others sign in first.
 func (s *Server) forAdmins(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
-		if c.admin = s.adminOf(c); c.admin == "" {
-			next := ""
-			if c.Method() == fiber.MethodGet {
-				next = c.Path()
-			}
-			return redirect(c.Ctx, console.AdminSignInPath+(&console.Sign{Next: next}).Query())
+		if c.admin = s.adminOf(c); c.admin != "" {
+			return handle(c)
 		}
-		return handle(c)
+		next := ""
+		if c.Method() == fiber.MethodGet {
+			next = c.Path()
+		}
+		if next == "" || c.Get("HX-Request") == "" {
+			return redirect(c.Ctx, adminSignIn(next))
+		}
+		// A script asks for the part of a page that has the path above. It would follow a redirect, and put the form into the page.
+		c.Set("HX-Redirect", adminSignIn(path.Dir(next)))
+		return s.pages.Fragment(c.Ctx, "")
 	}
+}
+
+// adminSignIn is the address of the form that leads on to a page.
+func adminSignIn(next string) string {
+	return console.AdminSignInPath + (&console.Sign{Next: next}).Query()
 }
 
 // adminNext is the page to go on to.

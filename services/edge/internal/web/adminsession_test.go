@@ -14,6 +14,19 @@ import (
 	"quire.dev/services/edge/internal/console"
 )
 
+// adminCookieOf is the cookie of a session of a token.
+func adminCookieOf(t *testing.T, addr string, token admins.Token) string {
+	t.Helper()
+	form := url.Values{"token": {token.Secret}}.Encode()
+	signed := exchange(t, addr, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"+
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", console.AdminSignInPath, len(form), form), 1)[0]
+	cookie, _, _ := strings.Cut(signed.header.Get("Set-Cookie"), ";")
+	if signed.status != http.StatusSeeOther || !strings.HasPrefix(cookie, adminCookie+"=") {
+		t.Fatalf("signed in: %d, cookie %q: %s", signed.status, cookie, signed.body)
+	}
+	return cookie
+}
+
 // TestAnAdminSessionEndsInTimeAndWithItsToken, on every edge, whichever opened it: none keeps a list of sessions.
 func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 	ann, ben := admins.Token{Name: "ann", Secret: "the token of ann"}, admins.Token{Name: "ben", Secret: "the token of ben"}
@@ -44,13 +57,7 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 		{"without the token", edge(0, ben), http.StatusSeeOther},
 	}
 
-	form := url.Values{"token": {ann.Secret}}.Encode()
-	signed := exchange(t, first, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"+
-		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", console.AdminSignInPath, len(form), form), 1)[0]
-	cookie, _, _ := strings.Cut(signed.header.Get("Set-Cookie"), ";")
-	if signed.status != http.StatusSeeOther || !strings.HasPrefix(cookie, adminCookie+"=") {
-		t.Fatalf("signed in: %d, cookie %q: %s", signed.status, cookie, signed.body)
-	}
+	cookie := adminCookieOf(t, first, ann)
 	for _, c := range cases {
 		got := exchange(t, c.addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n", console.AdminAuditsPath, cookie), 1)[0]
 		if got.status != c.status {
@@ -58,6 +65,27 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 		}
 		if to := got.header.Get("Location"); c.status == http.StatusSeeOther && !strings.HasPrefix(to, console.AdminSignInPath+"?") {
 			t.Errorf("%s: leads to %q", c.name, to)
+		}
+	}
+}
+
+// TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded: the script of the page goes there with the whole window. Without a script
+// the browser does.
+func TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded(t *testing.T) {
+	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
+	const id = "01a1fff9-83d3-743f-9a6d-5290a1beb664"
+	for part, next := range map[string]string{
+		console.AdminHealthTable:                         "%2Fconsole%2Fadmin%2Fhealth",
+		console.AdminAuditsPath + "/" + id + "/progress": "%2Fconsole%2Fadmin%2Faudits%2F" + id,
+		console.AdminRequestsPath + "/" + id + "/fold":   "%2Fconsole%2Fadmin%2Frequests%2F" + id,
+	} {
+		get := "GET " + part + " HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n"
+		got := exchange(t, addr, get+"HX-Request: true\r\n\r\n", 1)[0]
+		if to := got.header.Get("HX-Redirect"); got.status != http.StatusOK || to != console.AdminSignInPath+"?next="+next || got.body != "" {
+			t.Errorf("%s: a script gets %d %q, and goes to %q", part, got.status, got.body, to)
+		}
+		if got := exchange(t, addr, get+"\r\n", 1)[0]; got.status != http.StatusSeeOther || got.header.Get("HX-Redirect") != "" {
+			t.Errorf("%s: %d without a script", part, got.status)
 		}
 	}
 }

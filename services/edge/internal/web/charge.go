@@ -126,7 +126,7 @@ func (m *metered) renew(r *event.Request) error {
 func (m *metered) served() {
 	if m.open {
 		m.open = false
-		m.s.bus.Served(m.admission)
+		m.s.bus.Served(m.admission, m.verdict)
 	}
 	m.setCharge()
 }

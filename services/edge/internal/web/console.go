@@ -40,17 +40,17 @@ func (s *Server) showStatement(c *call) error {
 	return s.console.Statement(c.Ctx, &console.Statement{Holder: holder, Start: start, Answer: a, Created: u.CreatedMs, Present: u.PeriodStartMs})
 }
 
-// signInFirst leads a reader without a session to the form, and back to the page that they asked for. Any other failure of the
-// session stays what it is.
+// signInFirst leads a reader without a session to the form, and back to the page that they asked for. Whoever has sent a form is told
+// that nothing was done. Any other failure of the session stays what it is.
 func (s *Server) signInFirst(c *call, err error) error {
 	if fault.KindOf(err) != fault.SessionRequired {
 		return err
 	}
-	form := &console.Sign{}
 	if c.Method() == fiber.MethodGet {
-		form.Next = c.Path()
+		return redirect(c.Ctx, console.SignInPath+(&console.Sign{Next: c.Path()}).Query())
 	}
-	return redirect(c.Ctx, console.SignInPath+form.Query())
+	form := &console.Sign{Next: console.SectionOf(c.Path())}
+	return redirect(c.Ctx, console.SignedOut(form.Query()))
 }
 
 // redirect leads a browser to a path of ours, with GET.
@@ -84,7 +84,7 @@ func (s *Server) showSign(c *call, show func(*fiber.Ctx, int, *console.Sign) err
 	if s.readSession(c) == nil {
 		return redirect(c.Ctx, next)
 	}
-	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text()})
+	return show(c.Ctx, fiber.StatusOK, &console.Sign{Next: strings.Clone(next), Once: rand.Text(), Unsent: c.Query(console.UnsentQuery) != ""})
 }
 
 // signUpFromPage makes an account, as registerUser does, and its API key, as regenerateKey does.

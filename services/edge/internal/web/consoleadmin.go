@@ -140,8 +140,9 @@ func (s *Server) adminKey(c *call) error {
 	})
 }
 
-// showAdminRequest explains a request of any account, as explainAny does. Without an id it has the form alone.
-func (s *Server) showAdminRequest(c *call) error {
+// findAdminRequest explains the request of an id that was written into the form, as explainAny does. Without an id it has the form
+// alone.
+func (s *Server) findAdminRequest(c *call) error {
 	text := strings.TrimSpace(strings.Clone(c.Query("id")))
 	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(text)}
 	if text == "" {
@@ -155,21 +156,63 @@ func (s *Server) showAdminRequest(c *call) error {
 	if err != nil {
 		return refuse("id must be the X-Request-Id of a request.")
 	}
-	e, err := s.explainForAdmin(c, bus.Question{Request: id})
-	switch {
+	switch err := s.explainToAdmin(c, shown, id); {
 	case fault.KindOf(err) == fault.NotFound:
 		return refuse("There is no such request.")
 	case err != nil:
 		return err
 	}
-	shown.Done, shown.Total = e.Done, e.Total
+	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+}
+
+// showAdminRequest explains a request of any account. With a run it is folded again for that, too.
+func (s *Server) showAdminRequest(c *call) error {
+	id, err := explainedID(c)
+	if err != nil {
+		return err
+	}
+	run, err := foldRun(c)
+	if err != nil {
+		return err
+	}
+	shown := &console.AdminRequest{Admin: s.adminHead(c), Search: console.FindRequest(id.String())}
+	if err := s.explainToAdmin(c, shown, id); err != nil {
+		return err
+	}
+	if shown.Explanation != nil && run != (event.RequestID{}) {
+		shown.Fold = s.foldOf(c, adminFold(id), bus.Question{Request: id, Run: run}, func(_ *call, q bus.Question) (*bus.Explanation, error) {
+			return s.bus.ExplainAny(s.ctx, q) // the log has the explanation of this call already
+		})
+	}
+	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+}
+
+func (s *Server) explainToAdmin(c *call, shown *console.AdminRequest, id event.RequestID) error {
+	e, err := s.explainForAdmin(c, bus.Question{Request: id})
+	if err != nil {
+		return err
+	}
+	shown.ID, shown.Done, shown.Total = id.String(), e.Done, e.Total
 	if shown.Explanation = explanationOf(e.Answer); e.Answer != nil {
 		shown.Explanation.AnyKey = true
 		if !e.Answer.Anonymous {
 			shown.Account = event.AccountID(e.Answer.Account).String()
 		}
 	}
-	return s.console.AdminRequest(c.Ctx, fiber.StatusOK, shown)
+	return nil
+}
+
+func adminFold(id event.RequestID) *console.Fold {
+	return &console.Fold{Path: console.AdminRequestsPath + "/" + id.String(), Admin: true}
+}
+
+// foldAdminRequest answers with the journal folded again for a request of any account.
+func (s *Server) foldAdminRequest(c *call) error {
+	q, err := foldQuestion(c)
+	if err != nil {
+		return err
+	}
+	return s.console.Folded(c.Ctx, s.foldOf(c, adminFold(q.Request), q, s.explainForAdmin))
 }
 
 func (s *Server) showAdminAudits(c *call) error {

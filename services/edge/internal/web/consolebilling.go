@@ -7,7 +7,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/console"
-	"quire.dev/services/edge/internal/httpin"
 )
 
 // searchPages bounds the pages of the ledger that billing is asked for until one has an entry that fits a search.
@@ -23,7 +22,7 @@ func (s *Server) showBilling(c *call) error {
 	if err != nil {
 		return err
 	}
-	latest, err := s.ledgerPage(c, &event.LedgerQuery{Limit: console.LatestEntries})
+	latest, err := s.ledgerPage(c.who.account, &event.LedgerQuery{Limit: console.LatestEntries})
 	if err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func (s *Server) showLedger(c *call) error {
 	}
 	q.Limit = defaultPage
 	for range searchPages {
-		page, err := s.ledgerPage(c, q)
+		page, err := s.ledgerPage(c.who.account, q)
 		if err != nil {
 			return err
 		}
@@ -80,25 +79,13 @@ func (s *Server) showLedgerTable(c *call) error {
 	return s.ledgerTable(c, q, maxTable)
 }
 
-// searchOf reads what the address of a page searches the ledger for. A browser sends fields that nobody has filled in, too. The form
-// is there also where the search can't be made.
+// searchOf reads what the address of a page searches the ledger for. The form is there also where the search can't be made.
 func searchOf(c *call) (*console.Form, *event.LedgerQuery, error) {
-	search := &ledgerSearch{}
-	fields := search.fields()
-	values := make(map[string]string)
-	for name := range fields {
-		if text := strings.TrimSpace(strings.Clone(c.Query(name))); text != "" {
-			values[name] = strings.ToValidUTF8(text, "\uFFFD")
-		}
-	}
-	form := console.SearchLedger(values)
-	for _, name := range append(form.Names(), "cursor") {
-		if values[name] == "" {
-			continue
-		}
-		if err := fields[name](name, httpin.Value{Kind: httpin.Query, Text: []byte(values[name])}); err != nil {
-			return form, nil, err
-		}
+	search, form := &ledgerSearch{}, console.SearchLedger(map[string]string{})
+	err := readFilters(c, form, search.fields())
+	form = console.SearchLedger(form.Values) // what is written into a field for days may be none
+	if err != nil {
+		return form, nil, err
 	}
 	q, err := search.query()
 	return form, q, err

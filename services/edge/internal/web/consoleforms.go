@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,9 +20,14 @@ import (
 // inConsole is a handler of the console for who has a session. Others sign in first, and come back to the page that they
 // asked for.
 func (s *Server) inConsole(handle func(*call) error) func(*call) error {
+	return s.inSession(handle, s.signInFirst)
+}
+
+// inSession is a handler for who has a session. otherwise answers where reading it fails.
+func (s *Server) inSession(handle func(*call) error, otherwise func(*call, error) error) func(*call) error {
 	return func(c *call) error {
 		if err := s.readSession(c); err != nil {
-			return s.signInFirst(c, err)
+			return otherwise(c, err)
 		}
 		return handle(c)
 	}
@@ -104,6 +110,9 @@ func (s *Server) readConsoleForm(c *call, f *console.Form) (other bool, err erro
 	if err := httpin.ParseForm(c.form, fields); err != nil {
 		return false, err
 	}
+	if f.Account == "" {
+		f.Account = account
+	}
 	return account != "" && account != c.who.account.String(), s.readOnce(c, f.Once)
 }
 
@@ -124,6 +133,43 @@ func sentence(text string) string {
 		return ""
 	}
 	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// readFilters reads the filters in the address of a page, and gives those that are set to the fields of their names, with the
+// cursor. A browser sends fields that nobody has filled in, too. The form has all that was written, also where one can't be taken.
+func readFilters(c *call, form *console.Form, fields httpin.Fields) error {
+	set := func(name string) string {
+		return strings.ToValidUTF8(strings.TrimSpace(strings.Clone(c.Query(name))), "\uFFFD")
+	}
+	for _, name := range form.Names() {
+		if text := set(name); text != "" {
+			form.Values[name] = text
+		}
+	}
+	for _, name := range append(form.Names(), "cursor") {
+		text := set(name)
+		if form.Field(name).Type == "datetime-local" {
+			text = momentOfForm(text)
+		}
+		if text == "" {
+			continue
+		}
+		if err := fields[name](name, httpin.Value{Kind: httpin.Query, Text: []byte(text)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// momentOfForm is a time of a form as the API takes it. A browser leaves out the seconds and the zone, which is UTC then. Any other
+// text stays as it is.
+func momentOfForm(text string) string {
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
 }
 
 // confirmed is an error unless the form has a text that its reader was asked to type.

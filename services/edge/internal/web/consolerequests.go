@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"strings"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -63,7 +62,11 @@ func (s *Server) requestLog(c *call) (*console.Requests, error) {
 	shown := &console.Requests{Filter: console.RequestFilters(keys, names), Cursor: strings.Clone(c.Query("cursor"))}
 	q := &recentFilter{}
 	q.Limit = defaultPage
-	if err := readFilters(c, q, shown.Filter); err != nil {
+	err = readFilters(c, shown.Filter, q.fields())
+	if err == nil {
+		err = q.check()
+	}
+	if err != nil {
 		e := asFault(err)
 		if e.Kind != fault.InvalidField {
 			return nil, err
@@ -84,35 +87,6 @@ func (s *Server) requestLog(c *call) (*console.Requests, error) {
 	}
 	shown.Next = optional(view.NextCursor)
 	return shown, nil
-}
-
-// readFilters reads the filters in the address of a page. A browser sends fields that nobody has filled in, too.
-func readFilters(c *call, q *recentFilter, form *console.Form) error {
-	fields := q.fields()
-	for _, name := range form.Names() {
-		form.Values[name] = strings.Clone(c.Query(name))
-	}
-	for _, name := range append(form.Names(), "cursor") {
-		text := strings.Clone(c.Query(name))
-		if text == "" {
-			continue
-		}
-		if err := fields[name](name, httpin.Value{Kind: httpin.Query, Text: []byte(momentOfForm(text))}); err != nil {
-			return err
-		}
-	}
-	return q.check()
-}
-
-// momentOfForm is a time of a form as the API takes it. A browser leaves out the seconds and the zone, which is UTC then. Any other
-// text stays as it is.
-func momentOfForm(text string) string {
-	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t.Format(time.RFC3339)
-		}
-	}
-	return text
 }
 
 // requestMark is another one whenever the newest page of the log has something new to show.
@@ -148,31 +122,37 @@ func (s *Server) showRequest(c *call) error {
 		return err
 	}
 	if e.Answer != nil && run != (event.RequestID{}) {
-		shown.Fold = s.foldOf(c, id, run)
+		shown.Fold = s.foldOf(c, &console.Fold{Path: shown.Path()}, bus.Question{Request: id, Run: run}, s.explainOwn)
 	}
 	return s.console.Explained(c.Ctx, shown)
 }
 
 // foldRequest answers with the journal folded again for a request.
 func (s *Server) foldRequest(c *call) error {
-	id, err := explainedID(c)
+	q, err := foldQuestion(c)
 	if err != nil {
 		return err
 	}
-	run, err := foldRun(c)
-	if err != nil {
-		return err
-	}
+	f := &console.Fold{Path: console.RequestsPath + "/" + q.Request.String()}
 	switch err := s.readSession(c); {
 	case fault.KindOf(err) == fault.SessionRequired: // the script of the page shows what it gets
-		return s.console.Folded(c.Ctx, &console.Fold{SignedOut: true, Path: console.RequestsPath + "/" + id.String()})
+		f.SignedOut = true
+		return s.console.Folded(c.Ctx, f)
 	case err != nil:
 		return err
 	}
-	if run == (event.RequestID{}) {
-		run = event.NewRequestID()
+	return s.console.Folded(c.Ctx, s.foldOf(c, f, q, s.explainOwn))
+}
+
+// foldQuestion is what the address of a fold asks. It begins a fold where it names none.
+func foldQuestion(c *call) (q bus.Question, err error) {
+	if q.Request, err = explainedID(c); err != nil {
+		return q, err
 	}
-	return s.console.Folded(c.Ctx, s.foldOf(c, id, run))
+	if q.Run, err = foldRun(c); err == nil && q.Run == (event.RequestID{}) {
+		q.Run = event.NewRequestID()
+	}
+	return q, err
 }
 
 // newRun is what the address of a page has for a fold that is to begin.
@@ -203,11 +183,14 @@ func explanationOf(e *event.ExplainAnswer) *console.Explanation {
 	return &console.Explanation{ExplainAnswer: e, Words: view.Explanation, Decision: view.Decision, Source: view.ChargeSource, KeyID: optional(view.Key)}
 }
 
-// foldOf folds the journal again for a request, and sets what comes out beside what billing has recorded. It notes why that
-// is not possible at the moment.
-func (s *Server) foldOf(c *call, id, run event.RequestID) *console.Fold {
-	f := &console.Fold{Path: console.RequestsPath + "/" + id.String(), Run: run.String()}
-	if err := s.foldAgain(c, f, id, run); err != nil {
+// explainer asks how a request was decided that the caller may see.
+type explainer = func(*call, bus.Question) (*bus.Explanation, error)
+
+// foldOf has the journal folded again for a request, and sets what comes out beside what billing has recorded. It notes in f why
+// that is not possible at the moment.
+func (s *Server) foldOf(c *call, f *console.Fold, q bus.Question, explain explainer) *console.Fold {
+	f.Run = q.Run.String()
+	if err := s.foldAgain(c, f, q, explain); err != nil {
 		e := asFault(err)
 		s.logFailure(c.Context(), c.Route().Path, e)
 		f.Problem = e.Message
@@ -215,21 +198,26 @@ func (s *Server) foldOf(c *call, id, run event.RequestID) *console.Fold {
 	return f
 }
 
-func (s *Server) foldAgain(c *call, f *console.Fold, id, run event.RequestID) error {
-	found, err := s.explainOwn(c, bus.Question{Request: id, Run: run})
+func (s *Server) foldAgain(c *call, f *console.Fold, q bus.Question, explain explainer) error {
+	found, err := explain(c, q)
 	if err != nil {
 		return err
 	}
 	e := found.Answer
-	if e == nil {
+	switch {
+	case e == nil:
 		f.Done, f.Total = found.Done, found.Total
 		return nil
+	case e.Anonymous:
+		f.Problem = "The request was made without a key: the log and the ledger of no account have it, so that there is nothing to compare."
+		return nil
 	}
-	paid, err := s.paidFor(c, id)
+	account := event.AccountID(e.Account)
+	paid, err := s.paidFor(account, q.Request)
 	if err != nil {
 		return err
 	}
-	recorded, err := s.recordOf(c.who.account, id, e.TimeMs)
+	recorded, err := s.recordOf(account, q.Request, e.TimeMs)
 	if err != nil {
 		return err
 	}
@@ -266,9 +254,9 @@ func figureLeft(n int64) string {
 	return pages.Number(n)
 }
 
-// paidFor is what the ledger has for a request of the account that calls, in micro-credits. What came back is not in it.
-func (s *Server) paidFor(c *call, id event.RequestID) (paid int64, err error) {
-	page, err := s.ledgerPage(c, &event.LedgerQuery{Limit: maxPage, RequestId: id[:]})
+// paidFor is what the account's ledger has for a request, in micro-credits. What came back is not in it.
+func (s *Server) paidFor(account event.AccountID, id event.RequestID) (paid int64, err error) {
+	page, err := s.ledgerPage(account, &event.LedgerQuery{Limit: maxPage, RequestId: id[:]})
 	if err != nil {
 		return 0, err
 	}

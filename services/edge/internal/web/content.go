@@ -69,10 +69,15 @@ func (s *Server) openContent(ctx context.Context, content *event.Content, offset
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("open content: %w", err))
 	}
+	return checked(r, content, offset, length), nil
+}
+
+// checked has the bytes of a whole blob compared with their hash. A part has no hash.
+func checked(r io.ReadCloser, content *event.Content, offset, length int64) io.ReadCloser {
 	if size := int64(content.SizeBytes); offset == 0 && (length < 0 || length == size) {
-		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}, nil
+		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}
 	}
-	return r, nil
+	return r
 }
 
 // errDamaged comes in place of the end of a blob whose bytes are not those that were stored.

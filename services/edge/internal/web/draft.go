@@ -166,11 +166,10 @@ func contentTooLarge(limit httpin.Limit) error {
 
 // setText takes a line; null is reset.
 func setText(to **string, name string, v httpin.Value, reset string, max int) error {
-	*to = &reset
-	if v.Kind == httpin.Null {
-		return nil
+	text, err := reset, error(nil)
+	if v.Kind != httpin.Null {
+		text, err = httpin.LineField(name, v, max)
 	}
-	text, err := httpin.LineField(name, v, max)
 	*to = &text
 	return err
 }

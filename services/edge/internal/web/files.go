@@ -107,12 +107,7 @@ func (s *Server) sendContent(c *call, doc *event.Document, tag string) error {
 	err := httpin.WriteRange(c.Ctx, &httpin.Ranged{
 		Size: int64(doc.GetContent().GetSizeBytes()), ETag: tag,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
-			if c.Get(fiber.HeaderRange) != "" && doc.GetContent().GetBlob() != "" {
-				if err := s.whole.check(s.ctx, doc.Content, c.hungUp); err != nil {
-					return nil, err
-				}
-			}
-			return s.openContent(s.ctx, doc.GetContent(), offset, length)
+			return s.openBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
 		},
 	})
 	if errors.Is(err, blob.ErrNotFound) {

@@ -103,15 +103,15 @@ func (s *Server) ledger(c *call) error {
 		return s.ledgerTable(c, q, int(limit))
 	}
 	q.Limit = uint32(limit)
-	page, err := s.ledgerPage(c, q)
+	page, err := s.ledgerPage(c.who.account, q)
 	if err != nil {
 		return err
 	}
 	return s.json(c.Ctx, fiber.StatusOK, viewLedger(page))
 }
 
-func (s *Server) ledgerPage(c *call, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
-	a, err := s.query(c.who.account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
+func (s *Server) ledgerPage(account event.AccountID, q *event.LedgerQuery) (*event.LedgerAnswer, error) {
+	a, err := s.query(account, &event.Query{Query: &event.Query_Ledger{Ledger: q}})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *Server) ledgerTable(c *call, q *event.LedgerQuery, limit int) error {
 	var records [][]string
 	for asked := 1; ; asked++ {
 		q.Limit = uint32(min(limit-len(records), tablePage))
-		page, err := s.ledgerPage(c, q)
+		page, err := s.ledgerPage(c.who.account, q)
 		if err != nil {
 			return err
 		}

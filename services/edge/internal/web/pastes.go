@@ -104,8 +104,7 @@ func (s *Server) createdText(k *textKind, who *caller, done *written) object {
 }
 
 func (s *Server) pageURLs(o object, k *textKind, id string) object {
-	url := s.url(k.page + id)
-	return o.str("url", url).str("rawUrl", s.contentBase()+k.page+id+"/raw")
+	return o.strOf("url", *s.publicURL.Load(), k.page, id).strOf("rawUrl", s.contentBase(), k.page, id, "/raw")
 }
 
 func (s *Server) updateText(c *call, k *textKind) error {

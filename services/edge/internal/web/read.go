@@ -66,18 +66,19 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	if err != nil {
 		return m.void(err)
 	}
-	if err := r.answer(f, m.remaining()); err != nil {
+	if err := r.answer(&f, m.remaining()); err != nil {
 		return m.void(err)
 	}
 	m.served()
 	return nil
 }
 
-func versionQuery(c *fiber.Ctx) (version uint64, err error) {
+func versionQuery(c *fiber.Ctx) (uint64, error) {
 	if len(c.Context().QueryArgs().QueryString()) == 0 {
 		return 0, nil
 	}
-	err = httpin.QueryFields(c, httpin.Fields{"version": httpin.To(&version, httpin.CountField(math.MaxInt64))}.Set)
+	var version uint64
+	err := httpin.QueryFields(c, httpin.Fields{"version": httpin.To(&version, httpin.CountField(math.MaxInt64))}.Set)
 	return version, err
 }
 
@@ -93,21 +94,21 @@ type found struct {
 }
 
 // find waits for the read, checks the document's password, and burns the document where this is its last read.
-func (r *reading) find(pending *bus.PendingRead) (*found, error) {
+func (r *reading) find(pending *bus.PendingRead) (found, error) {
 	for range readTries {
 		doc, err := r.s.readDocument(pending)
 		if err != nil {
-			return nil, err
+			return found{}, err
 		}
 		if err := r.s.requirePassword(r.c, doc, r.password); err != nil {
-			return nil, err
+			return found{}, err
 		}
-		f := &found{doc: doc, inline: doc.GetContent().GetInline()}
+		f := found{doc: doc, inline: doc.GetContent().GetInline()}
 		if !doc.BurnAfterRead || doc.Owner != 0 && doc.Owner == uint64(r.c.who.account) {
 			if r.noneOf.Matches(strconv.FormatUint(doc.Version, 10)) {
 				return f, errNotModified
 			}
-			if err = r.open(f); errors.Is(err, blob.ErrNotFound) {
+			if err = r.open(&f); errors.Is(err, blob.ErrNotFound) {
 				pending = r.s.startRead(r) // changed since it was read
 				continue
 			}
@@ -121,11 +122,11 @@ func (r *reading) find(pending *bus.PendingRead) (*found, error) {
 			return f, nil
 		}
 		if fault.KindOf(err) != fault.VersionMismatch && !errors.Is(err, blob.ErrNotFound) {
-			return nil, err
+			return found{}, err
 		}
 		pending = r.s.startRead(r)
 	}
-	return nil, unavailable(errReadRace)
+	return found{}, unavailable(errReadRace)
 }
 
 var errReadRace = errors.New("the document changed each time it was read")

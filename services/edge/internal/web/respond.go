@@ -53,6 +53,15 @@ func (o object) key(name string) object {
 
 func (o object) str(name, v string) object { return appendString(o.key(name), v) }
 
+// strOf is str of the parts as one string.
+func (o object) strOf(name string, parts ...string) object {
+	o = append(o.key(name), '"')
+	for _, part := range parts {
+		o = appendEscaped(o, part)
+	}
+	return append(o, '"')
+}
+
 func (o object) int(name string, v int64) object { return strconv.AppendInt(o.key(name), v, 10) }
 
 func (o object) bool(name string, v bool) object { return strconv.AppendBool(o.key(name), v) }

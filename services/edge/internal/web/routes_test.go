@@ -165,7 +165,7 @@ func derivedKinds(r route, op *openapi3.Operation) []fault.Kind {
 	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.InvalidAPIKey)
 	add(who(apiKey, keyOrSession, keyOrKeyless, keyOrToken), fault.AccountSuspended, fault.KeyScope)
 	add(who(keyOrToken), fault.ManageTokenRequired)
-	add(who(session, keyOrSession), fault.SessionRequired)
+	add(who(session, keyOrSession) || metered && who(sessionOrNone) && r.body != form, fault.SessionRequired) // a form keeps a text
 	add(who(admin) || write && strings.HasSuffix(r.path, "/admin/sign-in"), fault.AdminTokenRequired)
 	add(write && who(anybody, sessionOrNone, adminPage, session, keyOrSession, keyOrKeyless), fault.CrossOrigin)
 	add(takes("query", "cursor"), fault.InvalidCursor)

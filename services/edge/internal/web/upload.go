@@ -19,6 +19,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -246,7 +247,7 @@ func cleanType(declared string) string {
 	return mime.FormatMediaType(media, params)
 }
 
-// Read reads the file's bytes, and counts and hashes them.
+// Read reads the file's bytes and counts them. Whoever reads on hashes them too.
 func (u *upload) Read(p []byte) (int, error) {
 	source := io.Reader(u.body)
 	if u.part != nil {
@@ -257,7 +258,6 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	n, err := source.Read(p)
 	u.size += int64(n)
-	u.sum.Write(p[:n])
 	switch {
 	case u.size > maxFileBytes:
 		return n, fileTooLarge()
@@ -314,7 +314,7 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	}
 	key := u.s.blobKey(event.File, u.id)
 	u.blob = key // from here on there may be something to delete
-	if _, err := u.s.blobs.Put(ctx, key, io.MultiReader(bytes.NewReader(first), u), size); err != nil {
+	if _, err := blob.PutHashed(ctx, u.s.blobs, key, io.MultiReader(bytes.NewReader(first), u), size, u.sum); err != nil {
 		if fault.KindOf(err) != fault.Internal {
 			return err // of the body
 		}
@@ -345,7 +345,7 @@ func (u *upload) readHash() (uint64, error) {
 	if u.document != nil || u.size > 0 {
 		return u.hash(), nil // prepare has read it
 	}
-	if _, err := io.Copy(io.Discard, struct{ io.Reader }{u}); err != nil {
+	if _, err := io.Copy(u.sum, struct{ io.Reader }{u}); err != nil {
 		return 0, err
 	}
 	if err := u.finish(); err != nil {

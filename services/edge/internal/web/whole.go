@@ -17,12 +17,14 @@ import (
 )
 
 // wholeBlobs reads a blob to its end before a part of it is sent: only the whole has a hash. What it found is remembered for
-// wholeMemory, so that a player that asks for part after part has the file read once. A request for one byte costs as much as
-// the whole blob, so a blob is read once for all who wait for it, as long as somebody does, and only some are read at a time.
+// wholeMemory, so that a player that asks for part after part has the file read once, and that a file which many load is not
+// hashed for each. A request for one byte costs as much as the whole blob, so a blob is read once for all who wait for it, as
+// long as somebody does, and only some are read at a time.
 type wholeBlobs struct {
 	store   blob.Store
 	checked *otter.Cache[wholeBlob, struct{}]
 	turns   *semaphore.Weighted
+	buffers sync.Pool // of *[]byte
 
 	mu      sync.Mutex
 	reading map[string]*wholeCheck // by key
@@ -46,6 +48,7 @@ const (
 	wholeMemory  = time.Minute
 	wholeEntries = 10_000
 	wholeReads   = 4 // blobs that an edge checks at a time
+	wholeBuffer  = 64 << 10
 	// goneEvery is how often is looked whether a client that waits has hung up.
 	goneEvery = 200 * time.Millisecond
 )
@@ -55,6 +58,7 @@ var errHungUp = errors.New("the client has closed the connection")
 func newWholeBlobs(store blob.Store) *wholeBlobs {
 	return &wholeBlobs{
 		store: store, turns: semaphore.NewWeighted(wholeReads), reading: make(map[string]*wholeCheck),
+		buffers: sync.Pool{New: func() any { b := make([]byte, wholeBuffer); return &b }},
 		checked: otter.Must(&otter.Options[wholeBlob, struct{}]{
 			MaximumSize: wholeEntries, ExpiryCalculator: otter.ExpiryWriting[wholeBlob, struct{}](wholeMemory),
 		}),
@@ -100,8 +104,16 @@ func (w *wholeBlobs) known(ctx context.Context, content *event.Content) (bool, e
 	if err != nil {
 		return false, err
 	}
+	return w.remembers(content, info), r.Close()
+}
+
+func (w *wholeBlobs) remembers(content *event.Content, info blob.Info) bool {
 	_, ok := w.checked.GetIfPresent(wholeBlob{content.Blob, info.Modified.UnixNano()})
-	return ok, r.Close()
+	return ok
+}
+
+func (w *wholeBlobs) remember(content *event.Content, info blob.Info) {
+	w.checked.Set(wholeBlob{content.Blob, info.Modified.UnixNano()}, struct{}{})
 }
 
 // join joins the check of a blob, or begins one. leave must follow.
@@ -145,8 +157,10 @@ func (w *wholeBlobs) read(ctx context.Context, content *event.Content) (err erro
 		return err
 	}
 	whole := &checkedReader{ReadCloser: r, hash: sha256.New(), left: int64(content.SizeBytes), want: content.Sha256}
-	if _, err = io.Copy(io.Discard, whole); err == nil {
-		w.checked.Set(wholeBlob{content.Blob, info.Modified.UnixNano()}, struct{}{})
+	buffer := w.buffers.Get().(*[]byte)
+	defer w.buffers.Put(buffer)
+	if _, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{whole}, *buffer); err == nil {
+		w.remember(content, info)
 	}
 	return errors.Join(err, r.Close())
 }

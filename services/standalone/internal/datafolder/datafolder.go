@@ -5,6 +5,7 @@
 //	secret       signs API keys, tokens and sessions; missing if QUIRE_SECRET was set
 //	admin-token  the administrator's bearer token; missing if QUIRE_ADMIN_TOKEN was set
 //	CLEAN        exists while no process runs, if the last one stopped in order
+//	SUSPECT      exists from when a journal was found damaged in use until all journals were found whole
 //	nats/        the journals
 //	views/       the read models
 //	blobs/       large content and files
@@ -47,6 +48,7 @@ const (
 	secretFile  = "secret"
 	adminFile   = "admin-token"
 	cleanFile   = "CLEAN"
+	suspectFile = "SUSPECT"
 )
 
 // Options replace values that are kept in the folder. If one is empty, the folder's value is used, and made at the first
@@ -62,6 +64,7 @@ type Folder struct {
 	Path       string
 	First      bool // made by this Open
 	Clean      bool // the last process stopped in order
+	Suspect    bool // a journal was found damaged
 	Secret     []byte
 	AdminToken string
 
@@ -144,6 +147,7 @@ func (f *Folder) open(made bool, opts Options) error {
 		return err
 	}
 	f.Clean = f.First || exists(filepath.Join(f.Path, cleanFile))
+	f.Suspect = exists(filepath.Join(f.Path, suspectFile))
 	return f.loadAdminToken(opts)
 }
 
@@ -158,6 +162,18 @@ func (f *Folder) Started() error {
 // Stopped records that everything was stopped in order. The next start then accepts no torn file.
 func (f *Folder) Stopped() error {
 	return durable.Write(filepath.Join(f.Path, cleanFile), nil)
+}
+
+// SetSuspect records that a journal was found damaged, or that all were found whole. It is the one method for any goroutine.
+func (f *Folder) SetSuspect(suspect bool) error {
+	file := filepath.Join(f.Path, suspectFile)
+	if suspect {
+		return durable.Write(file, nil)
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("record that the journals are whole: %w", err)
+	}
+	return nil
 }
 
 // Record records the names of journals. A later start fails if one of them is missing.

@@ -29,12 +29,26 @@ type span struct {
 	top         uint64 // largest sequence in any record
 	torn        *Tail
 	unread      bool // its records were not read
+
+	firstTime, lastTime int64 // of first and last, in Unix nanoseconds
+	since               added // its beginning, or the record that the index names as the last one
+	indexed             bool  // it has that record
+}
+
+// added are the records after another one.
+type added struct {
+	bytes    uint64            // of messages
+	messages map[string]uint64 // by subject
+	others   bool              // there are records that are no messages, or of deleted ones
 }
 
 // record is one parsed record.
 type record struct {
 	length    int64
 	sequence  uint64
+	time      int64 // Unix nanoseconds
+	subject   []byte
+	checksum  []byte
 	erased    bool
 	tombstone bool
 }
@@ -63,6 +77,9 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 	return record{
 		length:    length,
 		sequence:  sequence &^ (erasedBit | tombstoneBit),
+		time:      int64(binary.LittleEndian.Uint64(head[12:])),
+		subject:   data[:subject],
+		checksum:  data[end:],
 		erased:    sequence&erasedBit != 0,
 		tombstone: sequence&tombstoneBit != 0,
 	}, true
@@ -80,14 +97,15 @@ func statedLength(buf []byte) int64 {
 	return int64(binary.LittleEndian.Uint32(buf) &^ headersBit)
 }
 
-// block reads the records of one file. last says that it is the last file of the stream.
-func (c *checker) block(stream string, b block, last bool) (span, error) {
+// block reads the records of one file. last says that it is the last file of the stream. known is the checksum of the
+// last record of this block in the stream's index; nil: the index has another last block.
+func (c *checker) block(stream string, b block, last bool, known []byte) (span, error) {
 	buf, err := c.read(b)
 	if err != nil {
 		return span{}, err
 	}
 	h := newHash(fmt.Sprintf("%s-%d", stream, b.index))
-	var sp span
+	sp := span{since: added{messages: map[string]uint64{}}}
 	var offset int64
 	forever := c.opts.Forever(stream)
 	for offset < int64(len(buf)) {
@@ -110,15 +128,29 @@ func (c *checker) block(stream string, b block, last bool) (span, error) {
 			return sp, damaged(b.file, offset, "message %d of journal %s was deleted", r.sequence, stream)
 		case r.tombstone || r.sequence == 0:
 		case sp.first == 0:
-			sp.first, sp.last = r.sequence, r.sequence
+			sp.first, sp.firstTime = r.sequence, r.time
+			sp.last, sp.lastTime = r.sequence, r.time
 		case c.gapless(stream) && r.sequence != sp.last+1:
 			return sp, damaged(b.file, offset, "journal %s goes from sequence %d to %d", stream, sp.last, r.sequence)
-		default:
-			sp.last = max(sp.last, r.sequence)
+		case r.sequence > sp.last:
+			sp.last, sp.lastTime = r.sequence, r.time
+		}
+		sp.since.take(r)
+		if bytes.Equal(r.checksum, known) {
+			sp.since, sp.indexed = added{messages: map[string]uint64{}}, true
 		}
 		offset += r.length
 	}
 	return sp, nil
+}
+
+func (a *added) take(r record) {
+	if r.tombstone || r.erased || r.sequence == 0 {
+		a.others = true
+		return
+	}
+	a.bytes += uint64(r.length)
+	a.messages[string(r.subject)]++
 }
 
 // notTorn says why rest can't be the incomplete last record of a killed process. It is "" if rest can be that. No valid

@@ -6,16 +6,19 @@
 // only: an incomplete record at the end of the last block. A killed process was writing that record, and never
 // acknowledged it.
 //
+// The server takes all blocks as its index describes them, and reads none, where the index is of the last record. Without such an
+// index it reads all. After a stop in order the index is of the last record. After a kill the one from some minutes before is
+// brought up to the last record by reading the blocks that have grown since (Report.RenewIndexes). So of large journals only those
+// and the last blocks are checked before the start, and the others while the server works (Report.CheckRest).
+//
 // The layout is that of nats-server 2.15 (server/filestore.go):
 // <folder>/jetstream/<account>/streams/<stream>/{meta.inf,meta.sum,msgs/<n>.blk,msgs/index.db}.
 package streamcheck
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -31,6 +34,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
+// messagesFolder has the blocks and the index of a stream.
+const messagesFolder = "msgs"
+
 // ErrDamaged is wrapped by each error about stored messages that are missing or changed.
 var ErrDamaged = errors.New("journal is damaged")
 
@@ -44,6 +50,9 @@ type Options struct {
 	Forever func(stream string) bool
 	// Gapless reports whether a stream loses messages at its beginning only. nil: only those that keep every message.
 	Gapless func(stream string) bool
+	// AtOnce is how many bytes all blocks may have together to be read by Check. Where they have more, the blocks of gapless streams
+	// that the server takes from its index are left to Report.CheckRest. 0: none is left.
+	AtOnce int64
 	// Budget bounds the time for reading records. Of the blocks that are left, the oldest ones, only the names are read; but
 	// the first of a stream that keeps every message is read always. 0: no bound.
 	Budget time.Duration
@@ -69,6 +78,17 @@ type Stream struct {
 type Report struct {
 	Streams []Stream
 	Skipped int // blocks whose records were not read, because Options.Budget was used up
+
+	checker *checker
+	plans   []*plan
+	rest    []left
+	indexes []newIndex
+}
+
+// newIndex is an index that the server would write.
+type newIndex struct {
+	file string
+	data []byte
 }
 
 // Check reads the streams below folder, which is the server's StoreDir. An error about the content wraps ErrDamaged. Other
@@ -82,6 +102,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 		opts.Gapless = never
 	}
 	c := &checker{ctx: ctx, opts: opts, report: &Report{}}
+	c.report.checker = c
 	if opts.Budget > 0 {
 		c.deadline = time.Now().Add(opts.Budget)
 	}
@@ -104,6 +125,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 			return nil, damaged(filepath.Join(folder, "jetstream"), 0, "the journal %s is missing", name)
 		}
 	}
+	c.report.plans = plans
 	for _, p := range plans {
 		s, err := c.stream(p)
 		if err != nil {
@@ -150,7 +172,7 @@ func streamFolders(folder string) ([]string, error) {
 
 // blocksOf returns the blocks of a stream in order. They are in the folder msgs, or in another one during a purge.
 func blocksOf(dir string) ([]block, error) {
-	for _, name := range []string{"__new_msgs__", "msgs"} {
+	for _, name := range []string{"__new_msgs__", messagesFolder} {
 		entries, err := os.ReadDir(filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
@@ -181,6 +203,8 @@ func damaged(file string, offset int64, format string, args ...any) error {
 		"the journal server would start on these files, and silently drop the part that it can't read",
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
 }
+
+func (p *plan) indexFile() string { return filepath.Join(p.dir, messagesFolder, indexFile) }
 
 // plan lists the blocks of a stream.
 type plan struct {
@@ -248,15 +272,54 @@ func checkMeta(dir, name string) error {
 // stream reads the blocks, the newest first, and then compares them with each other.
 func (c *checker) stream(p *plan) (Stream, error) {
 	s := Stream{Name: p.name}
-	indexed := indexedLast(p)
+	known := readIndex(p)
 	spans := make([]span, len(p.blocks))
+	leave := c.leave(p, known)
+	if err := c.blocks(p, spans, leave, len(p.blocks), known); err != nil {
+		return s, err
+	}
+	if leave > 0 && !c.opts.Clean {
+		if renewed, ok := known.extended(p.blocks, spans); ok {
+			c.report.indexes = append(c.report.indexes, newIndex{p.indexFile(), renewed.encode(p.name)})
+		} else { // the server will read all
+			if err := c.blocks(p, spans, 0, leave, known); err != nil {
+				return s, err
+			}
+			leave = 0
+		}
+	}
+	for i, b := range p.blocks[:leave] {
+		x := known.blocks[i]
+		spans[i] = span{first: x.first, last: x.last, top: x.last}
+		c.report.rest = append(c.report.rest, left{p.name, b, spans[i]})
+	}
+	return s, c.join(&s, p, spans, known.last)
+}
+
+// leave is the number of blocks, from the oldest one on, that are left to CheckRest.
+func (c *checker) leave(p *plan, known index) int {
+	last := len(known.blocks) - 1
+	switch {
+	case c.opts.AtOnce == 0 || c.total <= c.opts.AtOnce || !known.whole || !c.gapless(p.name):
+		return 0
+	case c.opts.Clean && known.isLast(p.blocks):
+		return last
+	case !c.opts.Clean && len(p.blocks) > last && known.describes(p.blocks, last):
+		return last
+	}
+	return 0
+}
+
+// blocks reads the blocks from one to before another, the newest first.
+func (c *checker) blocks(p *plan, spans []span, from, to int, known index) error {
 	begin := -1 // the block that must begin with the first message
 	if c.opts.Forever(p.name) {
 		begin = slices.IndexFunc(p.blocks, func(b block) bool { return b.size > 0 })
 	}
-	for i, b := range slices.Backward(p.blocks) {
+	for i, b := range slices.Backward(p.blocks[from:to]) {
+		i += from
 		if err := c.ctx.Err(); err != nil {
-			return s, err
+			return err
 		}
 		last := i == len(p.blocks)-1
 		if !c.deadline.IsZero() && time.Now().After(c.deadline) && !last && i != begin {
@@ -264,9 +327,9 @@ func (c *checker) stream(p *plan) (Stream, error) {
 			c.report.Skipped++
 			continue
 		}
-		sp, err := c.block(p.name, b, last)
+		sp, err := c.block(p.name, b, last, known.endOf(b))
 		if err != nil {
-			return s, err
+			return err
 		}
 		spans[i] = sp
 		c.done += b.size
@@ -274,7 +337,7 @@ func (c *checker) stream(p *plan) (Stream, error) {
 			c.opts.Progress(c.done, c.total)
 		}
 	}
-	return s, c.join(&s, p, spans, indexed)
+	return nil
 }
 
 // join checks that the blocks of a stream follow each other, and sets the result.
@@ -315,32 +378,6 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 }
 
 func (c *checker) gapless(name string) bool { return c.opts.Gapless(name) || c.opts.Forever(name) }
-
-// indexedLast reads the last sequence from index.db, which the server writes when it stops and at times before. The file is
-// only a cache, so the sequence is 0 if it can't be read.
-func indexedLast(p *plan) uint64 {
-	data, err := os.ReadFile(filepath.Join(p.dir, "msgs", "index.db"))
-	if err != nil || len(data) < 32 {
-		return 0
-	}
-	body, want := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]
-	if !bytes.Equal(sum(newHash(p.name), body), want) || body[0] != 11 {
-		return 0
-	}
-	body = body[2:]
-	for range 4 { // messages, bytes, first sequence, first time
-		_, n := binary.Uvarint(body)
-		if n <= 0 {
-			return 0
-		}
-		body = body[n:]
-	}
-	last, n := binary.Uvarint(body)
-	if n <= 0 {
-		return 0
-	}
-	return last
-}
 
 func newHash(name string) *highwayhash.Digest64 {
 	key := sha256.Sum256([]byte(name))

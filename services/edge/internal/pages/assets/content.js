@@ -88,6 +88,7 @@ if (upload) {
         bar.value = Math.min(loaded, file.size)
         tell(`${Math.floor(100 * bar.value / bar.max)} %`)
       })
+      if (answer.code === 'session_required') return tell('You have signed out, in this window or another. Sign in, and upload it again.', true)
       bar.value = bar.max
       if (!answer.success) return tell([answer.reason, answer.suggestion].filter(Boolean).join(' '), true)
       const link = document.createElement('a')

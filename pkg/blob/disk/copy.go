@@ -1,0 +1,205 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"quire.dev/pkg/blob/internal/source"
+)
+
+const (
+	// pieceBytes is what a Put reads before it writes.
+	pieceBytes = 128 << 10
+	// maxSpares bounds the pieces that all Puts hold at a time beside one each: 16 MiB.
+	maxSpares = 128
+	// writeAhead and hashAhead are how many pieces a Put reads ahead of a stage. Hashing is the slowest: what it has left at the
+	// end, it does while the file is synced.
+	writeAhead = 8
+	hashAhead  = 32
+	// writebackBytes is how much is written before the kernel is told to bring it to the disk. The fsync at the end then finds
+	// little left to do.
+	writebackBytes = 4 << 20
+)
+
+// piece is a part of a blob on its way into its file.
+type piece struct {
+	bytes [pieceBytes]byte
+	n     int
+	users atomic.Int32 // stages that have not ended with it
+	spare bool         // it counts against maxSpares
+}
+
+// pieces is the memory of all Puts. A Put has one piece of its own, and takes spare ones while its reader is faster than its
+// stages: a slow client holds no more than one or two.
+type pieces struct {
+	pool   sync.Pool     // of *piece
+	spares chan struct{} // as many as there are spare pieces at present
+}
+
+func newPieces() *pieces {
+	return &pieces{pool: sync.Pool{New: func() any { return new(piece) }}, spares: make(chan struct{}, maxSpares)}
+}
+
+func (s *pieces) take() *piece  { return s.pool.Get().(*piece) }
+func (s *pieces) give(p *piece) { s.pool.Put(p) }
+
+// copyTo writes what from holds to the file, syncs it, and writes the same to sum where that is not nil. What is larger than a
+// piece is read, written and hashed by a goroutine each, since each of these takes about as long as the disk does, and meanwhile
+// is called. An error of the reader is from.Err.
+func (s *pieces) copyTo(file *os.File, from *source.Reader, sum io.Writer, meanwhile func() error) error {
+	first := s.take()
+	more, err := first.fill(from)
+	if err == nil && more {
+		return s.pipeline(first, file, from, sum, meanwhile) // it gives first back
+	}
+	defer s.give(first)
+	if err != nil {
+		return err
+	}
+	if sum != nil {
+		_, _ = sum.Write(first.bytes[:first.n]) // a hash, which never fails
+	}
+	if _, err = file.Write(first.bytes[:first.n]); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// fill reads into the piece. It tells whether there may be more to read.
+func (p *piece) fill(from *source.Reader) (more bool, err error) {
+	p.n, err = io.ReadFull(from, p.bytes[:])
+	switch {
+	case from.Err() != nil:
+		return false, from.Err()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return false, nil
+	}
+	return true, err
+}
+
+// pipeline is one blob on its way.
+type pipeline struct {
+	pieces *pieces
+	file   *os.File
+	own    chan *piece // the Put's own piece, while no stage has it
+	write  chan *piece
+	hash   chan *piece // nil: nothing is hashed
+
+	failed   atomic.Bool // the file is of no use: its reader or a stage has failed
+	writeErr error       // read once the stages have ended
+}
+
+func (s *pieces) pipeline(first *piece, file *os.File, from *source.Reader, sum io.Writer, meanwhile func() error) error {
+	l := &pipeline{pieces: s, file: file, own: make(chan *piece, 1), write: make(chan *piece, writeAhead)}
+	var stages sync.WaitGroup
+	stages.Go(l.writing)
+	var beside error
+	stages.Go(func() { beside = meanwhile() })
+	if sum != nil {
+		l.hash = make(chan *piece, hashAhead)
+		stages.Go(func() { l.hashing(sum) })
+	}
+	err := l.reading(first, from)
+	if err != nil {
+		l.failed.Store(true)
+	}
+	close(l.write)
+	if l.hash != nil {
+		close(l.hash)
+	}
+	stages.Wait()
+	s.give(<-l.own)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.writeErr, beside)
+}
+
+// reading gives the pieces to the stages. It ends early where one has failed.
+func (l *pipeline) reading(p *piece, from *source.Reader) (err error) {
+	for more := true; ; {
+		l.pass(p)
+		if !more || l.failed.Load() {
+			return nil
+		}
+		p = l.next()
+		if more, err = p.fill(from); err != nil {
+			p.users.Store(1)
+			l.end(p)
+			return err
+		}
+	}
+}
+
+// next is a piece that no stage has.
+func (l *pipeline) next() *piece {
+	select {
+	case p := <-l.own:
+		return p
+	default:
+	}
+	select {
+	case p := <-l.own:
+		return p
+	case l.pieces.spares <- struct{}{}:
+		p := l.pieces.take()
+		p.spare = true
+		return p
+	}
+}
+
+func (l *pipeline) pass(p *piece) {
+	if l.hash == nil {
+		p.users.Store(1)
+	} else {
+		p.users.Store(2)
+		l.hash <- p
+	}
+	l.write <- p
+}
+
+// end says that a stage is done with the piece.
+func (l *pipeline) end(p *piece) {
+	if p.users.Add(-1) > 0 {
+		return
+	}
+	if !p.spare {
+		l.own <- p
+		return
+	}
+	p.spare = false
+	l.pieces.give(p)
+	<-l.pieces.spares
+}
+
+func (l *pipeline) writing() {
+	var written, begun int64
+	for p := range l.write {
+		if l.writeErr == nil {
+			n, err := l.file.Write(p.bytes[:p.n])
+			written += int64(n)
+			if err != nil {
+				l.writeErr = err
+				l.failed.Store(true)
+			}
+		}
+		l.end(p)
+		if written-begun >= writebackBytes {
+			startWriteback(l.file, begun, written-begun)
+			begun = written
+		}
+	}
+	if !l.failed.Load() {
+		l.writeErr = l.file.Sync()
+	}
+}
+
+func (l *pipeline) hashing(sum io.Writer) {
+	for p := range l.hash {
+		_, _ = sum.Write(p.bytes[:p.n]) // a hash, which never fails
+		l.end(p)
+	}
+}

@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"quire.dev/pkg/views"
+)
+
+const (
+	// checkAtOnce is the size in bytes up to which a file that was not closed cleanly is checked before it is opened. A larger
+	// one is checked while it is in use: reading all of it from a cold disk takes a minute for a million documents.
+	checkAtOnce = 64 << 20
+	// checkRows is how many documents the check of a file in use reads at a time. The write-ahead log can't be emptied
+	// meanwhile.
+	checkRows = 500
+)
+
+// checkMark is the path of the mark that lies beside a file in use whose check has not ended. It has foundDamage in it once the
+// check has met damage.
+func checkMark(path string) string { return path + "-check" }
+
+const foundDamage = "damaged\n"
+
+// checks are those that a file needs.
+type checks struct {
+	first bool // before it is opened for writing
+	later bool // while it is in use
+}
+
+// neededChecks returns the checks that the file at path needs. None is needed after a clean close, which removes the write-ahead
+// log, unless the file was closed before its check had ended. A file of more than atOnce bytes is checked later. One that was
+// found damaged is checked first, and again later, since the two checks do not read the same way.
+func neededChecks(path string, size, atOnce int64) (checks, error) {
+	text, err := os.ReadFile(checkMark(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return checks{}, err
+	}
+	unclean := err == nil
+	if !unclean {
+		if _, err = os.Stat(path + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return checks{}, err
+		}
+		unclean = err == nil
+	}
+	large := size > atOnce
+	return checks{first: unclean && (!large || string(text) == foundDamage), later: unclean && large}, nil
+}
+
+// mark makes the mark of a file that is to be checked later.
+func mark(path, text string) error { return os.WriteFile(checkMark(path), []byte(text), 0o600) }
+
+// unmark removes the mark of a file that needs no check any more.
+func unmark(path string) error {
+	if err := os.Remove(checkMark(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// wholeCheck checks the structure of all pages.
+func wholeCheck(ctx context.Context, c *conn) error {
+	var faults []string
+	err := c.query(ctx, "PRAGMA quick_check(5)", nil, func(r row) error {
+		fault, err := column[string](r, 0)
+		if fault != "ok" {
+			faults = append(faults, fault)
+		}
+		return err
+	})
+	if err == nil && len(faults) > 0 {
+		return fmt.Errorf("%w (%s)", ErrDamaged, strings.Join(faults, "; "))
+	}
+	return err
+}
+
+// Check reads all of a large file that was not closed cleanly, beside other work and taking at most half of the time. It returns
+// ErrDamaged as soon as it meets a page that is not as it was written; from then on Open refuses the file. It returns nil at the
+// end, at once for a file that needs no check, and where ctx ends first: then the next Open finds that the file is still to be
+// checked. It is called once.
+func (s *Store) Check(ctx context.Context) error {
+	if !s.unchecked {
+		return nil
+	}
+	err := s.check(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err == nil {
+		if err = unmark(s.path); err != nil {
+			return views.Unavailable("check "+s.path, err)
+		}
+		return nil
+	}
+	err = describe("check "+s.path, s.path, err)
+	if errors.Is(err, ErrDamaged) {
+		return errors.Join(err, mark(s.path, foundDamage))
+	}
+	return err
+}
+
+func (s *Store) check(ctx context.Context) (err error) {
+	c, err := connect(s.path, "rwc", append(readerPragmas(), cellSizeCheck))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	existing, err := readObjects(ctx, c)
+	if err != nil {
+		return err
+	}
+	for name, text := range existing {
+		switch {
+		case strings.HasPrefix(name, tableName("")):
+			err = checkTable(ctx, c, quote(name))
+		case strings.HasPrefix(text, "CREATE TABLE "): // a small one
+			_, err = c.integer(ctx, "SELECT count(*) FROM "+quote(name))
+		case strings.HasPrefix(text, "CREATE INDEX "):
+			err = checkIndex(ctx, c, name, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTable reads each page of a table, those of its contents too, and the index of its ids.
+func checkTable(ctx context.Context, c *conn, table string) error {
+	rows := "SELECT max(number), count(substr(head, -1)) + count(substr(body, -1)) FROM" +
+		" (SELECT rowid AS number, head, body FROM " + table + " WHERE rowid > ? ORDER BY rowid LIMIT ?)"
+	if err := inParts(ctx, c, rows, int64(-1<<63)); err != nil {
+		return err
+	}
+	ids := "SELECT max(id), count(*) FROM (SELECT id FROM " + table + " WHERE id > ? ORDER BY id LIMIT ?)"
+	return inParts(ctx, c, ids, "")
+}
+
+// inParts runs a query from after on, part by part, and rests after each for as long as it took. The query answers with the
+// last place that it read, NULL at the end.
+func inParts(ctx context.Context, c *conn, text string, after any) error {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for after != nil {
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		began := time.Now()
+		err := c.query(ctx, text, []any{after, int64(checkRows)}, func(r row) error {
+			after = r[0]
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		rest.Reset(time.Since(began))
+	}
+	return nil
+}
+
+// checkIndex reads each page of an index of keys, which is small beside its table. The text is the statement that made it.
+func checkIndex(ctx context.Context, c *conn, name, text string) error {
+	_, on, _ := strings.Cut(text, " ON ")
+	table, _, _ := strings.Cut(on, " (")
+	_, present, _ := strings.Cut(on, " WHERE ")
+	_, err := c.integer(ctx, "SELECT count(*) FROM "+table+" INDEXED BY "+quote(name)+" WHERE "+present)
+	return err
+}
