@@ -235,6 +235,11 @@ func common(t testing.TB) *instance {
 	if shared.err != nil {
 		t.Fatalf("start the shared quire: %v", shared.err)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			shared.failed.Store(true)
+		}
+	})
 	return shared.i
 }
 
@@ -247,9 +252,10 @@ func TestMain(m *testing.M) {
 	if shared.i != nil {
 		if err := shared.i.close(); err != nil {
 			fmt.Fprintf(os.Stderr, "stop the shared quire: %v\n", err)
+			shared.failed.Store(true)
 			code = max(code, 1)
 		}
-		if code != 0 {
+		if shared.failed.Load() {
 			fmt.Fprintf(os.Stderr, "the shared quire:\n%s\n", shared.i.diagnosis())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 var processes = flag.String("processes", "one", "what quire runs as: one process or many")
@@ -16,6 +17,7 @@ var shared struct {
 	i      *instance
 	folder string
 	err    error
+	failed atomic.Bool // a test that used it has failed
 }
 
 func parse() error {
