@@ -33,7 +33,7 @@ const (
 
 // world is a journal, a read model and a blob store, with engines that come and go.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	server   *journaltest.Server
 	nc       *nats.Conn // of the edges
 	folder   string
@@ -50,12 +50,12 @@ type world struct {
 	patience time.Duration // of one read
 }
 
-func newWorld(t *testing.T, policy fold.Policy) *world {
+func newWorld(t testing.TB, policy fold.Policy) *world {
 	t.Helper()
 	return newWorldOf(t, policy, 1)
 }
 
-func newWorldOf(t *testing.T, policy fold.Policy, count int) *world {
+func newWorldOf(t testing.TB, policy fold.Policy, count int) *world {
 	t.Helper()
 	w := newWorldWithoutBilling(t, policy, count)
 	w.startBilling()
@@ -96,7 +96,7 @@ func (w *world) ensure(domain event.Domain) {
 	}
 }
 
-func newWorldWithoutBilling(t *testing.T, policy fold.Policy, count int) *world {
+func newWorldWithoutBilling(t testing.TB, policy fold.Policy, count int) *world {
 	t.Helper()
 	w := &world{t: t, server: journaltest.Start(t), folder: t.TempDir(), policy: policy, count: count, log: &logBuffer{}, patience: 20 * time.Second}
 	w.nc = w.server.Conn(t)
