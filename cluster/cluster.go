@@ -166,12 +166,15 @@ func startTogether(ctx context.Context, processes []*Process) error {
 	return group.Wait()
 }
 
+// garbage is when Go programs collect garbage, as in k8s/base.
+const garbage = "GOGC=300"
+
 // add keeps a process that is not started yet. Its program is looked for in bin/, and its log is named after it.
 func (c *Cluster) add(p *Process) *Process {
 	p.program = filepath.Join(c.opts.Root, "bin", p.program)
 	p.log = filepath.Join(c.opts.Dir, "log", p.name+".log")
 	if p.environ == nil {
-		p.environ = func() []string { return Environment() }
+		p.environ = func() []string { return Environment(garbage) }
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
