@@ -155,7 +155,7 @@ func ValidItemID(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if base62Value(s[i]) < 0 {
+		if int(base62Values[s[i]]) == len(base62) {
 			return false
 		}
 	}
@@ -202,26 +202,25 @@ func ParseBase62(s string, digits int) (uint64, bool) {
 	}
 	var v uint64
 	for i := range len(s) {
-		d := base62Value(s[i])
-		if d < 0 {
+		d := uint64(base62Values[s[i]])
+		if d == uint64(len(base62)) || i >= base62Safe && v > (1<<64-1-d)/62 {
 			return 0, false
 		}
-		if v > (1<<64-1-uint64(d))/62 {
-			return 0, false
-		}
-		v = v*62 + uint64(d)
+		v = v*62 + d
 	}
 	return v, true
 }
 
-func base62Value(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'A' && c <= 'Z':
-		return int(c-'A') + 10
-	case c >= 'a' && c <= 'z':
-		return int(c-'a') + 36
+// base62Safe is how many digits always fit a uint64.
+const base62Safe = 10
+
+// base62Values has the value of each digit by its byte, and 62 for all other bytes.
+var base62Values = func() (values [256]uint8) {
+	for c := range values {
+		values[c] = uint8(len(base62))
 	}
-	return -1
-}
+	for value, c := range []byte(base62) {
+		values[c] = uint8(value)
+	}
+	return values
+}()
