@@ -286,6 +286,11 @@ func (p *parser) str() ([]byte, error) {
 	}
 	from, out := p.at, p.at
 	for p.at < len(p.data) {
+		if n := PlainRun(p.data[p.at:]); n > 0 {
+			copy(p.data[out:], p.data[p.at:p.at+n])
+			out, p.at = out+n, p.at+n
+			continue
+		}
 		c := p.data[p.at]
 		switch {
 		case c == '"':
