@@ -20,7 +20,7 @@ import (
 // with its bounds lowered to a few kilobytes.
 func TestFolderThatAnEarlierVersionLeftHalfWritten(t *testing.T) {
 	w := newWorld(t, fold.Pastes())
-	w.bounds.OutcomesEvery = time.Hour // the outcomes are older than a day
+	w.clock = func() time.Time { return time.Date(2026, 11, 21, 21, 0, 0, 0, time.UTC) } // the outcomes are swept a day after they were decided
 	path := filepath.Join(w.folder, "earlier.db")
 	unpack(t, path, filepath.Join("testdata", "half_written.db.gz"))
 	w.views = &flakyViews{Store: w.openViews(path)}
