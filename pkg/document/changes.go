@@ -57,7 +57,9 @@ func (c *changes) dropBlob(key string, burned bool) {
 
 // encode makes the puts and deletes.
 func (c *changes) encode(n names, partition int) (views.Batch, error) {
-	var b views.Batch
+	puts := len(c.order) + len(c.kept)
+	e := newEncoder(n, partition, puts)
+	b := views.Batch{Puts: make([]views.Put, 0, puts+1)} // the state follows
 	for _, id := range c.order {
 		w, ok := c.writes[id]
 		switch {
@@ -65,7 +67,7 @@ func (c *changes) encode(n names, partition int) (views.Batch, error) {
 		case w.entry.doc == nil:
 			b.Deletes = append(b.Deletes, views.Delete{Collection: n.documents, ID: id, Seq: c.sequence[id]})
 		default:
-			put, err := n.put(partition, id, w.entry.doc, c.sequence[id])
+			put, err := e.put(id, w.entry, c.sequence[id])
 			if err != nil {
 				return b, err
 			}
@@ -74,7 +76,7 @@ func (c *changes) encode(n names, partition int) (views.Batch, error) {
 	}
 	for _, id := range c.kept {
 		k := c.outcomes[id]
-		put, err := n.putOutcome(partition, id, k.outcome, k.sequence)
+		put, err := e.putOutcome(id, k.outcome, k.sequence)
 		if err != nil {
 			return b, err
 		}

@@ -61,31 +61,90 @@ func versionID(item string, version uint64) string {
 
 func isVersionID(id string) bool { return strings.IndexByte(id, '/') >= 0 }
 
+// encoder makes the puts of one commit. Their heads lie in shared buffers and their keys in one list, since a commit has
+// thousands of both.
+type encoder struct {
+	names     names
+	partition views.Value
+	heads     []byte
+	keys      []views.Key
+	accounts  map[uint64]views.Value
+}
+
+const (
+	headBytes = 160 // of most documents
+	mostKeys  = 4   // of one document
+)
+
+// newEncoder makes the encoder of a commit of about so many puts.
+func newEncoder(n names, partition, puts int) *encoder {
+	return &encoder{
+		names: n, partition: views.Int(int64(partition)),
+		heads: make([]byte, 0, headBytes*puts), keys: make([]views.Key, 0, mostKeys*puts), accounts: map[uint64]views.Value{},
+	}
+}
+
+// record is a message that a head is made of.
+type record interface {
+	SizeVT() int
+	MarshalToSizedBufferVT(data []byte) (int, error)
+}
+
+// encode is event.Encode into the commit's buffer.
+func (e *encoder) encode(r record) ([]byte, error) {
+	from, size := len(e.heads), r.SizeVT()
+	if size > cap(e.heads)-from { // the puts before refer to the old buffer
+		e.heads, from = make([]byte, 0, max(size, cap(e.heads))), 0
+	}
+	to := from + size
+	e.heads = e.heads[:to]
+	head := e.heads[from:to:to]
+	if _, err := r.MarshalToSizedBufferVT(head); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", r, err)
+	}
+	return head, nil
+}
+
 // put encodes a document, or an earlier version of one.
-func (n names) put(partition int, id string, d *event.Document, sequence uint64) (views.Put, error) {
-	head, err := event.Encode(fold.Head(d))
+func (e *encoder) put(id string, d *entry, sequence uint64) (views.Put, error) {
+	head, err := e.encode(d.head)
 	if err != nil {
 		return views.Put{}, err
 	}
-	p := views.Put{Collection: n.documents, Doc: views.Doc{ID: id, Seq: sequence, Head: head, Body: d.GetContent().GetInline()}}
+	p := views.Put{Collection: e.names.documents, Doc: views.Doc{ID: id, Seq: sequence, Head: head, Body: d.doc.GetContent().GetInline()}}
 	if isVersionID(id) {
-		p.Collection = n.versions
-		return p, nil
-	}
-	p.Doc.Keys = map[string]views.Value{keyPartition: views.Int(int64(partition))}
-	if d.Owner != 0 {
-		p.Doc.Keys[keyAccount] = accountValue(d.Owner)
-		p.Doc.Keys[keyCreated] = views.Int(d.ListPosition())
-	}
-	if d.ExpiresMs != 0 {
-		p.Doc.Keys[keyExpires] = views.Int(d.ExpiresMs)
+		p.Collection = e.names.versions
+	} else {
+		p.Doc.Keys = e.keysOf(d.head)
 	}
 	return p, nil
 }
 
+func (e *encoder) keysOf(d *event.Document) views.Keys {
+	from := len(e.keys)
+	e.keys = append(e.keys, views.Key{Name: keyPartition, Value: e.partition})
+	if d.Owner != 0 {
+		e.keys = append(e.keys, views.Key{Name: keyAccount, Value: e.accountValue(d.Owner)}, views.Key{Name: keyCreated, Value: views.Int(d.ListPosition())})
+	}
+	if d.ExpiresMs != 0 {
+		e.keys = append(e.keys, views.Key{Name: keyExpires, Value: views.Int(d.ExpiresMs)})
+	}
+	return e.keys[from:len(e.keys):len(e.keys)]
+}
+
+// accountValue is made once for an account, which often has many documents of a commit.
+func (e *encoder) accountValue(account uint64) views.Value {
+	v, ok := e.accounts[account]
+	if !ok {
+		v = accountValue(account)
+		e.accounts[account] = v
+	}
+	return v
+}
+
 func accountValue(account uint64) views.Value { return views.String(event.AccountID(account).String()) }
 
-// readDocument is the inverse of put. The document refers to d's body.
+// readDocument is the inverse of encoder.put. The document refers to d's body.
 func readDocument(d views.Doc) (*event.Document, error) {
 	head := &event.Document{}
 	if err := event.Decode(d.Head, head); err != nil {
@@ -94,13 +153,13 @@ func readDocument(d views.Doc) (*event.Document, error) {
 	return fold.Whole(head, d.Body), nil
 }
 
-func (n names) putOutcome(partition int, id event.IdempotencyID, o *event.Outcome, sequence uint64) (views.Put, error) {
-	head, err := event.Encode(o)
+func (e *encoder) putOutcome(id event.IdempotencyID, o *event.Outcome, sequence uint64) (views.Put, error) {
+	head, err := e.encode(o)
 	if err != nil {
 		return views.Put{}, err
 	}
-	return views.Put{Collection: n.outcomes, Doc: views.Doc{ID: outcomeID(id), Seq: sequence, Head: head, Keys: map[string]views.Value{
-		keyPartition: views.Int(int64(partition)), keyDecided: views.Int(o.DecidedMs),
+	return views.Put{Collection: e.names.outcomes, Doc: views.Doc{ID: outcomeID(id), Seq: sequence, Head: head, Keys: views.Keys{
+		{Name: keyPartition, Value: e.partition}, {Name: keyDecided, Value: views.Int(o.DecidedMs)},
 	}}}, nil
 }
 

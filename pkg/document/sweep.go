@@ -125,7 +125,7 @@ func (s *sweeper) sweepExpired(ctx context.Context) error {
 	now := s.now()
 	var failed error
 	err := s.pages(ctx, s.names.documents, indexExpiry, func(d views.Doc) bool {
-		if d.Keys[keyExpires].Int64() > now {
+		if d.Keys.Get(keyExpires).Int64() > now {
 			return false
 		}
 		if failed = s.expire(ctx, d.ID); failed != nil {
@@ -144,7 +144,7 @@ func (s *sweeper) sweepOutcomes(ctx context.Context) error {
 	now := s.now()
 	oldest := int64(0)
 	err := s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
-		oldest = d.Keys[keyDecided].Int64()
+		oldest = d.Keys.Get(keyDecided).Int64()
 		return false
 	})
 	if err != nil || oldest == 0 || oldest > now-keep {
@@ -174,7 +174,7 @@ func (s *sweeper) sweepOutcomes(ctx context.Context) error {
 func (s *sweeper) deleteOutcomes(ctx context.Context, untilMS int64) (int, error) {
 	var old views.Batch
 	err := s.pages(ctx, s.names.outcomes, indexDecided, func(d views.Doc) bool {
-		if d.Keys[keyDecided].Int64() > untilMS {
+		if d.Keys.Get(keyDecided).Int64() > untilMS {
 			return false
 		}
 		old.Deletes = append(old.Deletes, views.Delete{Collection: s.names.outcomes, ID: d.ID, Seq: d.Seq})

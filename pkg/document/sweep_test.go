@@ -239,7 +239,7 @@ func (w *world) putOutcome(b *views.Batch, key string, decided time.Time) string
 	id := event.NewIdempotencyID([]byte("scope"), "POST", "/", key)
 	b.Puts = append(b.Puts, views.Put{Collection: string(w.policy.Domain) + "_outcomes", Doc: views.Doc{
 		ID: hex.EncodeToString(id[:]), Seq: 1, Head: head,
-		Keys: map[string]views.Value{"partition": views.Int(0), "decided": views.Int(decided.UnixMilli())},
+		Keys: views.Keys{{Name: "partition", Value: views.Int(0)}, {Name: "decided", Value: views.Int(decided.UnixMilli())}},
 	}})
 	return hex.EncodeToString(id[:])
 }

@@ -67,11 +67,11 @@ func (p *partition) putAgain(w *event.DomainWrite) (views.Put, error) {
 		if err != nil {
 			return views.Put{}, err
 		}
-		return p.names.putOutcome(p.number, id, o, w.Sequence)
+		return newEncoder(p.names, p.number, 1).putOutcome(id, o, w.Sequence)
 	}
 	doc, err := readDocument(d)
 	if err != nil {
 		return views.Put{}, err
 	}
-	return p.names.put(p.number, w.Id, doc, w.Sequence)
+	return newEncoder(p.names, p.number, 1).put(w.Id, newEntry(doc), w.Sequence)
 }

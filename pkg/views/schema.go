@@ -139,11 +139,14 @@ func (s Schema) CheckDoc(collection string, d Doc) error {
 	if err := checkSeq(d.Seq); err != nil {
 		return err
 	}
-	for key, v := range d.Keys {
-		if !slices.Contains(s.keys[collection], key) {
-			return fmt.Errorf("%w: no index of %s has key %q", ErrInvalid, collection, key)
+	for i, key := range d.Keys {
+		if !slices.Contains(s.keys[collection], key.Name) {
+			return fmt.Errorf("%w: no index of %s has key %q", ErrInvalid, collection, key.Name)
 		}
-		if err := checkValue(v); err != nil {
+		if _, twice := d.Keys[:i].Find(key.Name); twice {
+			return fmt.Errorf("%w: key %q is given twice", ErrInvalid, key.Name)
+		}
+		if err := checkValue(key.Value); err != nil {
 			return err
 		}
 	}
@@ -236,8 +239,8 @@ func (b Batch) SizeBytes() int {
 // Delete adds as much as a document that has only an id.
 func (d Doc) SizeBytes() int {
 	size := changeOverheadBytes + len(d.ID) + len(d.Head) + len(d.Body)
-	for key, v := range d.Keys {
-		size += keyOverheadBytes + len(key) + len(v.text)
+	for _, key := range d.Keys {
+		size += keyOverheadBytes + len(key.Name) + len(key.Value.text)
 	}
 	return size
 }

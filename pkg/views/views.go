@@ -85,13 +85,39 @@ type Doc struct {
 	// the same Seq, so that a repeated Put can't bring a deleted document back.
 	// Documents that no journal is behind may all have 0.
 	Seq uint64
-	// Keys are the index values, by key name; only keys of declared indexes
-	// are allowed. Within a collection, one key is always a string or always
-	// an integer. Where a key is absent, the document is not in the indexes
-	// that need it.
-	Keys map[string]Value
+	// Keys are the index values, in any order; only keys of declared indexes
+	// are allowed, each once. Within a collection, one key is always a string
+	// or always an integer. Where a key is absent, the document is not in the
+	// indexes that need it.
+	Keys Keys
 	Head []byte // returned by lists too; nil and empty are the same
 	Body []byte // the heavy part, returned on request; nil and empty are the same
+}
+
+// Keys is a list rather than a map, since every write makes one and it has a few
+// keys at most.
+type Keys []Key
+
+// Key is one index value of a document.
+type Key struct {
+	Name  string
+	Value Value
+}
+
+// Find returns the value of the key, and false if there is none.
+func (k Keys) Find(name string) (Value, bool) {
+	for i := range k {
+		if k[i].Name == name {
+			return k[i].Value, true
+		}
+	}
+	return Value{}, false
+}
+
+// Get returns the value of the key, and the zero Value if there is none.
+func (k Keys) Get(name string) Value {
+	v, _ := k.Find(name)
+	return v
 }
 
 // Parts says how much of a document Load returns.
@@ -125,7 +151,7 @@ type Query struct {
 func (q Query) NextAfter(index Index, d Doc) Query {
 	q.After = nil
 	for _, key := range index.Keys[len(q.Equal):] {
-		q.After = append(q.After, d.Keys[key])
+		q.After = append(q.After, d.Keys.Get(key))
 	}
 	q.AfterID = d.ID
 	return q

@@ -26,8 +26,8 @@ func keyField(key string) string { return "k." + key }
 
 func newDocument(d views.Doc) document {
 	stored := document{ID: d.ID, Seq: int64(d.Seq), Head: d.Head, Body: d.Body}
-	for key, v := range d.Keys {
-		stored.Keys = append(stored.Keys, bson.E{Key: key, Value: v.Any()})
+	for _, key := range d.Keys {
+		stored.Keys = append(stored.Keys, bson.E{Key: key.Name, Value: key.Value.Any()})
 	}
 	slices.SortFunc(stored.Keys, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
 	return stored
@@ -41,13 +41,13 @@ func (d document) doc(declared []string) (views.Doc, error) {
 			continue
 		}
 		if out.Keys == nil {
-			out.Keys = make(map[string]views.Value, len(d.Keys))
+			out.Keys = make(views.Keys, 0, len(d.Keys))
 		}
 		switch v := e.Value.(type) {
 		case int64:
-			out.Keys[e.Key] = views.Int(v)
+			out.Keys = append(out.Keys, views.Key{Name: e.Key, Value: views.Int(v)})
 		case string:
-			out.Keys[e.Key] = views.String(v)
+			out.Keys = append(out.Keys, views.Key{Name: e.Key, Value: views.String(v)})
 		default:
 			return views.Doc{}, fmt.Errorf("key %s of %q is a %T", e.Key, d.ID, v)
 		}

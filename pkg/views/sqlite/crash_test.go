@@ -30,7 +30,7 @@ func crashBatch(from uint64) views.Batch {
 	for _, id := range []string{"counter", fmt.Sprint("doc-", to)} {
 		d := views.Doc{ID: id, Seq: to, Head: []byte(id), Body: make([]byte, 3000)}
 		if id != "counter" {
-			d.Keys = map[string]views.Value{"number": views.Int(int64(to))}
+			d.Keys = views.Keys{{Name: "number", Value: views.Int(int64(to))}}
 		}
 		b.Puts = append(b.Puts, views.Put{Collection: "docs", Doc: d})
 	}

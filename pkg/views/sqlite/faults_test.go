@@ -26,7 +26,7 @@ func batch(from, to uint64, count, size int) views.Batch {
 	for i := range count {
 		b.Puts = append(b.Puts, views.Put{Collection: "items", Doc: views.Doc{
 			ID: fmt.Sprintf("%d-%d", to, i), Seq: to, Body: make([]byte, size),
-			Keys: map[string]views.Value{"owner": views.String("ann"), "created": views.Int(int64(i))},
+			Keys: views.Keys{{Name: "owner", Value: views.String("ann")}, {Name: "created", Value: views.Int(int64(i))}},
 		}})
 	}
 	return b

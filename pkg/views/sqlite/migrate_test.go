@@ -27,7 +27,7 @@ func listed(t *testing.T, s *Store, collection, index string) []string {
 
 func TestDeclarationsChangeOverAnExistingFile(t *testing.T) {
 	c := config(t)
-	write := func(s *Store, id string, seq uint64, keys map[string]views.Value) {
+	write := func(s *Store, id string, seq uint64, keys views.Keys) {
 		t.Helper()
 		mustCommit(t, s, views.Batch{Puts: []views.Put{{Collection: "items", Doc: views.Doc{
 			ID: id, Seq: seq, Keys: keys, Head: []byte("head " + id), Body: []byte("body " + id),
@@ -57,9 +57,9 @@ func TestDeclarationsChangeOverAnExistingFile(t *testing.T) {
 	byNew := views.Index{Name: "by_new", Keys: []string{"new"}}
 
 	s := with(collection(byA, byB))
-	write(s, "x", 1, map[string]views.Value{"a": one, "b": two})
-	write(s, "y", 1, map[string]views.Value{"a": two, "b": one})
-	write(s, "removed", 1, map[string]views.Value{"a": two, "b": one})
+	write(s, "x", 1, views.Keys{{Name: "a", Value: one}, {Name: "b", Value: two}})
+	write(s, "y", 1, views.Keys{{Name: "a", Value: two}, {Name: "b", Value: one}})
+	write(s, "removed", 1, views.Keys{{Name: "a", Value: two}, {Name: "b", Value: one}})
 	mustCommit(t, s, views.Batch{Stream: "s", To: 4, Deletes: []views.Delete{{Collection: "items", ID: "removed", Seq: 4}}})
 	shut(s)
 
@@ -68,8 +68,8 @@ func TestDeclarationsChangeOverAnExistingFile(t *testing.T) {
 	expect(s, "items", "by_a", "y", "x")
 	expect(s, "items", "by_new")
 	expect(s, "more", "by_a")
-	write(s, "x", 2, map[string]views.Value{"a": one, "b": two, "new": one})
-	write(s, "removed", 4, map[string]views.Value{"a": one})
+	write(s, "x", 2, views.Keys{{Name: "a", Value: one}, {Name: "b", Value: two}, {Name: "new", Value: one}})
+	write(s, "removed", 4, views.Keys{{Name: "a", Value: one}})
 	expect(s, "items", "by_new", "x")
 	docs := mustLoad(t, s, 2, "x", "y", "removed")
 	for _, d := range docs {
@@ -89,11 +89,11 @@ func TestDeclarationsChangeOverAnExistingFile(t *testing.T) {
 		t.Fatalf("list of a retired index: %v", err)
 	}
 	for _, d := range mustLoad(t, s, 2, "x", "y") {
-		if _, ok := d.Keys["b"]; ok {
+		if _, ok := d.Keys.Find("b"); ok {
 			t.Fatalf("%s still shows a retired key", d.ID)
 		}
 	}
-	write(s, "y", 2, map[string]views.Value{"a": two})
+	write(s, "y", 2, views.Keys{{Name: "a", Value: two}})
 	shut(s)
 
 	t.Log("and back")

@@ -83,7 +83,7 @@ func (t *table) docArgs(d views.Doc) []any {
 	args := make([]any, 0, len(t.keys)+4)
 	args = append(args, d.ID, int64(d.Seq))
 	for _, key := range t.keys {
-		if v, ok := d.Keys[key]; ok {
+		if v, ok := d.Keys.Find(key); ok {
 			args = append(args, v.Any())
 		} else {
 			args = append(args, nil)
@@ -204,9 +204,9 @@ func (t *table) doc(r row) (d views.Doc, err error) {
 			return d, err
 		}
 		if d.Keys == nil {
-			d.Keys = make(map[string]views.Value, len(t.keys))
+			d.Keys = make(views.Keys, 0, len(t.keys))
 		}
-		d.Keys[key] = v
+		d.Keys = append(d.Keys, views.Key{Name: key, Value: v})
 	}
 	at := 2 + len(t.keys)
 	if d.Head, err = r.blob(at); err != nil || len(r) == at+1 {

@@ -47,7 +47,7 @@ func testUnicode(t *testing.T, open Open) {
 	for i, text := range texts {
 		docs = append(docs, views.Doc{
 			ID: text, Seq: uint64(i),
-			Keys: map[string]views.Value{word: views.String(text), owner: views.String(text + "!")},
+			Keys: views.Keys{{Name: word, Value: views.String(text)}, {Name: owner, Value: views.String(text + "!")}},
 			Head: []byte(text), Body: []byte(text),
 		})
 	}
@@ -57,7 +57,7 @@ func testUnicode(t *testing.T, open Open) {
 	s = reopen()
 	same(t, load(t, s, views.Full, texts...), docs...)
 	for _, d := range docs {
-		same(t, list(t, s, views.Query{Index: byWord, Equal: []views.Value{d.Keys[word]}, Limit: 2}), headOnly(d))
+		same(t, list(t, s, views.Query{Index: byWord, Equal: []views.Value{d.Keys.Get(word)}, Limit: 2}), headOnly(d))
 	}
 	stands(t, s, stream, 3)
 	remove(t, s, 99, texts...)
@@ -69,7 +69,7 @@ func testLimits(t *testing.T, open Open) {
 	ctx := t.Context()
 	var docs []views.Doc
 	for i := range 1001 {
-		docs = append(docs, views.Doc{ID: fmt.Sprintf("%04d", i), Seq: 1, Keys: map[string]views.Value{end: views.Int(1)}})
+		docs = append(docs, views.Doc{ID: fmt.Sprintf("%04d", i), Seq: 1, Keys: views.Keys{{Name: end, Value: views.Int(1)}}})
 	}
 	put(t, s, docs...)
 	if got := list(t, s, views.Query{Index: byEnd, Limit: views.MaxList}); len(got) != views.MaxList {
@@ -99,8 +99,9 @@ func testLimits(t *testing.T, open Open) {
 		"empty id":       {},
 		"long id":        {ID: strings.Repeat("i", views.MaxIDBytes+1)},
 		"id not UTF-8":   {ID: "\xff"},
-		"long value":     {ID: "x", Keys: map[string]views.Value{word: views.String(strings.Repeat("v", views.MaxValueBytes+1))}},
-		"undeclared key": {ID: "x", Keys: map[string]views.Value{"nothing": ann}},
+		"long value":     {ID: "x", Keys: views.Keys{{Name: word, Value: views.String(strings.Repeat("v", views.MaxValueBytes+1))}}},
+		"key twice":      {ID: "x", Keys: views.Keys{{Name: word, Value: ann}, {Name: word, Value: ann}}},
+		"undeclared key": {ID: "x", Keys: views.Keys{{Name: "nothing", Value: ann}}},
 	} {
 		refused(t, name, s.Insert(ctx, items, d), views.ErrInvalid)
 	}

@@ -91,9 +91,9 @@ func (m *model) list(index views.Index, q views.Query) []string {
 	}
 	slices.SortFunc(found, compare)
 	if len(q.After) > 0 || q.AfterID != "" {
-		position := views.Doc{ID: q.AfterID, Keys: map[string]views.Value{}}
+		position := views.Doc{ID: q.AfterID}
 		for i, v := range slices.Concat(q.Equal, q.After) {
-			position.Keys[index.Keys[i]] = v
+			position.Keys = append(position.Keys, views.Key{Name: index.Keys[i], Value: v})
 		}
 		found = slices.DeleteFunc(found, func(d views.Doc) bool { return compare(d, position) <= 0 })
 	}
@@ -103,7 +103,7 @@ func (m *model) list(index views.Index, q views.Query) []string {
 func valuesOf(index views.Index, d views.Doc) ([]views.Value, bool) {
 	var values []views.Value
 	for _, key := range index.Keys {
-		v, ok := d.Keys[key]
+		v, ok := d.Keys.Find(key)
 		if !ok {
 			return nil, false
 		}
@@ -156,19 +156,16 @@ func (m *machine) id(t *rapid.T) string {
 
 func (m *machine) doc(t *rapid.T) views.Doc {
 	d := views.Doc{ID: m.id(t), Seq: rapid.Uint64Range(0, 12).Draw(t, "seq")}
-	keys := map[string]views.Value{
-		owner:   drawOwner(t),
-		created: drawInt(t),
-		word:    drawWord(t),
-		end:     drawInt(t),
+	keys := views.Keys{
+		{Name: owner, Value: drawOwner(t)},
+		{Name: created, Value: drawInt(t)},
+		{Name: word, Value: drawWord(t)},
+		{Name: end, Value: drawInt(t)},
 	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if rapid.IntRange(0, 3).Draw(t, "without "+key) == 0 {
-			delete(keys, key)
+	for _, key := range rapid.Permutation(keys).Draw(t, "keys") {
+		if rapid.IntRange(0, 3).Draw(t, "without "+key.Name) > 0 {
+			d.Keys = append(d.Keys, key)
 		}
-	}
-	if len(keys) > 0 {
-		d.Keys = keys
 	}
 	d.Head = []byte(rapid.StringN(0, 5, -1).Draw(t, "head"))
 	d.Body = []byte(rapid.StringN(0, 5, -1).Draw(t, "body"))

@@ -88,8 +88,9 @@ func testListAbsentKeys(t *testing.T, open Open) {
 	s, _ := open(t)
 	never := doc("never", 1, "ann", 1)
 	soon, late := doc("soon", 1, "ann", 2), doc("late", 1, "ann", 3)
-	soon.Keys[end], late.Keys[end] = views.Int(100), views.Int(200)
-	half := views.Doc{ID: "half", Seq: 1, Keys: map[string]views.Value{owner: views.String("ann")}}
+	soon.Keys = append(soon.Keys, views.Key{Name: end, Value: views.Int(100)})
+	late.Keys = append(late.Keys, views.Key{Name: end, Value: views.Int(200)})
+	half := views.Doc{ID: "half", Seq: 1, Keys: views.Keys{{Name: owner, Value: views.String("ann")}}}
 	put(t, s, never, soon, late, half, views.Doc{ID: "none", Seq: 1})
 	sameIDs(t, listAll(t, s, views.Index{Name: byEnd, Keys: []string{end}}, views.Query{}, 1), "soon", "late")
 	sameIDs(t, listAll(t, s, views.Index{Name: byEnd, Keys: []string{end}}, views.Query{Desc: true}, 1), "late", "soon")
@@ -118,24 +119,24 @@ func testListValues(t *testing.T, open Open) {
 	s, _ := open(t)
 	var docs []views.Doc
 	for i, n := range []int64{0, 1, -1, 9, 10, math.MaxInt64, math.MinInt64, 1 << 53, 1<<53 + 1} {
-		docs = append(docs, views.Doc{ID: fmt.Sprint(i), Seq: 1, Keys: map[string]views.Value{end: views.Int(n)}})
+		docs = append(docs, views.Doc{ID: fmt.Sprint(i), Seq: 1, Keys: views.Keys{{Name: end, Value: views.Int(n)}}})
 	}
 	for i, w := range []string{"", "a", "B", "aa", "é", "z", "日", "10", "9", "\U0001F600", "\uFFFD"} {
-		docs = append(docs, views.Doc{ID: fmt.Sprint("w", i), Seq: 1, Keys: map[string]views.Value{word: views.String(w), owner: views.String("x")}})
+		docs = append(docs, views.Doc{ID: fmt.Sprint("w", i), Seq: 1, Keys: views.Keys{{Name: word, Value: views.String(w)}, {Name: owner, Value: views.String("x")}}})
 	}
 	put(t, s, docs...)
 	for _, index := range []views.Index{{Name: byEnd, Keys: []string{end}}, {Name: byWord, Keys: []string{word, owner}}} {
 		key := index.Keys[0]
 		var want []views.Doc
 		for _, d := range docs {
-			if _, ok := d.Keys[key]; ok {
+			if _, ok := d.Keys.Find(key); ok {
 				want = append(want, d)
 			}
 		}
-		slices.SortFunc(want, func(a, b views.Doc) int { return a.Keys[key].Compare(b.Keys[key]) })
+		slices.SortFunc(want, func(a, b views.Doc) int { return a.Keys.Get(key).Compare(b.Keys.Get(key)) })
 		sameIDs(t, listAll(t, s, index, views.Query{}, 2), idsOf(want)...)
 		for _, d := range want {
-			same(t, list(t, s, views.Query{Index: index.Name, Equal: []views.Value{d.Keys[key]}, Limit: 5}), d)
+			same(t, list(t, s, views.Query{Index: index.Name, Equal: []views.Value{d.Keys.Get(key)}, Limit: 5}), d)
 		}
 		slices.Reverse(want)
 		sameIDs(t, listAll(t, s, index, views.Query{Desc: true}, 2), idsOf(want)...)

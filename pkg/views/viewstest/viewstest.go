@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -213,8 +212,16 @@ func same(t fataler, got []views.Doc, want ...views.Doc) {
 }
 
 func equal(a, b views.Doc) bool {
-	return a.ID == b.ID && a.Seq == b.Seq && maps.Equal(a.Keys, b.Keys) &&
+	return a.ID == b.ID && a.Seq == b.Seq && sameKeys(a.Keys, b.Keys) &&
 		string(a.Head) == string(b.Head) && string(a.Body) == string(b.Body)
+}
+
+// sameKeys compares keys in any order.
+func sameKeys(a, b views.Keys) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(key views.Key) bool {
+		v, ok := b.Find(key.Name)
+		return !ok || v != key.Value
+	})
 }
 
 func describe(docs []views.Doc) string {
@@ -245,7 +252,7 @@ func idsOf(docs []views.Doc) []string {
 func doc(id string, seq uint64, of string, at int64) views.Doc {
 	return views.Doc{
 		ID: id, Seq: seq,
-		Keys: map[string]views.Value{owner: views.String(of), created: views.Int(at)},
+		Keys: views.Keys{{Name: owner, Value: views.String(of)}, {Name: created, Value: views.Int(at)}},
 		Head: fmt.Appendf(nil, "head of %s at %d", id, seq),
 		Body: fmt.Appendf(nil, "body of %s at %d", id, seq),
 	}

@@ -13,9 +13,9 @@ import (
 func testPutReplaces(t *testing.T, open Open) {
 	s, _ := open(t)
 	first := doc("a", 1, "ann", 10)
-	first.Keys[end] = views.Int(5)
+	first.Keys = append(first.Keys, views.Key{Name: end, Value: views.Int(5)})
 	put(t, s, first)
-	second := views.Doc{ID: "a", Seq: 2, Keys: map[string]views.Value{word: views.String("w")}, Head: []byte("h")}
+	second := views.Doc{ID: "a", Seq: 2, Keys: views.Keys{{Name: word, Value: views.String("w")}}, Head: []byte("h")}
 	put(t, s, second)
 	same(t, load(t, s, views.Full, "a"), second)
 	sameIDs(t, listAll(t, s, views.Index{Name: byEnd, Keys: []string{end}}, views.Query{}, 1))
@@ -213,7 +213,7 @@ func testLargeBatch(t *testing.T, open Open) {
 func testInvalidBatch(t *testing.T, open Open) {
 	s, _ := open(t)
 	good := views.Put{Collection: items, Doc: doc("good", 1, "ann", 1)}
-	undeclared := views.Doc{ID: "x", Seq: 1, Keys: map[string]views.Value{"undeclared": views.Int(1)}}
+	undeclared := views.Doc{ID: "x", Seq: 1, Keys: views.Keys{{Name: "undeclared", Value: views.Int(1)}}}
 	for name, b := range map[string]views.Batch{
 		"unknown collection": {Puts: []views.Put{good, {Collection: "nowhere", Doc: doc("x", 1, "ann", 1)}}},
 		"undeclared key":     {Puts: []views.Put{good, {Collection: items, Doc: undeclared}}},

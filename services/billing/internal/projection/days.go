@@ -128,7 +128,7 @@ func (p *Projection) addDays(ctx context.Context, b *views.Batch, byDay map[dayO
 		}
 		b.Puts = append(b.Puts, views.Put{Collection: Days, Doc: views.Doc{
 			ID: at.id(), Seq: b.To, Head: head,
-			Keys: map[string]views.Value{"stream": views.String(p.stream), "day": views.Int(int64(at.day))},
+			Keys: views.Keys{{Name: "stream", Value: views.String(p.stream)}, {Name: "day", Value: views.Int(int64(at.day))}},
 		}})
 	}
 	return nil
@@ -204,7 +204,7 @@ func (p *Projection) SweepDays(ctx context.Context, nowMillis int64) (swept int,
 		}
 		var b views.Batch
 		for _, d := range docs {
-			if d.Keys["day"].Int64() < oldest {
+			if d.Keys.Get("day").Int64() < oldest {
 				b.Deletes = append(b.Deletes, views.Delete{Collection: Days, ID: d.ID, Seq: d.Seq})
 			}
 		}

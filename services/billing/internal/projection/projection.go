@@ -134,7 +134,7 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 		owner := event.AccountID(e.Account).String()
 		puts = append(puts, views.Put{Collection: Ledger, Doc: views.Doc{
 			ID: owner + "." + e.Id, Seq: sequence, Head: head,
-			Keys: map[string]views.Value{"account": views.String(owner), "position": views.String(e.Id)},
+			Keys: views.Keys{{Name: "account", Value: views.String(owner)}, {Name: "position", Value: views.String(e.Id)}},
 		}})
 	}
 	for _, c := range effects.Closed {
@@ -154,7 +154,7 @@ func documents(stream string, sequence uint64, effects account.Effects) ([]views
 		}
 		puts = append(puts, views.Put{Collection: AdminLog, Doc: views.Doc{
 			ID: e.Id, Seq: sequence, Head: head,
-			Keys: map[string]views.Value{"stream": views.String(stream), "position": views.String(e.Id)},
+			Keys: views.Keys{{Name: "stream", Value: views.String(stream)}, {Name: "position", Value: views.String(e.Id)}},
 		}})
 	}
 	told, err := webhooks.Puts(sequence, effects.Alerts)

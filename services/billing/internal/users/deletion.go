@@ -67,7 +67,7 @@ func (u *Users) DueDeletions(ctx context.Context, each func(*event.User) error) 
 			return fmt.Errorf("list deletions: %w", err)
 		}
 		for _, d := range docs {
-			if d.Keys["deletes"].Int64() > now {
+			if d.Keys.Get("deletes").Int64() > now {
 				return nil
 			}
 			user, err := decodeUser([]views.Doc{d}, nil)

@@ -69,7 +69,7 @@ func (u *Users) reserve(ctx context.Context, user *event.User, at uint64) (bool,
 		return false, err
 	}
 	// Without the key of its account it is nobody's user.
-	doc.Seq, doc.Keys = at, map[string]views.Value{"expires": views.Int(now.Add(reservedFor).UnixMilli())}
+	doc.Seq, doc.Keys = at, views.Keys{{Name: "expires", Value: views.Int(now.Add(reservedFor).UnixMilli())}}
 	if err = u.store.Insert(ctx, users, doc); !errors.Is(err, views.ErrExists) {
 		return err == nil, err
 	}

@@ -51,7 +51,7 @@ func (u *Users) changeExport(ctx context.Context, id event.AccountID, set func(*
 				return err
 			}
 			batch.Puts = []views.Put{{Collection: exports, Doc: views.Doc{
-				ID: id.String(), Seq: at + 1, Head: head, Keys: map[string]views.Value{"due": views.Int(exportDue(now))},
+				ID: id.String(), Seq: at + 1, Head: head, Keys: views.Keys{{Name: "due", Value: views.Int(exportDue(now))}},
 			}}}
 		}
 		if err := u.store.Commit(ctx, batch); !errors.Is(err, views.ErrConflict) {
@@ -150,7 +150,7 @@ func (u *Users) claimExport(ctx context.Context, r *event.ClaimExport) (*event.U
 		return nil, err
 	}
 	for _, d := range docs {
-		if d.Keys["due"].Int64() > u.clock().UnixMilli() {
+		if d.Keys.Get("due").Int64() > u.clock().UnixMilli() {
 			break
 		}
 		id, err := event.ParseAccountID(d.ID)

@@ -42,7 +42,7 @@ func (u *Users) limited(ctx context.Context, source uint64, others []uint64) (*e
 	}
 	for ; number < limit; number++ {
 		err := u.store.Insert(ctx, registrations, views.Doc{
-			ID: registrationID(source, day, number), Head: []byte{}, Keys: map[string]views.Value{"expires": views.Int(ends)},
+			ID: registrationID(source, day, number), Head: []byte{}, Keys: views.Keys{{Name: "expires", Value: views.Int(ends)}},
 		})
 		if !errors.Is(err, views.ErrExists) {
 			return nil, err

@@ -131,7 +131,7 @@ func (u *Users) endSession(ctx context.Context, r *event.EndSession) (*event.Use
 	if len(r.Change) > 0 {
 		// It has no account, so that it is nobody's session.
 		batch.Puts = append(batch.Puts, views.Put{Collection: sessions, Doc: views.Doc{
-			ID: endID(r.Change), Keys: map[string]views.Value{"expires": views.Int(u.clock().Add(endedFor).UnixMilli())},
+			ID: endID(r.Change), Keys: views.Keys{{Name: "expires", Value: views.Int(u.clock().Add(endedFor).UnixMilli())}},
 		}})
 	}
 	return &event.UserAnswer{Status: event.UserStatus_USER_OK}, u.store.Commit(ctx, batch)
@@ -142,7 +142,7 @@ func (u *Users) endedBefore(ctx context.Context, change []byte) (*event.UserAnsw
 		return found(nil), nil
 	}
 	docs, err := u.store.Load(ctx, sessions, []string{endID(change)}, views.Heads)
-	if err != nil || len(docs) == 0 || docs[0].Keys["expires"].Int64() <= u.clock().UnixMilli() {
+	if err != nil || len(docs) == 0 || docs[0].Keys.Get("expires").Int64() <= u.clock().UnixMilli() {
 		return found(nil), err
 	}
 	return &event.UserAnswer{Status: event.UserStatus_USER_EXISTS}, nil
@@ -221,8 +221,8 @@ func (u *Users) kept(ctx context.Context, hash []byte, user *event.User, before 
 func sessionDoc(s *event.OpenSession) (views.Doc, error) {
 	head, err := event.Encode(s)
 	return views.Doc{
-		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: map[string]views.Value{
-			"expires": views.Int(s.ExpiresMs), "account": views.String(event.AccountID(s.Account).String()),
+		ID: hex.EncodeToString(s.SessionHash), Head: head, Keys: views.Keys{
+			{Name: "expires", Value: views.Int(s.ExpiresMs)}, {Name: "account", Value: views.String(event.AccountID(s.Account).String())},
 		},
 	}, err
 }

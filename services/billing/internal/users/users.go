@@ -327,9 +327,9 @@ func newEpoch() uint64 {
 
 func userDoc(user *event.User) (views.Doc, error) {
 	head, err := event.Encode(user)
-	keys := map[string]views.Value{"account": views.String(event.AccountID(user.Account).String())}
+	keys := views.Keys{{Name: "account", Value: views.String(event.AccountID(user.Account).String())}}
 	if due := deletionDue(user); due != 0 {
-		keys["deletes"] = views.Int(due)
+		keys = append(keys, views.Key{Name: "deletes", Value: views.Int(due)})
 	}
 	return views.Doc{ID: emailID(user.Email), Head: head, Keys: keys}, err
 }
@@ -392,7 +392,7 @@ func (u *Users) sweep(ctx context.Context, collection string) error {
 		}
 		var b views.Batch
 		for _, d := range docs {
-			if d.Keys["expires"].Int64() <= now {
+			if d.Keys.Get("expires").Int64() <= now {
 				b.Deletes = append(b.Deletes, views.Delete{Collection: collection, ID: d.ID, Seq: d.Seq})
 			}
 		}

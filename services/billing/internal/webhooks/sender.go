@@ -200,7 +200,7 @@ func (s *Sender) due(ctx context.Context, query views.Query) ([]views.Doc, error
 	}
 	now := s.store.now()
 	for i, doc := range docs {
-		if doc.Keys["due"].Int64() > now {
+		if doc.Keys.Get("due").Int64() > now {
 			return docs[:i], nil
 		}
 	}
@@ -440,7 +440,7 @@ func (s *Sender) sweep(ctx context.Context) error {
 			}
 			var b views.Batch
 			for _, doc := range docs {
-				if doc.Keys["expires"].Int64() <= s.store.now() {
+				if doc.Keys.Get("expires").Int64() <= s.store.now() {
 					b.Deletes = append(b.Deletes, views.Delete{Collection: collection, ID: doc.ID, Seq: doc.Seq})
 				}
 			}

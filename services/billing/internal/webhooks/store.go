@@ -175,8 +175,9 @@ func (s *Store) now() int64 { return s.clock().UnixMilli() }
 func (s *Store) addressDoc(a *event.WebhookAddress) (views.Doc, error) {
 	head, err := event.Encode(a)
 	account := event.AccountID(a.Account)
-	return views.Doc{ID: place(account, a.Webhook), Head: head, Keys: map[string]views.Value{
-		"account": views.String(account.String()), "partition": views.Int(int64(event.AccountPartition(account, s.partitions))),
+	return views.Doc{ID: place(account, a.Webhook), Head: head, Keys: views.Keys{
+		{Name: "account", Value: views.String(account.String())},
+		{Name: "partition", Value: views.Int(int64(event.AccountPartition(account, s.partitions)))},
 	}}, err
 }
 

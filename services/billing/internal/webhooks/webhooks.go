@@ -50,7 +50,7 @@ func Puts(sequence uint64, list []*event.Alert) (puts []views.Put, err error) {
 		owner := event.AccountID(a.Account).String()
 		puts = append(puts, views.Put{Collection: alerts, Doc: views.Doc{
 			ID: owner + "." + a.Position, Seq: sequence, Head: head,
-			Keys: map[string]views.Value{"account": views.String(owner), "position": views.String(a.Position), "expires": views.Int(expiry(a))},
+			Keys: views.Keys{{Name: "account", Value: views.String(owner)}, {Name: "position", Value: views.String(a.Position)}, {Name: "expires", Value: views.Int(expiry(a))}},
 		}})
 		for _, webhook := range a.Webhooks {
 			doc, err := deliveryDoc(&event.Delivery{Alert: a, Webhook: webhook, NextMs: a.TimeMs, Sequence: sequence}, sequence)
@@ -80,11 +80,13 @@ func deliveryDoc(d *event.Delivery, seq uint64) (views.Doc, error) {
 		return views.Doc{}, err
 	}
 	account := event.AccountID(d.Alert.Account)
-	keys := map[string]views.Value{
-		"webhook": views.String(place(account, d.Webhook)), "position": views.String(d.Alert.Position), "expires": views.Int(expiry(d.Alert)),
+	keys := views.Keys{
+		{Name: "webhook", Value: views.String(place(account, d.Webhook))},
+		{Name: "position", Value: views.String(d.Alert.Position)},
+		{Name: "expires", Value: views.Int(expiry(d.Alert))},
 	}
 	if d.Status == event.DeliveryStatus_DELIVERY_PENDING {
-		keys["due"] = views.Int(d.NextMs)
+		keys = append(keys, views.Key{Name: "due", Value: views.Int(d.NextMs)})
 	}
 	return views.Doc{ID: deliveryID(account, d.Webhook, d.Alert.Id), Seq: seq, Head: head, Keys: keys}, nil
 }
