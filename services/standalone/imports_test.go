@@ -106,6 +106,7 @@ func checkImport(t *testing.T, importer, imported string) {
 		"github.com/nats-io/nats-server":        {pkgModule + "/journal/journaltest", serviceModule + "standalone", "quire.dev/bench"},
 		"go.mongodb.org/mongo-driver":           {pkgModule + "/views/mongo"},
 		"modernc.org/sqlite":                    {pkgModule + "/views/sqlite", serviceModule + "standalone"},
+		"zombiezen.com/go/sqlite":               {pkgModule + "/views/sqlite"},
 		"github.com/minio/minio-go":             {pkgModule + "/blob/s3"},
 		"github.com/gofiber/fiber":              {serviceModule + "edge", "quire.dev/bench"},
 		"github.com/valyala/fasthttp":           {serviceModule + "edge", "quire.dev/bench"},
@@ -129,7 +130,7 @@ func isFold(path string) bool {
 func checkPure(t *testing.T, p listedPackage) {
 	t.Helper()
 	forbidden := []string{
-		"context", "log", "net", "database", "os/exec", "github.com/nats-io", "go.mongodb.org", "modernc.org",
+		"context", "log", "net", "database", "os/exec", "github.com/nats-io", "go.mongodb.org", "modernc.org", "zombiezen.com",
 		"github.com/minio", "github.com/prometheus", "github.com/gofiber", pkgModule + "/journal", pkgModule + "/views", pkgModule + "/blob", pkgModule + "/rpc",
 	}
 	for _, dep := range p.Deps {

@@ -67,7 +67,7 @@ func unmark(path string) error {
 func wholeCheck(ctx context.Context, c *conn) error {
 	var faults []string
 	err := c.query(ctx, "PRAGMA quick_check(5)", nil, func(r row) error {
-		fault, err := column[string](r, 0)
+		fault, err := r.text(0)
 		if fault != "ok" {
 			faults = append(faults, fault)
 		}
@@ -105,11 +105,12 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) check(ctx context.Context) (err error) {
-	c, err := connect(s.path, "rwc", append(readerPragmas(), cellSizeCheck))
+	c, err := connect(s.path, readWrite, append(readerPragmas(), cellSizeCheck))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
+	c.interruptOn(ctx)
+	defer func() { err = errors.Join(err, c.Close()) }()
 	existing, err := readObjects(ctx, c)
 	if err != nil {
 		return err
@@ -154,7 +155,14 @@ func inParts(ctx context.Context, c *conn, text string, after any) error {
 		}
 		began := time.Now()
 		err := c.query(ctx, text, []any{after, int64(checkRows)}, func(r row) error {
-			after = r[0]
+			if after = nil; r.ColumnIsNull(0) {
+				return nil
+			}
+			v, err := r.value(0)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			after = v.Any()
 			return nil
 		})
 		if err != nil {

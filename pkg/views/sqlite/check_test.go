@@ -54,12 +54,12 @@ func TestTheCheckBesideWorkFindsTheSame(t *testing.T) {
 		if err := os.WriteFile(checkMark(damaged.Path), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ro, err := connect(damaged.Path, "ro", nil)
+		ro, err := connect(damaged.Path, readOnly, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		whole := wholeCheck(t.Context(), ro)
-		if err := ro.close(); err != nil {
+		if err := ro.Close(); err != nil {
 			t.Fatal(err)
 		}
 		beside := openAndCheck(t, damaged)

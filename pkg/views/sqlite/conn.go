@@ -2,31 +2,19 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 
-	moderncsqlite "modernc.org/sqlite"
+	_ "modernc.org/sqlite" // corrects SQLite's size of a page of memory, on arm64
+	"zombiezen.com/go/sqlite"
 
 	"quire.dev/pkg/views"
 )
 
-// conn is a connection and its prepared statements, owned by one goroutine.
-// It uses the driver without database/sql, whose pool would choose a connection
-// for each call and prepare the statement on each of them.
-type conn struct {
-	driver.Conn
-	statements map[string]statement
-	args       []driver.NamedValue // reused; the driver copies the values
-}
-
-type statement interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
-}
+// conn is a connection and its prepared statements, owned by one goroutine. It
+// calls SQLite without database/sql, whose drivers allocate for every value, and
+// without SQLite's own locks, which one goroutine does not need.
+type conn struct{ *sqlite.Conn }
 
 const (
 	busyTimeout   = "PRAGMA busy_timeout = 10000" // milliseconds; it only matters beside a second process
@@ -51,132 +39,141 @@ func readerPragmas() []string {
 	return []string{busyTimeout, "PRAGMA query_only = ON", "PRAGMA cache_size = -2048"}
 }
 
-// connect opens a connection. mode is ro, or rwc for one that can change the file and make it.
-func connect(path, mode string, pragmas []string) (*conn, error) {
-	name := url.URL{Scheme: "file", Path: path, RawQuery: "_error_rc=1&mode=" + mode}
-	connector, err := moderncsqlite.NewConnector(name.String())
+const (
+	readOnly  = sqlite.OpenReadOnly
+	readWrite = sqlite.OpenReadWrite | sqlite.OpenCreate
+)
+
+// connect opens a connection: readOnly, or readWrite for one that can change the file and make it.
+func connect(path string, flags sqlite.OpenFlags, pragmas []string) (*conn, error) {
+	opened, err := sqlite.OpenConn(path, flags)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := connector.Connect(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{Conn: opened, statements: map[string]statement{}}
+	c := &conn{opened}
 	for _, pragma := range pragmas {
-		if err := c.query(context.Background(), pragma, nil, func(row) error { return nil }); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", pragma, err), c.close())
+		if _, err := c.exec(pragma); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", pragma, err), c.Close())
 		}
 	}
 	return c, nil
 }
 
-func (c *conn) close() error {
-	var errs []error
-	for _, s := range c.statements {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(append(errs, c.Close())...)
-}
+// interruptOn has ctx end each statement of the connection, within a row too.
+func (c *conn) interruptOn(ctx context.Context) { c.SetInterrupt(ctx.Done()) }
 
-// prepare returns the statement for the text. There are few texts: they depend
-// on the schema and the form of a query, never on values.
-func (c *conn) prepare(text string) (statement, error) {
-	if s, ok := c.statements[text]; ok {
-		return s, nil
-	}
-	prepared, err := c.Prepare(text)
+// bind prepares a statement and gives it the arguments, each an int64 or a
+// string. There are few texts: they depend on the schema and the form of a
+// query, never on values.
+func (c *conn) bind(text string, args []any) (*sqlite.Stmt, error) {
+	s, err := c.Prepare(text)
 	if err != nil {
 		return nil, err
 	}
-	s, ok := prepared.(statement)
-	if !ok {
-		return nil, errors.Join(errors.New("the driver has no statements with contexts"), prepared.Close())
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case int64:
+			s.BindInt64(i+1, v)
+		case string:
+			s.BindText(i+1, v)
+		default: // naming the type would put each argument of each call on the heap
+			return nil, errors.New("an argument is neither an int64 nor a string")
+		}
 	}
-	c.statements[text] = s
 	return s, nil
 }
 
-func (c *conn) bind(args []any) []driver.NamedValue {
-	c.args = c.args[:0]
-	for i, arg := range args {
-		if b, ok := arg.([]byte); ok && len(b) == 0 {
-			arg = nil
-		}
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
-	}
-	return c.args
-}
-
-// exec runs a statement and returns how many rows it changed. It takes no
-// context, for which the driver would start a goroutine.
+// exec runs a statement to its end and returns how many rows it changed.
 func (c *conn) exec(text string, args ...any) (int64, error) {
-	s, err := c.prepare(text)
+	s, err := c.bind(text, args)
 	if err != nil {
 		return 0, err
 	}
-	result, err := s.ExecContext(context.Background(), c.bind(args))
-	clear(c.args)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return c.finish(s)
 }
 
-// query calls each for every row.
-func (c *conn) query(ctx context.Context, text string, args []any, each func(row) error) (err error) {
-	s, err := c.prepare(text)
-	if err != nil {
-		return err
-	}
-	rows, err := s.QueryContext(ctx, c.bind(args))
-	clear(c.args)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	values := make(row, len(rows.Columns()))
+// finish runs a statement to its end and returns how many rows it changed.
+func (c *conn) finish(s *sqlite.Stmt) (int64, error) {
 	for {
-		// The driver looks at ctx only when the statement starts.
+		if more, err := s.Step(); err != nil {
+			return 0, errors.Join(err, release(s))
+		} else if !more {
+			return int64(c.Changes()), release(s)
+		}
+	}
+}
+
+// release ends a statement, whose values it forgets: they may be megabytes.
+func release(s *sqlite.Stmt) error { return errors.Join(s.Reset(), s.ClearBindings()) }
+
+// query calls each for every row. It looks at ctx before each row, which is soon
+// enough for most statements; interruptOn is for the others.
+func (c *conn) query(ctx context.Context, text string, args []any, each func(row) error) error {
+	s, err := c.bind(text, args)
+	if err != nil {
+		return err
+	}
+	return rows(ctx, s, each)
+}
+
+// rows runs a statement for query.
+func rows(ctx context.Context, s *sqlite.Stmt, each func(row) error) (err error) {
+	defer func() { err = errors.Join(err, release(s)) }()
+	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := rows.Next(values); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
+		more, err := s.Step()
+		if err != nil {
+			return errors.Join(ctx.Err(), err) // SQLite only says that it was interrupted
 		}
-		if err := each(values); err != nil {
+		if !more {
+			return nil
+		}
+		if err := each(row{s}); err != nil {
 			return err
 		}
 	}
 }
 
-// row is the columns of one row. The values may be kept, the slice is reused.
-type row []driver.Value
+// row is the present row of a statement. What its methods return may be kept.
+type row struct{ *sqlite.Stmt }
 
-func column[T int64 | string | []byte](r row, i int) (T, error) {
-	v, ok := r[i].(T)
-	if !ok {
-		return v, fmt.Errorf("column %d is a %T, not a %T", i, r[i], v)
+func (r row) is(i int, want sqlite.ColumnType) error {
+	if is := r.ColumnType(i); is != want {
+		return fmt.Errorf("column %d is %s, not %s", i, is, want)
 	}
-	return v, nil
+	return nil
+}
+
+func (r row) integer(i int) (int64, error) { return r.ColumnInt64(i), r.is(i, sqlite.TypeInteger) }
+
+func (r row) text(i int) (string, error) {
+	if err := r.is(i, sqlite.TypeText); err != nil {
+		return "", err
+	}
+	return r.ColumnText(i), nil
 }
 
 func (r row) blob(i int) ([]byte, error) {
-	if r[i] == nil {
+	if r.ColumnIsNull(i) {
 		return nil, nil
 	}
-	return column[[]byte](r, i)
+	if err := r.is(i, sqlite.TypeBlob); err != nil {
+		return nil, err
+	}
+	b := make([]byte, r.ColumnLen(i))
+	r.ColumnBytes(i, b)
+	return b, nil
 }
 
 func (r row) value(i int) (views.Value, error) {
-	switch v := r[i].(type) {
-	case int64:
-		return views.Int(v), nil
-	case string:
-		return views.String(v), nil
+	switch is := r.ColumnType(i); is {
+	case sqlite.TypeInteger:
+		return views.Int(r.ColumnInt64(i)), nil
+	case sqlite.TypeText:
+		return views.String(r.ColumnText(i)), nil
 	default:
-		return views.Value{}, fmt.Errorf("column %d is a %T, not a key", i, v)
+		return views.Value{}, fmt.Errorf("column %d is %s, not a key", i, is)
 	}
 }

@@ -82,7 +82,7 @@ func TestFailedWriteTakesNoNeighboursAlong(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	writer, err := connect(c.Path, "rwc", writerPragmas(Normal))
+	writer, err := connect(c.Path, readWrite, writerPragmas(Normal))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestFailedWriteTakesNoNeighboursAlong(t *testing.T) {
 			t.Errorf("write %d: %v, want %v", i, got, want)
 		}
 	}
-	if err := writer.close(); err != nil {
+	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
 	mustLoad(t, open(t, c), 2, "a", "b", "half", "late")
@@ -245,12 +245,12 @@ func TestRefusedFilesAreNotChanged(t *testing.T) {
 	}
 	run := func(t *testing.T, path, text string) {
 		t.Helper()
-		c, err := connect(path, "rwc", nil)
+		c, err := connect(path, readWrite, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = c.exec(text)
-		if err = errors.Join(err, c.close()); err != nil {
+		if err = errors.Join(err, c.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

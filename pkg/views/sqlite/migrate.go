@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	moderncsqlite "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"zombiezen.com/go/sqlite"
 
 	"quire.dev/pkg/views"
 )
@@ -31,12 +30,9 @@ var (
 
 // describe adds instructions to an error that means a damaged file.
 func describe(what, path string, err error) error {
-	var failure *moderncsqlite.Error
-	if errors.As(err, &failure) {
-		switch failure.Code() & 0xff {
-		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-			return fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
-		}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+		return fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
 	}
 	return views.Unavailable(what, err)
 }
@@ -57,15 +53,16 @@ func inspect(ctx context.Context, path string, atOnce int64) (later bool, err er
 	if err != nil {
 		return false, views.Unavailable("open "+path, err)
 	}
-	c, err := connect(path, "ro", []string{busyTimeout})
+	c, err := connect(path, readOnly, []string{busyTimeout})
 	if err != nil {
 		return false, describe("open "+path, path, err)
 	}
+	c.interruptOn(ctx)
 	err = checkHeader(ctx, c)
 	if err == nil && needed.first {
 		err = wholeCheck(ctx, c)
 	}
-	if err = errors.Join(err, c.close()); err != nil {
+	if err = errors.Join(err, c.Close()); err != nil {
 		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 			return false, fmt.Errorf("%s: %w", path, err)
 		}
@@ -101,7 +98,7 @@ func checkHeader(ctx context.Context, c *conn) error {
 
 func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {
 	err = c.query(ctx, text, nil, func(r row) (err error) {
-		n, err = column[int64](r, 0)
+		n, err = r.integer(0)
 		return err
 	})
 	return n, err
@@ -276,11 +273,11 @@ func stamp(ctx context.Context, c *conn) error {
 func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
 	found := map[string]string{}
 	err := c.query(ctx, "SELECT name, coalesce(sql, '') FROM sqlite_schema", nil, func(r row) error {
-		name, err := column[string](r, 0)
+		name, err := r.text(0)
 		if err != nil {
 			return err
 		}
-		found[name], err = column[string](r, 1)
+		found[name], err = r.text(1)
 		return err
 	})
 	return found, err
@@ -290,7 +287,7 @@ func readObjects(ctx context.Context, c *conn) (map[string]string, error) {
 func readKeys(ctx context.Context, c *conn, collection string) ([]string, error) {
 	var keys []string
 	err := c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{tableName(collection)}, func(r row) error {
-		name, err := column[string](r, 0)
+		name, err := r.text(0)
 		if key, ok := strings.CutPrefix(name, keyColumn("")); ok {
 			keys = append(keys, key)
 		}

@@ -123,16 +123,16 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	writer, err := connect(path, "rwc", writerPragmas(config.Synchronous))
+	writer, err := connect(path, readWrite, writerPragmas(config.Synchronous))
 	if err != nil {
 		return nil, describe("open "+path, path, err)
 	}
 	if s.tables, err = migrate(ctx, writer, schema); err != nil {
-		return nil, errors.Join(describe("prepare "+path, path, err), writer.close())
+		return nil, errors.Join(describe("prepare "+path, path, err), writer.Close())
 	}
 	pool := make([]*conn, 0, readers)
 	for range readers {
-		reader, err := connect(path, "rwc", readerPragmas())
+		reader, err := connect(path, readWrite, readerPragmas())
 		if err != nil {
 			return nil, errors.Join(describe("open "+path, path, err), closeAll(pool, writer))
 		}
@@ -160,9 +160,9 @@ func (s *Store) start(pool []*conn, writer *conn) {
 func closeAll(pool []*conn, writer *conn) error {
 	var errs []error
 	for _, c := range pool {
-		errs = append(errs, c.close())
+		errs = append(errs, c.Close())
 	}
-	return errors.Join(append(errs, writer.close())...)
+	return errors.Join(append(errs, writer.Close())...)
 }
 
 // Close finishes the writes under way and closes the file. It may be called
@@ -272,7 +272,7 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	var seq int64
 	err := s.read(ctx, "checkpoint of "+stream, func(ctx context.Context, c *conn) error {
 		return c.query(ctx, `SELECT seq FROM "checkpoints" WHERE stream = ?`, []any{stream}, func(row row) (err error) {
-			seq, err = column[int64](row, 0)
+			seq, err = row.integer(0)
 			return err
 		})
 	})

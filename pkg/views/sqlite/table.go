@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -23,7 +24,9 @@ type table struct {
 	insert  string
 	delete  string
 	sweep   string
-	columns string // id, seq and the keys
+	columns string   // id, seq and the keys
+	heads   []string // loads without body, of 1, 2, 4 … loadChunk ids
+	full    []string // likewise, with body
 }
 
 func quote(name string) string { return `"` + name + `"` }
@@ -48,6 +51,11 @@ func newTable(collection views.Collection, keys, retired []string) *table {
 		names = append(names, quote(keyColumn(key)))
 	}
 	t.columns = strings.Join(names, ", ")
+	for width := 1; width <= loadChunk; width *= 2 {
+		from := " FROM " + t.name + " WHERE id IN (" + placeholders(width) + ") AND gone IS NULL"
+		t.heads = append(t.heads, "SELECT "+t.columns+", head"+from)
+		t.full = append(t.full, "SELECT "+t.columns+", head, body"+from)
+	}
 	names = append(names, "head", "body")
 	var set []string
 	for _, name := range names[1:] {
@@ -79,26 +87,41 @@ func placeholders(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
 }
 
-func (t *table) docArgs(d views.Doc) []any {
-	args := make([]any, 0, len(t.keys)+4)
-	args = append(args, d.ID, int64(d.Seq))
+// write runs put or insert, and returns how many rows it changed.
+func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
+	s, err := c.Prepare(text)
+	if err != nil {
+		return 0, err
+	}
+	s.BindText(1, d.ID)
+	s.BindInt64(2, int64(d.Seq))
+	at := 3
 	for _, key := range t.keys {
-		if v, ok := d.Keys.Find(key); ok {
-			args = append(args, v.Any())
-		} else {
-			args = append(args, nil)
+		if v, ok := d.Keys.Find(key); ok { // where nothing is bound is NULL
+			switch v := v.Any().(type) {
+			case int64:
+				s.BindInt64(at, v)
+			case string:
+				s.BindText(at, v)
+			}
+		}
+		at++
+	}
+	for i, part := range [][]byte{d.Head, d.Body} {
+		if len(part) > 0 {
+			s.BindBytes(at+i, part)
 		}
 	}
-	return append(args, d.Head, d.Body)
+	return c.finish(s)
 }
 
 func (t *table) putDoc(c *conn, d views.Doc) error {
-	_, err := c.exec(t.put, t.docArgs(d)...)
+	_, err := t.write(c, t.put, d)
 	return err
 }
 
 func (t *table) insertDoc(c *conn, d views.Doc) error {
-	added, err := c.exec(t.insert, t.docArgs(d)...)
+	added, err := t.write(c, t.insert, d)
 	if err == nil && added == 0 {
 		return fmt.Errorf("insert %q: %w", d.ID, views.ErrExists)
 	}
@@ -118,22 +141,21 @@ func (t *table) load(ctx context.Context, c *conn, ids []string, parts views.Par
 	if len(ids) > loadChunk {
 		ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	}
-	docs := make([]views.Doc, 0, len(ids))
-	columns := t.columns + ", head"
+	texts := t.heads
 	if parts == views.Full {
-		columns += ", body"
+		texts = t.full
 	}
+	docs := make([]views.Doc, 0, len(ids))
 	for chunk := range slices.Chunk(ids, loadChunk) {
-		width := 1
-		for width < len(chunk) {
-			width *= 2
+		power := bits.Len(uint(len(chunk) - 1))
+		s, err := c.Prepare(texts[power])
+		if err != nil {
+			return nil, err
 		}
-		args := make([]any, width)
-		for i := range args {
-			args[i] = chunk[min(i, len(chunk)-1)]
+		for i := range 1 << power {
+			s.BindText(i+1, chunk[min(i, len(chunk)-1)])
 		}
-		text := "SELECT " + columns + " FROM " + t.name + " WHERE id IN (" + placeholders(width) + ") AND gone IS NULL"
-		err := c.query(ctx, text, args, func(r row) error {
+		err = rows(ctx, s, func(r row) error {
 			d, err := t.doc(r)
 			docs = append(docs, d)
 			return err
@@ -187,16 +209,16 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 
 // doc reads a row of t.columns, head and, where it was selected, body.
 func (t *table) doc(r row) (d views.Doc, err error) {
-	if d.ID, err = column[string](r, 0); err != nil {
+	if d.ID, err = r.text(0); err != nil {
 		return d, err
 	}
-	seq, err := column[int64](r, 1)
+	seq, err := r.integer(1)
 	if err != nil {
 		return d, err
 	}
 	d.Seq = uint64(seq)
 	for i, key := range t.keys {
-		if r[2+i] == nil {
+		if r.ColumnIsNull(2 + i) {
 			continue
 		}
 		v, err := r.value(2 + i)
@@ -209,7 +231,7 @@ func (t *table) doc(r row) (d views.Doc, err error) {
 		d.Keys = append(d.Keys, views.Key{Name: key, Value: v})
 	}
 	at := 2 + len(t.keys)
-	if d.Head, err = r.blob(at); err != nil || len(r) == at+1 {
+	if d.Head, err = r.blob(at); err != nil || r.DataCount() == at+1 {
 		return d, err
 	}
 	d.Body, err = r.blob(at + 1)

@@ -26,7 +26,7 @@ func TestWhatWasDeletedBeforeAnUpgradeLeavesTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As the earlier version deletes.
-	old, err := connect(c.Path, "rwc", nil)
+	old, err := connect(c.Path, readWrite, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestWhatWasDeletedBeforeAnUpgradeLeavesTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := old.close(); err != nil {
+	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
 	copies := func() int {
@@ -56,7 +56,7 @@ func TestWhatWasDeletedBeforeAnUpgradeLeavesTheFile(t *testing.T) {
 	}
 
 	// A wiping that is cut off goes on.
-	half, err := connect(c.Path, "rwc", writerPragmas(Normal))
+	half, err := connect(c.Path, readWrite, writerPragmas(Normal))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestWhatWasDeletedBeforeAnUpgradeLeavesTheFile(t *testing.T) {
 			t.Fatal("the wiping is done at once")
 		}
 	}
-	if err := half.close(); err != nil {
+	if err := half.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, c)
@@ -92,14 +92,14 @@ func TestWhatWasDeletedBeforeAnUpgradeLeavesTheFile(t *testing.T) {
 	if after, err := os.Stat(c.Path); err != nil || after.Size() > before.Size()+64<<10 {
 		t.Errorf("the file has grown from %d to %d bytes, %v", before.Size(), after.Size(), err)
 	}
-	again, err := connect(c.Path, "rwc", writerPragmas(Normal))
+	again, err := connect(c.Path, readWrite, writerPragmas(Normal))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if w := (&writerLoop{conn: again}); !w.wipe() {
 		t.Error("a file is wiped twice")
 	}
-	if err := again.close(); err != nil {
+	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,9 +29,6 @@ func (s *Store) read(ctx context.Context, what string, run func(context.Context,
 	if err == nil {
 		return nil
 	}
-	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
-		err = errors.Join(cause, err) // SQLite only says that it was interrupted
-	}
 	return views.Unavailable(what, err)
 }
 
@@ -228,12 +225,8 @@ func (w *writerLoop) truncateLog() {
 		return
 	}
 	// A write that comes now must not wait for readers.
-	_ = w.pragma("PRAGMA busy_timeout = 50")
+	_, _ = w.conn.exec("PRAGMA busy_timeout = 50")
 	busy, err := w.conn.integer(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	w.written = err != nil || busy != 0
-	_ = w.pragma(busyTimeout)
-}
-
-func (w *writerLoop) pragma(text string) error {
-	return w.conn.query(context.Background(), text, nil, func(row) error { return nil })
+	_, _ = w.conn.exec(busyTimeout)
 }
