@@ -10,6 +10,7 @@ import (
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
+	sync "sync"
 )
 
 const (
@@ -12825,6 +12826,114 @@ func (m *CommandKept) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+var vtprotoPool_UsageBatch = sync.Pool{
+	New: func() interface{} {
+		return &UsageBatch{}
+	},
+}
+
+func (m *UsageBatch) ResetVT() {
+	if m != nil {
+		for _, mm := range m.Admissions {
+			mm.ResetVT()
+		}
+		f0 := m.Admissions[:0]
+		for _, mm := range m.Settlements {
+			mm.ResetVT()
+		}
+		f1 := m.Settlements[:0]
+		for _, mm := range m.Served {
+			mm.ResetVT()
+		}
+		f2 := m.Served[:0]
+		m.Reset()
+		m.Admissions = f0
+		m.Settlements = f1
+		m.Served = f2
+	}
+}
+func (m *UsageBatch) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_UsageBatch.Put(m)
+	}
+}
+func UsageBatchFromVTPool() *UsageBatch {
+	return vtprotoPool_UsageBatch.Get().(*UsageBatch)
+}
+
+var vtprotoPool_Served = sync.Pool{
+	New: func() interface{} {
+		return &Served{}
+	},
+}
+
+func (m *Served) ResetVT() {
+	if m != nil {
+		f0 := m.Places[:0]
+		m.Reset()
+		m.Places = f0
+	}
+}
+func (m *Served) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_Served.Put(m)
+	}
+}
+func ServedFromVTPool() *Served {
+	return vtprotoPool_Served.Get().(*Served)
+}
+
+var vtprotoPool_Admission = sync.Pool{
+	New: func() interface{} {
+		return &Admission{}
+	},
+}
+
+func (m *Admission) ResetVT() {
+	if m != nil {
+		f0 := m.RequestId[:0]
+		f1 := m.IdempotencyId[:0]
+		f2 := m.ReadId[:0]
+		m.Reset()
+		m.RequestId = f0
+		m.IdempotencyId = f1
+		m.ReadId = f2
+	}
+}
+func (m *Admission) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_Admission.Put(m)
+	}
+}
+func AdmissionFromVTPool() *Admission {
+	return vtprotoPool_Admission.Get().(*Admission)
+}
+
+var vtprotoPool_Settlement = sync.Pool{
+	New: func() interface{} {
+		return &Settlement{}
+	},
+}
+
+func (m *Settlement) ResetVT() {
+	if m != nil {
+		f0 := m.RequestId[:0]
+		m.Reset()
+		m.RequestId = f0
+	}
+}
+func (m *Settlement) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_Settlement.Put(m)
+	}
+}
+func SettlementFromVTPool() *Settlement {
+	return vtprotoPool_Settlement.Get().(*Settlement)
+}
 func (m *UsageBatch) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -18446,7 +18555,14 @@ func (m *UsageBatch) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Admissions = append(m.Admissions, &Admission{})
+			if len(m.Admissions) == cap(m.Admissions) {
+				m.Admissions = append(m.Admissions, &Admission{})
+			} else {
+				m.Admissions = m.Admissions[:len(m.Admissions)+1]
+				if m.Admissions[len(m.Admissions)-1] == nil {
+					m.Admissions[len(m.Admissions)-1] = &Admission{}
+				}
+			}
 			if err := m.Admissions[len(m.Admissions)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
@@ -18480,7 +18596,14 @@ func (m *UsageBatch) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Settlements = append(m.Settlements, &Settlement{})
+			if len(m.Settlements) == cap(m.Settlements) {
+				m.Settlements = append(m.Settlements, &Settlement{})
+			} else {
+				m.Settlements = m.Settlements[:len(m.Settlements)+1]
+				if m.Settlements[len(m.Settlements)-1] == nil {
+					m.Settlements[len(m.Settlements)-1] = &Settlement{}
+				}
+			}
 			if err := m.Settlements[len(m.Settlements)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
@@ -18514,7 +18637,14 @@ func (m *UsageBatch) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Served = append(m.Served, &Served{})
+			if len(m.Served) == cap(m.Served) {
+				m.Served = append(m.Served, &Served{})
+			} else {
+				m.Served = m.Served[:len(m.Served)+1]
+				if m.Served[len(m.Served)-1] == nil {
+					m.Served[len(m.Served)-1] = &Served{}
+				}
+			}
 			if err := m.Served[len(m.Served)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
@@ -18662,7 +18792,7 @@ func (m *Served) UnmarshalVT(dAtA []byte) error {
 					}
 				}
 				elementCount = count
-				if elementCount != 0 && len(m.Places) == 0 {
+				if elementCount != 0 && len(m.Places) == 0 && cap(m.Places) < elementCount {
 					m.Places = make([]uint32, 0, elementCount)
 				}
 				for iNdEx < postIndex {

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,9 +54,9 @@ func (f *Fold) applyDomain(m Message) error {
 	if f.rules < RulesHolders {
 		return errUnknownSubject // as in earlier versions
 	}
-	b := &event.UsageBatch{}
-	if err := b.UnmarshalVT(m.Data); err != nil {
-		return fmt.Errorf("%w: %w", ErrUndecodable, err)
+	b, err := f.decode(m.Data)
+	if err != nil {
+		return err
 	}
 	f.advance(f.timeOf(m, b.StampMs, 0))
 	if b.Number != 0 || len(b.Admissions) > 0 {

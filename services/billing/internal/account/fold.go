@@ -34,6 +34,7 @@ const (
 	skewMillis     = 10 * 60 * 1000             // that a document journal's clock is believed to be ahead of this one's
 	maxLate        = 10_000                     // voided writes of a principal that are remembered
 	maxStreams     = 1 << 12                    // partitions of a domain
+	maxReused      = 4096                       // admissions or settlements of a batch whose memory serves the next one
 	maxGrants      = 4096                       // live grants an account may have
 	maxBalance     = 1_000_000_000 * 1_000_000  // micro-credits an account may have
 	sweepEvery     = 60 * 1000                  // between two looks for idle edges
@@ -201,6 +202,7 @@ type Fold struct {
 	keep func(id uint64) bool // of a part: the principals that it decides about; nil: all
 	most int                  // principals that a part may have; 0: no bound
 
+	batch    event.UsageBatch  // of this message
 	ordinal  uint32            // of the next ledger entry of this message
 	alerted  map[uint64]uint32 // alerts of this message, by account
 	effects  Effects
@@ -378,10 +380,24 @@ func nextChain(chain, digest [sha256.Size]byte) [sha256.Size]byte {
 	return sha256.Sum256(both[:])
 }
 
+// decode reads a batch into the memory of the one before. Ids in it are bytes of that memory: whatever outlives the message has
+// them as arrays.
+func (f *Fold) decode(data []byte) (*event.UsageBatch, error) {
+	b := &f.batch
+	if cap(b.Admissions) > maxReused || cap(b.Settlements) > maxReused {
+		f.batch = event.UsageBatch{}
+	}
+	b.ResetVT()
+	if err := b.UnmarshalVT(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
+	}
+	return b, nil
+}
+
 func (f *Fold) applyUsage(m Message) error {
-	b := &event.UsageBatch{}
-	if err := b.UnmarshalVT(m.Data); err != nil {
-		return fmt.Errorf("%w: %w", ErrUndecodable, err)
+	b, err := f.decode(m.Data)
+	if err != nil {
+		return err
 	}
 	f.advance(f.timeOf(m, f.stampOf(b), b.OffsetMs))
 	if b.Number == 0 {
