@@ -67,7 +67,7 @@ func (c *changes) encode(n names, partition int) (views.Batch, error) {
 		case w.entry.doc == nil:
 			b.Deletes = append(b.Deletes, views.Delete{Collection: n.documents, ID: id, Seq: c.sequence[id]})
 		default:
-			put, err := e.put(id, w.entry, c.sequence[id])
+			put, err := e.put(id, w.entry.doc, c.sequence[id])
 			if err != nil {
 				return b, err
 			}

@@ -42,7 +42,7 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 		// NATS lets whoever may make a consumer name any subject for it to deliver to, that of a journal included. The message
 		// then keeps the subject that it was published with, for which its sender had the right.
 		f.log.Error("a message with the subject of another journal is passed over", "sequence", m.Sequence, "subject", m.Subject)
-	} else if err := event.Decode(m.Data, batch); err != nil {
+	} else if err := event.DecodeRequests(m.Data, batch); err != nil {
 		// The message stays in the journal, no source can be answered, and another attempt would fail as well.
 		f.log.Error("message can't be read and is passed over", "sequence", m.Sequence, "error", err)
 		batch = &event.RequestBatch{}
@@ -79,13 +79,14 @@ func (f *folding) handle(ctx context.Context, m journal.Message) error {
 }
 
 // finish gives the message to the projection and its settlements to billing.
-func (f *folding) finish(ctx context.Context, m *message, groups []*settlements) error {
+func (f *folding) finish(ctx context.Context, m *message, groups []settlements) error {
 	m.state = f.state.Snapshot()
 	m.unsettled.Store(int32(len(groups)))
 	f.projection.push(m)
 	f.metrics.messages.Inc()
 	f.position.Set(m.sequence)
-	for _, g := range groups {
+	for i := range groups {
+		g := &groups[i]
 		g.message = m
 		if err := f.settler.settle(ctx, g); err != nil {
 			return err
@@ -94,9 +95,18 @@ func (f *folding) finish(ctx context.Context, m *message, groups []*settlements)
 	return nil
 }
 
+// decision is what becomes of one request. Those of a message are made at once, and end with it.
+type decision struct {
+	outcome    event.Outcome
+	settlement event.Settlement
+}
+
 // decide folds the requests of a batch in order and fills m. It returns the settlements, by partition of billing.
-func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []*settlements {
-	var groups []*settlements
+func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, stored int64) []settlements {
+	var groups []settlements
+	decisions := make([]decision, len(batch.Requests))
+	m.answers = make([]*event.Outcome, 0, len(batch.Requests))
+	m.writes = make([]write, 0, len(batch.Requests))
 	final := make(map[string]int, len(batch.Requests)) // the last write of each id
 	put := func(w write) {
 		if i, ok := final[w.id]; ok {
@@ -109,13 +119,15 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 		final[w.id] = len(m.writes)
 		m.writes = append(m.writes, w)
 	}
+	var settled []*event.Settlement // of one request
 	for i, r := range batch.Requests {
 		at := fold.Position{Sequence: m.sequence, Index: uint32(i), NowMS: now, StoredMS: stored}
 		var kept *event.Outcome
 		if fold.IsKept(r) {
 			kept = k.outcomes[event.IdempotencyID(r.IdempotencyId)]
 		}
-		change, outcome := fold.Decide(f.cfg.Policy, k.documents[r.Item], kept, r, at)
+		outcome := &decisions[i].outcome
+		change := fold.Decide(f.cfg.Policy, k.documents[r.Item], kept, r, at, outcome)
 		apply(k, r.Item, change, put)
 		if fold.Keeps(r, outcome) {
 			id := event.IdempotencyID(r.IdempotencyId)
@@ -123,7 +135,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 			m.outcomes = append(m.outcomes, keptOutcome{id: id, outcome: outcome})
 			m.bytes += entryBytes + outcome.SizeVT()
 		}
-		settled := fold.Settlements(r, outcome, change, m.sequence)
+		settled = fold.Settlements(settled[:0], &decisions[i].settlement, r, outcome, change, m.sequence)
 		if len(settled) == 0 || fold.Served(outcome) && change.Storage.DeltaBytes == 0 {
 			m.answers = append(m.answers, outcome)
 		} else {
@@ -131,7 +143,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 		}
 		for _, t := range settled {
 			t.StoredMs = stored - batch.OffsetMs
-			groups = addSettlement(groups, event.AccountPartition(event.AccountID(t.Account), f.cfg.PartitionCount), t)
+			groups = addSettlement(groups, event.AccountPartition(event.AccountID(t.Account), f.cfg.PartitionCount), t, len(batch.Requests))
 		}
 		f.metrics.decided(outcome.Status)
 	}

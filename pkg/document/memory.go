@@ -15,7 +15,6 @@ import (
 // entry is a document, or an earlier version of one, as readers see it. It is never changed.
 type entry struct {
 	doc   *event.Document // nil: there is none
-	head  *event.Document // doc without content
 	bytes int             // that it takes in memory, roughly
 	// damaged: the content of doc is not what was stored. It is kept, and never shown.
 	damaged bool
@@ -25,8 +24,11 @@ func newEntry(doc *event.Document) *entry {
 	if doc == nil {
 		return &entry{bytes: entryBytes}
 	}
-	return &entry{doc: doc, head: fold.Head(doc), bytes: entryBytes + doc.SizeVT()}
+	return &entry{doc: doc, bytes: entryBytes + doc.SizeVT()}
 }
+
+// head is doc without the bytes of its content. It is made for each reader, which are few.
+func (e *entry) head() *event.Document { return fold.Head(e.doc) }
 
 // entryBytes is the memory of an entry without its document: map and cache nodes, headers, the id twice.
 const entryBytes = 512

@@ -477,7 +477,7 @@ func (a *answers) document(index uint32, e *entry, read *event.Read, nowMS int64
 	}
 	doc, bytes := e.doc, e.bytes
 	if read.WithoutContent || fold.Burns(doc, read.Requester) {
-		doc, bytes = e.head, entryBytes
+		doc, bytes = e.head(), entryBytes
 	}
 	answer := a.next(index, bytes)
 	answer.Status, answer.Document = event.OutcomeStatus_OK, doc

@@ -69,6 +69,7 @@ type encoder struct {
 	heads     []byte
 	keys      []views.Key
 	accounts  map[uint64]views.Value
+	space     fold.Space // of one head
 }
 
 const (
@@ -106,16 +107,16 @@ func (e *encoder) encode(r record) ([]byte, error) {
 }
 
 // put encodes a document, or an earlier version of one.
-func (e *encoder) put(id string, d *entry, sequence uint64) (views.Put, error) {
-	head, err := e.encode(d.head)
+func (e *encoder) put(id string, d *event.Document, sequence uint64) (views.Put, error) {
+	head, err := e.encode(e.space.Head(d))
 	if err != nil {
 		return views.Put{}, err
 	}
-	p := views.Put{Collection: e.names.documents, Doc: views.Doc{ID: id, Seq: sequence, Head: head, Body: d.doc.GetContent().GetInline()}}
+	p := views.Put{Collection: e.names.documents, Doc: views.Doc{ID: id, Seq: sequence, Head: head, Body: d.GetContent().GetInline()}}
 	if isVersionID(id) {
 		p.Collection = e.names.versions
 	} else {
-		p.Doc.Keys = e.keysOf(d.head)
+		p.Doc.Keys = e.keysOf(d)
 	}
 	return p, nil
 }

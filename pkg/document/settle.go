@@ -21,14 +21,16 @@ type settlements struct {
 	message   *message
 }
 
-func addSettlement(groups []*settlements, partition int, t *event.Settlement) []*settlements {
-	for _, g := range groups {
-		if g.partition == partition {
+// addSettlement adds t to the group of its partition. most bounds the settlements to come.
+func addSettlement(groups []settlements, partition int, t *event.Settlement, most int) []settlements {
+	for i := range groups {
+		if g := &groups[i]; g.partition == partition {
 			g.list = append(g.list, t)
 			return groups
 		}
 	}
-	return append(groups, &settlements{partition: partition, list: []*event.Settlement{t}})
+	list := make([]*event.Settlement, 0, min(most, 64)) // there may be many groups
+	return append(groups, settlements{partition: partition, list: append(list, t)})
 }
 
 // size bounds the bytes of the list in a UsageBatch. It is always less than the message it comes from, in which every

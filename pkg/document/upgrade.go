@@ -73,5 +73,5 @@ func (p *partition) putAgain(w *event.DomainWrite) (views.Put, error) {
 	if err != nil {
 		return views.Put{}, err
 	}
-	return newEncoder(p.names, p.number, 1).put(w.Id, newEntry(doc), w.Sequence)
+	return newEncoder(p.names, p.number, 1).put(w.Id, doc, w.Sequence)
 }

@@ -47,7 +47,7 @@ func (r *reader) loadListed(ctx context.Context, job *readJob, documents map[str
 			}
 			wanted[id] = true
 			if e, _ := r.memory.get(id); e != nil {
-				heads[id] = e.head
+				heads[id] = e.head()
 				continue
 			}
 			ids = append(ids, id)

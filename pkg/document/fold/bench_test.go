@@ -23,7 +23,7 @@ func BenchmarkDecide(b *testing.B) {
 			r := request(owner, c.action)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, o := fold.Decide(fold.QuickPastes(), c.state, nil, r, at); o.Status != event.OutcomeStatus_OK {
+				if _, o := decide(fold.QuickPastes(), c.state, nil, r, at); o.Status != event.OutcomeStatus_OK {
 					b.Fatal(o.Status)
 				}
 			}

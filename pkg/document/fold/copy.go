@@ -6,21 +6,51 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// clone makes a shallow copy of m: the lists and messages in it are shared, since nothing changes them.
-// It walks the fields, so that one added to the schema is copied too; walking the struct takes about as
-// long as an assignment of each. The clone of nil is an empty message.
-func clone[M event.Document | event.Outcome](m *M) *M {
-	c := new(M)
-	if m == nil {
-		return c
+// copyTo makes to, which is empty, a shallow copy of from: the lists and messages in it are shared, since
+// nothing changes them. It walks the fields, so that one added to the schema is copied too; walking the
+// struct takes about as long as an assignment of each. The copy of nil is an empty message.
+func copyTo[M event.Document | event.Content | event.Outcome](to, from *M) {
+	if from == nil {
+		return
 	}
-	from, to := reflect.ValueOf(m).Elem(), reflect.ValueOf(c).Elem()
-	for i := range to.NumField() {
-		if field := to.Field(i); field.CanSet() { // the unexported fields are protobuf's own
-			field.Set(from.Field(i))
+	source, target := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
+	for i := range target.NumField() {
+		if field := target.Field(i); field.CanSet() { // the unexported fields are protobuf's own
+			field.Set(source.Field(i))
 		}
 	}
+}
+
+func clone(d *event.Document) *event.Document {
+	c := &event.Document{}
+	copyTo(c, d)
 	return c
+}
+
+// Space is room for a document and its content, made at once.
+type Space struct {
+	document event.Document
+	content  event.Content
+}
+
+// clone is the copy of d with a content of its own.
+func (s *Space) clone(d *event.Document) *event.Document {
+	copyTo(&s.document, d)
+	if content := d.GetContent(); content != nil {
+		copyTo(&s.content, content)
+		s.document.Content = &s.content
+	}
+	return &s.document
+}
+
+// Head is Head(d) for as long as the space is not used again.
+func (s *Space) Head(d *event.Document) *event.Document {
+	if len(d.GetContent().GetInline()) == 0 {
+		return d
+	}
+	h := s.clone(d)
+	h.Content.Inline = nil
+	return h
 }
 
 // Head is d without the bytes of its content.
@@ -28,9 +58,7 @@ func Head(d *event.Document) *event.Document {
 	if len(d.GetContent().GetInline()) == 0 {
 		return d
 	}
-	h := clone(d)
-	h.Content = &event.Content{Blob: d.Content.Blob, SizeBytes: d.Content.SizeBytes, Sha256: d.Content.Sha256}
-	return h
+	return new(Space).Head(d)
 }
 
 // Whole puts the content's bytes back into what Head left of a document. It takes over both.

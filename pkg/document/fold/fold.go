@@ -79,31 +79,38 @@ type Storage struct {
 	AtMS       int64 // from when it counts, by the document's own journal: billing may hear of it much later
 }
 
-// Decide folds one request. state is the document as it stands, nil where there is none; kept is the
-// outcome under the request's idempotency id, nil where there is none. The outcome is never nil.
-func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Request, at Position) (Change, *event.Outcome) {
+// Decide folds one request and writes the outcome into o, which is empty. state is the document as it
+// stands, nil where there is none; kept is the outcome under the request's idempotency id, nil where
+// there is none. A document that a create makes has messages of its own, and shares strings and bytes with r.
+func Decide(p Policy, state *event.Document, kept *event.Outcome, r *event.Request, at Position, o *event.Outcome) Change {
+	o.Index, o.Item, o.BodyHash, o.RequestId, o.DecidedMs, o.Remaining = at.Index, r.Item, r.BodyHash, r.RequestId, at.NowMS, -1
+	if r.Charge != nil {
+		o.Remaining = r.Charge.Remaining
+	}
 	if r.DeadlineMs != 0 && at.StoredMS > r.DeadlineMs {
-		return Change{}, outcome(r, at, event.OutcomeStatus_DEADLINE_EXCEEDED)
+		return refuse(o, event.OutcomeStatus_DEADLINE_EXCEEDED)
 	}
 	if kept != nil && IsKept(r) && at.NowMS < kept.DecidedMs+KeepOutcomeMillis {
 		if kept.BodyHash != r.BodyHash {
-			return Change{}, outcome(r, at, event.OutcomeStatus_IDEMPOTENCY_MISMATCH)
+			return refuse(o, event.OutcomeStatus_IDEMPOTENCY_MISMATCH)
 		}
-		return Change{}, replay(kept, at)
+		copyTo(o, kept)
+		o.Replayed, o.Index = true, at.Index
+		return Change{}
 	}
 	switch action := r.Action.(type) {
 	case *event.Request_Create:
-		return create(p, state, r, action.Create, at)
+		return create(p, state, r, action.Create, at, o)
 	case *event.Request_Update:
-		return update(p, state, r, action.Update, at)
+		return update(p, state, r, action.Update, at, o)
 	case *event.Request_Delete:
-		return remove(p, state, r, action.Delete, at)
+		return remove(p, state, r, action.Delete, at, o)
 	case *event.Request_Burn:
-		return burn(p, state, r, action.Burn, at)
+		return burn(p, state, r, action.Burn, at, o)
 	case *event.Request_Expire:
-		return expire(p, state, r, at)
+		return expire(p, state, at, o)
 	}
-	return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+	return refuse(o, event.OutcomeStatus_NOT_FOUND)
 }
 
 // IsKept tells whether outcomes of the request are kept under its idempotency id. A burn's is not: it
@@ -122,29 +129,15 @@ func Keeps(r *event.Request, o *event.Outcome) bool {
 	return IsKept(r) && decided && !o.Replayed
 }
 
-func outcome(r *event.Request, at Position, status event.OutcomeStatus) *event.Outcome {
-	o := &event.Outcome{
-		Index: at.Index, Status: status, Item: r.Item, BodyHash: r.BodyHash, RequestId: r.RequestId,
-		DecidedMs: at.NowMS, Remaining: -1,
-	}
-	if r.Charge != nil {
-		o.Remaining = r.Charge.Remaining
-	}
-	return o
+func refuse(o *event.Outcome, status event.OutcomeStatus) Change {
+	o.Status = status
+	return Change{}
 }
 
-func replay(kept *event.Outcome, at Position) *event.Outcome {
-	o := clone(kept)
-	o.Replayed = true
-	o.Index = at.Index
-	return o
-}
-
-// done is the outcome of a request that was carried out on d.
-func done(r *event.Request, at Position, d *event.Document) *event.Outcome {
-	o := outcome(r, at, event.OutcomeStatus_OK)
+// done makes o the outcome of a request that was carried out on d.
+func done(o *event.Outcome, d *event.Document) {
+	o.Status = event.OutcomeStatus_OK
 	o.Version, o.CreatedMs, o.UpdatedMs, o.ExpiresMs, o.Owner = d.Version, d.CreatedMs, d.UpdatedMs, d.ExpiresMs, d.Owner
-	return o
 }
 
 // Defaults of a new paste, to which an update can reset a field.
@@ -166,21 +159,21 @@ func Create(made *event.Document, draft *event.Update) *event.Create {
 	return &event.Create{Document: made, ExpiresInMs: draft.GetExpiresInMs()}
 }
 
-func create(p Policy, state *event.Document, r *event.Request, c *event.Create, at Position) (Change, *event.Outcome) {
+func create(p Policy, state *event.Document, r *event.Request, c *event.Create, at Position, o *event.Outcome) Change {
 	if state != nil {
-		return Change{}, outcome(r, at, event.OutcomeStatus_ID_TAKEN)
+		return refuse(o, event.OutcomeStatus_ID_TAKEN)
 	}
-	d := clone(c.Document)
+	d := new(Space).clone(c.Document)
 	d.Id = r.Item
 	d.Version, d.FirstVersionKept = 1, 1
 	d.CreatedMs, d.UpdatedMs = at.NowMS, at.NowMS
 	d.CreatedOrder = at.order()
 	expireIn(d, c.ExpiresInMs, at)
-	o := done(r, at, d)
+	done(o, d)
 	if p.OutcomeDocument {
 		o.Document = Head(d)
 	}
-	return Change{Put: d, Storage: stored(p, d, 1, at.NowMS)}, o
+	return Change{Put: d, Storage: stored(p, d, 1, at.NowMS)}
 }
 
 // stored is the change of storage by times the size of d: 1 adds it, -1 gives it back.
@@ -192,15 +185,15 @@ func stored(p Policy, d *event.Document, times, atMS int64) Storage {
 	return Storage{Account: d.Owner, DeltaBytes: times * size, AtMS: atMS}
 }
 
-func update(p Policy, state *event.Document, r *event.Request, u *event.Update, at Position) (Change, *event.Outcome) {
+func update(p Policy, state *event.Document, r *event.Request, u *event.Update, at Position, o *event.Outcome) Change {
 	if refusal := mayChange(p, state, r.Account, u.ManageTokenHash, at.NowMS); refusal != event.OutcomeStatus_OK {
-		return Change{}, outcome(r, at, refusal)
+		return refuse(o, refusal)
 	}
 	if !p.Updates {
-		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+		return refuse(o, event.OutcomeStatus_NOT_FOUND)
 	}
 	if !matches(u.IfMatch, state.Version) {
-		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
+		return refuse(o, event.OutcomeStatus_VERSION_MISMATCH)
 	}
 	d := clone(state)
 	merge(d, u)
@@ -208,7 +201,8 @@ func update(p Policy, state *event.Document, r *event.Request, u *event.Update, 
 	limitLifetime(d, state, u.MaxLifetimeMs)
 	d.Version++
 	d.UpdatedMs = at.NowMS
-	return Change{Put: d, Version: state}, done(r, at, d)
+	done(o, d)
+	return Change{Put: d, Version: state}
 }
 
 // expireIn sets the expiry of d to lifetimeMS after the fold's time. A lifetime of 0 leaves it as it is.
@@ -266,14 +260,15 @@ func matches(versions []uint64, version uint64) bool {
 	return len(versions) == 0 || slices.Contains(versions, version)
 }
 
-func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, at Position) (Change, *event.Outcome) {
+func remove(p Policy, state *event.Document, r *event.Request, d *event.Delete, at Position, o *event.Outcome) Change {
 	if refusal := mayChange(p, state, r.Account, d.ManageTokenHash, at.NowMS); refusal != event.OutcomeStatus_OK {
-		return Change{}, outcome(r, at, refusal)
+		return refuse(o, refusal)
 	}
 	if !matches(d.IfMatch, state.Version) {
-		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
+		return refuse(o, event.OutcomeStatus_VERSION_MISMATCH)
 	}
-	return gone(p, state, at.NowMS), done(r, at, state)
+	done(o, state)
+	return gone(p, state, at.NowMS)
 }
 
 // gone is the change that deletes d with all its versions. Its storage ends at atMS.
@@ -286,29 +281,30 @@ func gone(p Policy, d *event.Document, atMS int64) Change {
 
 // burn makes exactly one read the last. The edge checked the password of one version; another version
 // may have another password, so that the edge has to read again.
-func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at Position) (Change, *event.Outcome) {
+func burn(p Policy, state *event.Document, r *event.Request, b *event.Burn, at Position, o *event.Outcome) Change {
 	if !MayRead(state, Reader{Account: r.Account, NowMS: at.NowMS}) {
-		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+		return refuse(o, event.OutcomeStatus_NOT_FOUND)
 	}
 	if b.Version != state.Version {
-		return Change{}, outcome(r, at, event.OutcomeStatus_VERSION_MISMATCH)
+		return refuse(o, event.OutcomeStatus_VERSION_MISMATCH)
 	}
-	o := done(r, at, state)
+	done(o, state)
 	o.Document = state
 	if !Burns(state, r.Account) {
-		return Change{}, o
+		return Change{}
 	}
 	c := gone(p, state, at.NowMS)
 	c.Burned = true
-	return c, o
+	return c
 }
 
 // expire deletes an expired document. Its storage counts up to its expiry, however late the sweep is.
-func expire(p Policy, state *event.Document, r *event.Request, at Position) (Change, *event.Outcome) {
+func expire(p Policy, state *event.Document, at Position, o *event.Outcome) Change {
 	if state == nil || !Expired(state, at.NowMS) {
-		return Change{}, outcome(r, at, event.OutcomeStatus_NOT_FOUND)
+		return refuse(o, event.OutcomeStatus_NOT_FOUND)
 	}
-	return gone(p, state, state.ExpiresMs), done(r, at, state)
+	done(o, state)
+	return gone(p, state, state.ExpiresMs)
 }
 
 // mayChange returns OK where the caller may update and delete d, and otherwise the refusal.

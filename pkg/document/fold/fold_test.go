@@ -17,6 +17,15 @@ const (
 	theItem = "abcDEF123456"
 )
 
+func decide(p fold.Policy, state *event.Document, kept *event.Outcome, r *event.Request, at fold.Position) (fold.Change, *event.Outcome) {
+	o := &event.Outcome{}
+	return fold.Decide(p, state, kept, r, at, o), o
+}
+
+func settlements(r *event.Request, o *event.Outcome, c fold.Change, sequence uint64) []*event.Settlement {
+	return fold.Settlements(nil, &event.Settlement{}, r, o, c, sequence)
+}
+
 var at = fold.Position{Sequence: 9, Index: 3, NowMS: nowMS}
 
 // stored is a document as it stands, changed by f.
@@ -96,7 +105,7 @@ func TestWhoMayChangeADocument(t *testing.T) {
 				&event.Update{Title: new("new"), IfMatch: c.match, ManageTokenHash: []byte(c.token)},
 				&event.Delete{IfMatch: c.match, ManageTokenHash: []byte(c.token)},
 			} {
-				change, o := fold.Decide(c.policy, c.state, nil, request(c.account, action), at)
+				change, o := decide(c.policy, c.state, nil, request(c.account, action), at)
 				if o.Status != c.want {
 					t.Errorf("%T: %v, want %v", action, o.Status, c.want)
 				}
@@ -153,7 +162,7 @@ func TestCreate(t *testing.T) {
 		"in above": {&event.Create{Document: stored(func(d *event.Document) { d.ExpiresMs = 5 }), ExpiresInMs: 1}, nowMS + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change, o := fold.Decide(fold.Pastes(), nil, nil, request(owner, c.create), at)
+			change, o := decide(fold.Pastes(), nil, nil, request(owner, c.create), at)
 			d := change.Put
 			if o.Status != event.OutcomeStatus_OK || d == nil {
 				t.Fatalf("%v, put %v", o.Status, d)
@@ -169,7 +178,7 @@ func TestCreate(t *testing.T) {
 	if given.Version != 99 || given.Id != "" {
 		t.Error("the request was changed")
 	}
-	if _, o := fold.Decide(fold.Pastes(), stored(nil), nil, request(owner, &event.Create{Document: given}), at); o.Status != event.OutcomeStatus_ID_TAKEN {
+	if _, o := decide(fold.Pastes(), stored(nil), nil, request(owner, &event.Create{Document: given}), at); o.Status != event.OutcomeStatus_ID_TAKEN {
 		t.Errorf("on a taken id: %v", o.Status)
 	}
 }
@@ -198,7 +207,7 @@ func TestUpdateIsAMergeAndKeepsTheEarlierVersion(t *testing.T) {
 		"never from it":  {&event.Update{ExpiresInMs: new(int64(0))}, func(d *event.Document) { d.ExpiresMs = 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change, o := fold.Decide(fold.Pastes(), before, nil, request(owner, c.update), at)
+			change, o := decide(fold.Pastes(), before, nil, request(owner, c.update), at)
 			want := proto.Clone(before).(*event.Document)
 			want.Version, want.UpdatedMs = 4, nowMS
 			c.want(want)
@@ -238,7 +247,7 @@ func TestAKeylessPasteEndsInTimeWhateverItsUpdatesSay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := stored(func(d *event.Document) { keyless(d); d.ExpiresMs = c.before })
 			c.update.ManageTokenHash, c.update.MaxLifetimeMs = []byte("token"), c.max
-			change, o := fold.Decide(fold.QuickPastes(), before, nil, request(0, c.update), at)
+			change, o := decide(fold.QuickPastes(), before, nil, request(0, c.update), at)
 			if o.Status != event.OutcomeStatus_OK || change.Put.ExpiresMs != c.expires || o.ExpiresMs != c.expires {
 				t.Errorf("%v: expires at %d, answered %d, want %d", o.Status, change.Put.GetExpiresMs(), o.ExpiresMs, c.expires)
 			}
@@ -256,7 +265,7 @@ func TestDeadlineHasPassed(t *testing.T) {
 		0: event.OutcomeStatus_OK, nowMS: event.OutcomeStatus_OK, nowMS - 1: event.OutcomeStatus_DEADLINE_EXCEEDED,
 	} {
 		r.DeadlineMs = deadline
-		change, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, late)
+		change, o := decide(fold.Pastes(), stored(nil), nil, r, late)
 		if o.Status != want || change.Delete != (want == event.OutcomeStatus_OK) || fold.Keeps(r, o) != (want == event.OutcomeStatus_OK) {
 			t.Errorf("deadline %d: %v, deleted %v, kept %v", deadline, o.Status, change.Delete, fold.Keeps(r, o))
 		}
@@ -264,11 +273,11 @@ func TestDeadlineHasPassed(t *testing.T) {
 	r.DeadlineMs = nowMS + 10
 	ahead := late
 	ahead.NowMS = nowMS + 10*24*60*60*1000
-	if _, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, ahead); o.Status != event.OutcomeStatus_OK {
+	if _, o := decide(fold.Pastes(), stored(nil), nil, r, ahead); o.Status != event.OutcomeStatus_OK {
 		t.Errorf("in time by the journal's clock, while the fold's time is ahead: %v", o.Status)
 	}
 	r.DeadlineMs = nowMS - 1
-	if _, o := fold.Decide(fold.Pastes(), nil, kept, r, late); o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED {
+	if _, o := decide(fold.Pastes(), nil, kept, r, late); o.Status != event.OutcomeStatus_DEADLINE_EXCEEDED {
 		t.Errorf("with a kept outcome: %v", o.Status)
 	}
 }
@@ -277,18 +286,18 @@ func TestKeptOutcomeAnswersItsRequestAlone(t *testing.T) {
 	r := request(owner, &event.Create{Document: stored(nil)})
 	r.IdempotencyId = []byte("0123456789abcdef")
 	r.Charge = &event.Charge{Account: owner, QuotaKey: 1, Remaining: 4}
-	_, first := fold.Decide(fold.Pastes(), nil, nil, r, at)
+	_, first := decide(fold.Pastes(), nil, nil, r, at)
 	if !fold.Keeps(r, first) {
 		t.Fatal("the first outcome is not kept")
 	}
 	r.RequestId = []byte("fedcba9876543210")
 	r.Charge = &event.Charge{Account: owner, QuotaKey: 1, Remaining: 3}
 	later := fold.Position{Sequence: 20, NowMS: nowMS + fold.KeepOutcomeMillis - 1}
-	change, again := fold.Decide(fold.Pastes(), nil, first, r, later)
+	change, again := decide(fold.Pastes(), nil, first, r, later)
 	if !again.Replayed || again.Status != event.OutcomeStatus_OK || again.CreatedMs != nowMS || again.Remaining != 4 || change.Put != nil {
 		t.Errorf("again: %v, %+v", again, change)
 	}
-	if told := fold.Settlements(r, again, change, 20); len(told) != 1 || told[0].Result != event.Result_VOID || told[0].Failed {
+	if told := settlements(r, again, change, 20); len(told) != 1 || told[0].Result != event.Result_VOID || told[0].Failed {
 		t.Errorf("settled %v", told)
 	}
 	if fold.Keeps(r, again) || first.Replayed {
@@ -296,16 +305,16 @@ func TestKeptOutcomeAnswersItsRequestAlone(t *testing.T) {
 	}
 	other := request(owner, &event.Create{Document: stored(nil)})
 	other.IdempotencyId, other.BodyHash = r.IdempotencyId, 6
-	if change, o := fold.Decide(fold.Pastes(), nil, first, other, later); o.Status != event.OutcomeStatus_IDEMPOTENCY_MISMATCH || change.Put != nil || fold.Keeps(other, o) {
+	if change, o := decide(fold.Pastes(), nil, first, other, later); o.Status != event.OutcomeStatus_IDEMPOTENCY_MISMATCH || change.Put != nil || fold.Keeps(other, o) {
 		t.Errorf("another body: %v", o)
 	}
 	later.NowMS++
-	if _, o := fold.Decide(fold.Pastes(), nil, first, r, later); o.Replayed || o.CreatedMs != later.NowMS {
+	if _, o := decide(fold.Pastes(), nil, first, r, later); o.Replayed || o.CreatedMs != later.NowMS {
 		t.Errorf("after 24 h: %v", o)
 	}
 	refused := request(other.Account, &event.Delete{})
 	refused.IdempotencyId = r.IdempotencyId
-	if _, o := fold.Decide(fold.Pastes(), nil, nil, refused, at); !fold.Keeps(refused, o) {
+	if _, o := decide(fold.Pastes(), nil, nil, refused, at); !fold.Keeps(refused, o) {
 		t.Errorf("a refusal is not kept: %v", o)
 	}
 	if fold.IsKept(&event.Request{IdempotencyId: r.IdempotencyId, Action: &event.Request_Burn{}}) {
@@ -333,7 +342,7 @@ func TestBurn(t *testing.T) {
 		"of what became older, 0": {stored(burning), other, 0, event.OutcomeStatus_VERSION_MISMATCH, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change, o := fold.Decide(fold.QuickPastes(), c.state, nil, request(c.account, &event.Burn{Version: c.version}), at)
+			change, o := decide(fold.QuickPastes(), c.state, nil, request(c.account, &event.Burn{Version: c.version}), at)
 			if o.Status != c.want || change.Delete != c.gone || change.Burned != c.gone {
 				t.Errorf("%v, %+v", o.Status, change)
 			}
@@ -347,7 +356,7 @@ func TestBurn(t *testing.T) {
 func TestExpireRemovesOnlyWhatIsOver(t *testing.T) {
 	for expires, gone := range map[int64]bool{0: false, nowMS - 1: true, nowMS: true, nowMS + 1: false} {
 		d := stored(func(d *event.Document) { d.ExpiresMs, d.Content = expires, &event.Content{Blob: "k", SizeBytes: 10} })
-		change, _ := fold.Decide(fold.Files(), d, nil, request(0, &event.Expire{}), at)
+		change, _ := decide(fold.Files(), d, nil, request(0, &event.Expire{}), at)
 		if change.Delete != gone {
 			t.Errorf("expires at %d: deleted %v", expires, change.Delete)
 		}
@@ -355,7 +364,7 @@ func TestExpireRemovesOnlyWhatIsOver(t *testing.T) {
 			t.Errorf("leaves %+v", change)
 		}
 	}
-	if change, _ := fold.Decide(fold.Files(), nil, nil, request(0, &event.Expire{}), at); change.Delete {
+	if change, _ := decide(fold.Files(), nil, nil, request(0, &event.Expire{}), at); change.Delete {
 		t.Error("deleted what is not there")
 	}
 }
@@ -396,8 +405,8 @@ func TestSettlements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := request(c.by, c.action)
 			r.Charge = c.charge
-			change, o := fold.Decide(c.policy, c.state, nil, r, at)
-			got := fold.Settlements(r, o, change, 9)
+			change, o := decide(c.policy, c.state, nil, r, at)
+			got := settlements(r, o, change, 9)
 			if len(got) != len(c.want) {
 				t.Fatalf("%v, want %v", got, c.want)
 			}
@@ -415,8 +424,8 @@ func TestLateRequestIsGivenBackWithoutBlame(t *testing.T) {
 	r.DeadlineMs, r.Charge = nowMS-1, &event.Charge{Account: owner, QuotaKey: 4}
 	late := at
 	late.StoredMS = nowMS
-	change, o := fold.Decide(fold.Pastes(), stored(nil), nil, r, late)
-	got := fold.Settlements(r, o, change, 9)
+	change, o := decide(fold.Pastes(), stored(nil), nil, r, late)
+	got := settlements(r, o, change, 9)
 	if len(got) != 1 || got[0].Result != event.Result_VOID || got[0].Failed {
 		t.Errorf("settled %v", got)
 	}
@@ -424,7 +433,7 @@ func TestLateRequestIsGivenBackWithoutBlame(t *testing.T) {
 
 func TestOutcomeOfAnUploadShowsTheFile(t *testing.T) {
 	d := stored(func(d *event.Document) { d.ContentType = "text/plain" })
-	_, o := fold.Decide(fold.Files(), nil, nil, request(owner, &event.Create{Document: d}), at)
+	_, o := decide(fold.Files(), nil, nil, request(owner, &event.Create{Document: d}), at)
 	if o.Document.GetContentType() != "text/plain" || o.Document.GetContent().GetSizeBytes() != 4 || len(o.Document.Content.Inline) != 0 {
 		t.Errorf("shows %v", o.Document)
 	}
@@ -445,7 +454,7 @@ func TestEarlierVersionHasTheDocumentsPasswordAndExpiry(t *testing.T) {
 func TestDeletionOfADocumentWithoutAVersionNamesNoVersions(t *testing.T) {
 	for version, last := range map[uint64]uint64{0: 0, 1: 0, 2: 1} {
 		d := stored(func(d *event.Document) { d.Version = version })
-		change, _ := fold.Decide(fold.Pastes(), d, nil, request(owner, &event.Delete{}), at)
+		change, _ := decide(fold.Pastes(), d, nil, request(owner, &event.Delete{}), at)
 		if !change.Delete || change.FirstVersion != 1 || change.LastVersion != last {
 			t.Errorf("at version %d: %+v, want the versions 1 to %d", version, change, last)
 		}
@@ -465,7 +474,7 @@ func TestCopiesAreWhole(t *testing.T) {
 	}
 	r := request(owner, &event.Delete{})
 	r.IdempotencyId, r.BodyHash = []byte("0123456789abcdef"), o.BodyHash
-	_, got := fold.Decide(fold.Pastes(), nil, o, r, fold.Position{Index: o.Index})
+	_, got := decide(fold.Pastes(), nil, o, r, fold.Position{Index: o.Index})
 	if o.Replayed = true; !proto.Equal(got, o) || got == o {
 		t.Errorf("replayed %v\nof %v", got, o)
 	}
@@ -481,8 +490,8 @@ func TestDraftIsMergedWhole(t *testing.T) {
 	draft := &event.Update{}
 	fillFields(draft.ProtoReflect())
 	draft.IfMatch, draft.ManageTokenHash, draft.ExpiresInMs, draft.MaxLifetimeMs = nil, nil, nil, 0 // conditions; a time is only the fold's to make
-	made, _ := fold.Decide(fold.Pastes(), nil, nil, request(owner, fold.Create(&event.Document{Owner: owner}, draft)), at)
-	updated, _ := fold.Decide(fold.Pastes(), stored(nil), nil, request(owner, draft), at)
+	made, _ := decide(fold.Pastes(), nil, nil, request(owner, fold.Create(&event.Document{Owner: owner}, draft)), at)
+	updated, _ := decide(fold.Pastes(), stored(nil), nil, request(owner, draft), at)
 	for name, d := range map[string]*event.Document{"created": made.Put, "updated": updated.Put} {
 		draft.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, want protoreflect.Value) bool {
 			of := d.ProtoReflect().Descriptor().Fields().ByName(f.Name())
@@ -522,7 +531,7 @@ func TestNewPasteHasTheDefaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := &event.Document{Owner: owner, ManageTokenHash: []byte("token")}
-			change, _ := fold.Decide(fold.QuickPastes(), nil, nil, request(owner, fold.Create(made, c.draft)), at)
+			change, _ := decide(fold.QuickPastes(), nil, nil, request(owner, fold.Create(made, c.draft)), at)
 			c.want.Id, c.want.Owner, c.want.ManageTokenHash = theItem, owner, []byte("token")
 			c.want.Version, c.want.FirstVersionKept, c.want.CreatedOrder = 1, 1, 9<<12|3
 			c.want.CreatedMs, c.want.UpdatedMs = nowMS, nowMS

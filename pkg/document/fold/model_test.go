@@ -272,7 +272,7 @@ func TestFoldAgreesWithTheNaiveModel(t *testing.T) {
 				before = proto.Clone(k.state).(*event.Document)
 			}
 			given := k.state
-			c, o := fold.Decide(fold.QuickPastes(), k.state, k.outcomes[string(r.IdempotencyId)], r, fold.Position{Sequence: uint64(serial + 1), NowMS: now})
+			c, o := decide(fold.QuickPastes(), k.state, k.outcomes[string(r.IdempotencyId)], r, fold.Position{Sequence: uint64(serial + 1), NowMS: now})
 			if before != nil && !proto.Equal(before, given) {
 				t.Fatalf("the state was changed in place")
 			}

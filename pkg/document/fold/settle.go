@@ -2,32 +2,28 @@ package fold
 
 import "quire.dev/pkg/event"
 
-// Settlements are the events that tell billing how a request ended: its admission is served or void,
-// and the owner's storage has changed. There are none for a request that was not metered and changed
-// no storage.
-func Settlements(r *event.Request, o *event.Outcome, c Change, sequence uint64) []*event.Settlement {
-	var settled *event.Settlement
-	var all []*event.Settlement
+// Settlements appends to list the events that tell billing how a request ended: its admission is served or
+// void, and the owner's storage has changed. There are none for a request that was not metered and changed
+// no storage. The first one is written into t, which is empty.
+func Settlements(list []*event.Settlement, t *event.Settlement, r *event.Request, o *event.Outcome, c Change, sequence uint64) []*event.Settlement {
 	if r.Charge != nil {
-		settled = &event.Settlement{
-			RequestId: r.RequestId, Result: event.Result_SERVED, Account: r.Charge.Account,
-			QuotaKey: r.Charge.QuotaKey, Anonymous: r.Charge.Anonymous, Sequence: sequence,
-		}
+		t.RequestId, t.Result, t.Account, t.QuotaKey = r.RequestId, event.Result_SERVED, r.Charge.Account, r.Charge.QuotaKey
+		t.Anonymous, t.Sequence = r.Charge.Anonymous, sequence
 		if !Served(o) {
-			settled.Result = event.Result_VOID
-			settled.Failed = failed(o)
+			t.Result = event.Result_VOID
+			t.Failed = failed(o)
 		}
-		all = append(all, settled)
+		list = append(list, t)
 	}
 	if c.Storage.DeltaBytes == 0 {
-		return all
+		return list
 	}
-	if settled == nil || settled.Anonymous || settled.Account != c.Storage.Account {
-		settled = &event.Settlement{Account: c.Storage.Account, Sequence: sequence}
-		all = append(all, settled)
+	if r.Charge == nil || t.Anonymous || t.Account != c.Storage.Account {
+		t = &event.Settlement{Account: c.Storage.Account, Sequence: sequence}
+		list = append(list, t)
 	}
-	settled.StorageDelta, settled.StorageAtMs = c.Storage.DeltaBytes, c.Storage.AtMS
-	return all
+	t.StorageDelta, t.StorageAtMs = c.Storage.DeltaBytes, c.Storage.AtMS
+	return list
 }
 
 // Served tells whether the request is paid for: it was carried out, and o is not the replay of an
