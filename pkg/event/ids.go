@@ -127,7 +127,8 @@ func BodyHash(parts ...[]byte) uint64 {
 		h.Write(n[:])
 		h.Write(p)
 	}
-	return binary.BigEndian.Uint64(h.Sum(nil))
+	var sum [sha256.Size]byte
+	return binary.BigEndian.Uint64(h.Sum(sum[:0]))
 }
 
 // ItemIDLength is the length of a document's id in base62 characters (71 bits).

@@ -107,3 +107,11 @@ func TestStreamsAndSubjects(t *testing.T) {
 		t.Errorf("subjects %q", got)
 	}
 }
+
+// TestBodyHashTakesNoAllocation: each write has one.
+func TestBodyHashTakesNoAllocation(t *testing.T) {
+	body, query := make([]byte, 1024), []byte("a=b")
+	if each := testing.AllocsPerRun(100, func() { event.BodyHash(body, query) }); each != 0 {
+		t.Errorf("%v allocations", each)
+	}
+}

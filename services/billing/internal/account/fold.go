@@ -370,7 +370,8 @@ func Digest(m Message) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(head[:])
 	h.Write(m.Data)
-	return [sha256.Size]byte(h.Sum(nil))
+	var sum [sha256.Size]byte
+	return [sha256.Size]byte(h.Sum(sum[:0]))
 }
 
 func nextChain(chain, digest [sha256.Size]byte) [sha256.Size]byte {
