@@ -1,7 +1,9 @@
 package fold_test
 
 import (
+	"runtime"
 	"testing"
+	"weak"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -481,6 +483,67 @@ func TestCopiesAreWhole(t *testing.T) {
 	head := fold.Whole(fold.Head(d), d.Content.Inline)
 	if !proto.Equal(head, d) || head == d {
 		t.Errorf("head and body make %v\nof %v", head, d)
+	}
+}
+
+// TestACreateTakesOneAllocation: the document and its content.
+func TestACreateTakesOneAllocation(t *testing.T) {
+	r := request(owner, &event.Create{Document: stored(nil)})
+	o := &event.Outcome{}
+	each := testing.AllocsPerRun(100, func() {
+		o.Reset()
+		if change := fold.Decide(fold.QuickPastes(), nil, nil, r, at, o); change.Put == nil {
+			t.Fatal(o.Status)
+		}
+	})
+	if each != 1 {
+		t.Errorf("%v allocations", each)
+	}
+}
+
+// TestADocumentHoldsNothingElseOfItsBatch: it may be in memory for long, and the batch has up to a megabyte.
+func TestADocumentHoldsNothingElseOfItsBatch(t *testing.T) {
+	const creates = 3
+	batch := &event.RequestBatch{}
+	for range creates {
+		made := stored(func(d *event.Document) { d.Content.Inline = make([]byte, 1024) })
+		batch.Requests = append(batch.Requests, request(owner, &event.Create{Document: made}))
+	}
+	data, err := event.Encode(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, o := &event.Document{}, &event.Outcome{}
+	var message weak.Pointer[byte]
+	var requests []weak.Pointer[event.Request]
+	var contents []weak.Pointer[byte]
+	func() {
+		data := append([]byte(nil), data...)
+		message = weak.Make(&data[0])
+		decoded := &event.RequestBatch{}
+		if err := event.DecodeRequests(data, decoded); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range decoded.Requests {
+			requests = append(requests, weak.Make(r))
+			contents = append(contents, weak.Make(&r.GetCreate().Document.Content.Inline[0]))
+		}
+		kept = fold.Decide(fold.QuickPastes(), nil, nil, decoded.Requests[0], at, o).Put
+	}()
+	runtime.GC()
+	if message.Value() != nil {
+		t.Error("the message is held")
+	}
+	for i := range creates {
+		if requests[i].Value() != nil {
+			t.Errorf("request %d is held", i)
+		}
+		if held := contents[i].Value() != nil; held != (i == 0) {
+			t.Errorf("content %d is held: %v", i, held)
+		}
+	}
+	if o.Item != theItem || len(kept.Content.Inline) != 1024 {
+		t.Errorf("%v is kept with %v", kept, o)
 	}
 }
 
