@@ -94,6 +94,7 @@ type Bus struct {
 	lanes     []runner                      // all of the above
 	refusals  *refusals
 	askers    askers
+	signals   sync.Pool // of empty channels of one struct{}, for item.done
 	// explaining names the instance of each billing partition that was at work on an explanation last.
 	explaining []atomic.Pointer[string]
 
@@ -133,6 +134,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		documents: map[event.Domain][]*documents{},
 		refusals:  newRefusals(cfg.RefusalTTL, cfg.RefusalsFirst),
 		askers:    askers{asking: map[asker]int{}},
+		signals:   sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 		answers:   make(chan *nats.Msg, answerQueue),
 		handlers:  map[string]func([]byte) error{},
 

@@ -79,6 +79,7 @@ func (f *flight[T, A]) take(count int, place func(i int) int) (taken []*item[T, 
 		}
 		place = func(i int) int { return i }
 	}
+	taken = make([]*item[T, A], 0, count)
 	for i := range count {
 		at := place(i)
 		if at < 0 || at >= len(f.items) {

@@ -25,7 +25,7 @@ type item[T, A any] struct {
 	settlement bool
 	expires    time.Duration // by Bus.elapsed
 	state      atomic.Uint32
-	done       chan struct{} // closed when answer and err are set; nil where nobody waits
+	done       chan struct{} // receives once answer and err are set; nil where nobody waits, or nobody does any more
 	tokens     chan struct{} // the item takes one out when it is over; may be nil
 	answer     A
 	err        error
@@ -105,16 +105,16 @@ func (l *lane[T, A]) run(ctx context.Context) error {
 // waiting tells whether an item waits for its answer.
 func (l *lane[T, A]) waiting() bool { return l.open.Load() > 0 }
 
-// do queues a value and waits for its answer.
-func (l *lane[T, A]) do(ctx context.Context, value T) (A, error) {
-	it := &item[T, A]{value: value, done: make(chan struct{})}
+// do queues an item and waits for its answer.
+func (l *lane[T, A]) do(ctx context.Context, it *item[T, A]) (A, error) {
 	l.start(it)
 	err := l.wait(ctx, it)
 	return it.answer, err
 }
 
-// start queues an item that wants an answer. It never blocks.
+// start queues an item that wants an answer. It never blocks. wait must follow.
 func (l *lane[T, A]) start(it *item[T, A]) {
+	it.done = l.bus.signals.Get().(chan struct{})
 	if l.open.Add(1) > int64(l.bus.cfg.MaxWaiting) {
 		l.end(it, unavailable(errQueue))
 		return
@@ -132,14 +132,20 @@ func (l *lane[T, A]) start(it *item[T, A]) {
 	}
 }
 
-// wait returns when a started item is over. If ctx ends first, it gives the item up.
+// wait returns when a started item is over. If ctx ends first, it gives the item up. To wait once more returns the same.
 func (l *lane[T, A]) wait(ctx context.Context, it *item[T, A]) error {
+	done := it.done
+	if done == nil {
+		return it.err
+	}
 	select {
-	case <-it.done:
+	case <-done:
 	case <-ctx.Done():
 		l.abandon(ctx, it)
-		<-it.done // another goroutine may be about to close it
+		<-done // another goroutine may be about to send
 	}
+	it.done = nil
+	l.bus.signals.Put(done) // empty: finish sends once
 	return it.err
 }
 
@@ -167,7 +173,7 @@ func (l *lane[T, A]) finish(it *item[T, A], err error) {
 		l.open.Add(-1)
 	}
 	if it.done != nil {
-		close(it.done)
+		it.done <- struct{}{}
 	}
 	if it.tokens != nil {
 		<-it.tokens
@@ -177,7 +183,7 @@ func (l *lane[T, A]) finish(it *item[T, A], err error) {
 // depart encodes a batch for the appender, without the items that were given up.
 func (l *lane[T, A]) depart(number uint64, items []*item[T, A]) ([]byte, error) {
 	l.recall(number)
-	f := &flight[T, A]{number: number, resolved: make(chan struct{})}
+	f := &flight[T, A]{number: number, items: make([]*item[T, A], 0, len(items)), resolved: make(chan struct{})}
 	leaving := make([]*item[T, A], 0, len(items))
 	for _, it := range items {
 		switch {

@@ -186,13 +186,8 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 		p.refusal = v
 		return p
 	}
-	p.start()
-	return p
-}
-
-func (p *PendingVerdict) start() {
-	p.item.done = make(chan struct{})
 	p.lane.start(&p.item)
+	return p
 }
 
 // Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
@@ -203,7 +198,7 @@ func (p *PendingVerdict) Wait(ctx context.Context) (*Verdict, error) {
 		if v, err := p.repeat(ctx); v != nil || err != nil {
 			return v, err
 		}
-		p.start()
+		p.lane.start(&p.item)
 	}
 	if err := p.lane.wait(ctx, &p.item); err != nil {
 		return nil, err
@@ -319,9 +314,8 @@ func (p *PendingVerdict) askAgain(ctx context.Context) (*Verdict, error) {
 		if p.lane.bus.elapsed()+d > until || !wait.For(ctx, d) {
 			break
 		}
-		next := &usageItem{value: usage{Admission: p.item.value.Admission}, done: make(chan struct{})}
-		p.lane.start(next)
-		if err := p.lane.wait(ctx, next); err != nil {
+		next := &usageItem{value: usage{Admission: p.item.value.Admission}}
+		if _, err := p.lane.do(ctx, next); err != nil {
 			return nil, err
 		}
 		last = next
@@ -363,7 +357,7 @@ func (b *Bus) Void(ctx context.Context, a Admission, failed bool) error {
 	it := &usageItem{
 		value:      usage{Admission: a, result: event.Result_VOID, failed: failed},
 		settlement: true,
-		done:       make(chan struct{}),
+		done:       make(chan struct{}, 1),
 	}
 	if err := b.usageOf(a.Account).appender.Add(it); err != nil {
 		return appendFault(err)

@@ -585,3 +585,15 @@ func TestFewHeldRefusalsOfAnAccountAreAskedAgainAtATime(t *testing.T) {
 		t.Errorf("%v are remembered", b.askers.asking)
 	}
 }
+
+func TestAVerdictCanBeWaitedForTwice(t *testing.T) {
+	w := newWorld(t, 1)
+	newFakeBilling(t, w.nc, 1)
+	b := w.bus(t, nil)
+	p := b.StartAdmit(admission(1))
+	for range 2 {
+		if v, err := p.Wait(t.Context()); err != nil || !v.Admitted() {
+			t.Fatalf("%v, %v", v, err)
+		}
+	}
+}

@@ -9,7 +9,9 @@ import (
 
 type (
 	writeLane   = lane[*event.Request, *event.Outcome]
+	writeItem   = item[*event.Request, *event.Outcome]
 	commandLane = lane[*event.Command, *event.CommandOutcome]
+	commandItem = item[*event.Command, *event.CommandOutcome]
 )
 
 const (
@@ -27,7 +29,7 @@ func (b *Bus) newWriteLane(d event.Domain, partition int) (*writeLane, error) {
 	return newLane(laneConfig[*event.Request, *event.Outcome]{
 		bus: b, kind: string(d), subject: d.RequestSubject(partition), timeout: b.cfg.WriteTimeout,
 		queueBytes: writeQueueBytes,
-		encode: func(number uint64, items []*item[*event.Request, *event.Outcome]) ([]byte, error) {
+		encode: func(number uint64, items []*writeItem) ([]byte, error) {
 			return event.Encode(&event.RequestBatch{
 				Source: source, Number: number, StampMs: b.Now().UnixMilli(), OffsetMs: b.cfg.Offset.Milliseconds(),
 				Requests: values(items),
@@ -42,7 +44,7 @@ func (b *Bus) newCommandLane(partition int) (*commandLane, error) {
 	return newLane(laneConfig[*event.Command, *event.CommandOutcome]{
 		bus: b, kind: accountKind, subject: event.AccountSubject(partition), timeout: b.cfg.AdmitTimeout, gated: true,
 		queueBytes: writeQueueBytes,
-		encode: func(number uint64, items []*item[*event.Command, *event.CommandOutcome]) ([]byte, error) {
+		encode: func(number uint64, items []*commandItem) ([]byte, error) {
 			return event.Encode(&event.CommandBatch{
 				Source: source, Number: number, StampMs: b.Now().UnixMilli(), OffsetMs: b.cfg.Offset.Milliseconds(),
 				Commands: values(items),
@@ -60,13 +62,22 @@ func values[T, A any](items []*item[T, A]) []T {
 	return out
 }
 
-// Write publishes r to the journal of d and returns the outcome that the fold decided. DeadlineMs is set here;
-// r must not be changed afterwards. After Unavailable, or TooLarge, nothing was done and nothing
+// Write is a request to a document service, and its place in a batch. It is for one call of Bus.Write, and the bus may hold it
+// for longer than that.
+type Write struct {
+	Request event.Request
+	item    writeItem
+}
+
+// Write publishes w's request to the journal of d and returns the outcome that the fold decided. DeadlineMs is set here;
+// w must not be changed or used afterwards. After Unavailable, or TooLarge, nothing was done and nothing
 // will be: the caller voids the admission. After OutcomeUnknown the fold settles it.
-func (b *Bus) Write(ctx context.Context, d event.Domain, r *event.Request) (*event.Outcome, error) {
+func (b *Bus) Write(ctx context.Context, d event.Domain, w *Write) (*event.Outcome, error) {
+	r := &w.Request
 	margin := min(outcomeMargin, b.cfg.WriteTimeout/4)
 	r.DeadlineMs = b.Now().Add(b.cfg.WriteTimeout - margin).UnixMilli()
-	return b.documentsOf(d, []byte(r.Item)).writes.do(ctx, r)
+	w.item.value = r
+	return b.documentsOf(d, []byte(r.Item)).writes.do(ctx, &w.item)
 }
 
 // Command publishes an account command and returns its outcome. A command without an account goes to
@@ -80,5 +91,5 @@ func (b *Bus) Command(ctx context.Context, c *event.Command) (*event.CommandOutc
 	if c.Account != 0 {
 		partition = event.AccountPartition(event.AccountID(c.Account), b.cfg.Partitions)
 	}
-	return b.commands[partition].do(ctx, c)
+	return b.commands[partition].do(ctx, &commandItem{value: c})
 }

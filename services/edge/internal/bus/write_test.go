@@ -13,9 +13,9 @@ import (
 	"quire.dev/services/edge/internal/fault"
 )
 
-func request(item string) *event.Request {
+func deletion(item string) *Write {
 	id := event.NewRequestID()
-	return &event.Request{RequestId: id[:], Item: item, Action: &event.Request_Delete{Delete: &event.Delete{}}}
+	return &Write{Request: event.Request{RequestId: id[:], Item: item, Action: &event.Request_Delete{Delete: &event.Delete{}}}}
 }
 
 func TestEveryWriteGetsItsOwnOutcomeFromAnyDomainAndPartition(t *testing.T) {
@@ -31,12 +31,13 @@ func TestEveryWriteGetsItsOwnOutcomeFromAnyDomainAndPartition(t *testing.T) {
 		d := event.Documents()[i%3]
 		group.Go(func() {
 			for range 5 {
-				r := request(event.NewItemID())
-				o, err := b.Write(t.Context(), d, r)
+				w := deletion(event.NewItemID())
+				o, err := b.Write(t.Context(), d, w)
 				if err != nil {
 					t.Errorf("write: %v", err)
 					return
 				}
+				r := &w.Request
 				if o.Item != r.Item || event.RequestID(o.RequestId) != event.RequestID(r.RequestId) {
 					t.Errorf("outcome of %s for %s", o.Item, r.Item)
 				}
@@ -51,13 +52,13 @@ func TestLostOutcomeIsAskedForAgainAndAppliedOnce(t *testing.T) {
 	f := newFakeDomain(t, w.nc, event.Paste, 1)
 	f.lose = 2
 	b := w.bus(t, func(c *Config) { c.ResendAfter = 30 * time.Millisecond })
-	r := request("a")
+	r := deletion("a")
 	if _, err := b.Write(t.Context(), event.Paste, r); err != nil {
 		t.Fatalf("write: %v", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.applied[event.RequestID(r.RequestId)]; n != 1 {
+	if n := f.applied[event.RequestID(r.Request.RequestId)]; n != 1 {
 		t.Errorf("applied %d times", n)
 	}
 }
@@ -93,7 +94,7 @@ func TestWriteFailsAsUnavailableOrUnknown(t *testing.T) {
 			w := newWorld(t, 1)
 			b := w.bus(t, func(c *Config) { c.WriteTimeout = 2 * time.Second })
 			ctx := test.prepare(t, w, b)
-			_, err := b.Write(ctx, event.Paste, request("a"))
+			_, err := b.Write(ctx, event.Paste, deletion("a"))
 			if fault.KindOf(err) != test.want {
 				t.Fatalf("error %v, want %s", err, test.want)
 			}
@@ -107,17 +108,17 @@ func TestWriteOfACallerThatWentBeforeItLeftIsNeverPublished(t *testing.T) {
 	b := w.idle(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	gone := request("a")
+	gone := deletion("a")
 	if _, err := b.Write(ctx, event.Paste, gone); fault.KindOf(err) != fault.Unavailable || !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want unavailable for the cancelled context", err)
 	}
 	start(t, b)
-	if _, err := b.Write(t.Context(), event.Paste, request("b")); err != nil {
+	if _, err := b.Write(t.Context(), event.Paste, deletion("b")); err != nil {
 		t.Fatalf("write: %v", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.applied[event.RequestID(gone.RequestId)] != 0 {
+	if f.applied[event.RequestID(gone.Request.RequestId)] != 0 {
 		t.Error("it was published")
 	}
 }
@@ -125,7 +126,7 @@ func TestWriteOfACallerThatWentBeforeItLeftIsNeverPublished(t *testing.T) {
 func TestRequestThatNoMessageHoldsIsTooLarge(t *testing.T) {
 	w := newWorld(t, 1)
 	b := w.bus(t, nil)
-	r := request(strings.Repeat("a", int(w.nc.MaxPayload())))
+	r := deletion(strings.Repeat("a", int(w.nc.MaxPayload())))
 	if _, err := b.Write(t.Context(), event.Paste, r); fault.KindOf(err) != fault.TooLarge {
 		t.Fatalf("error of kind %s, want too_large", fault.KindOf(err))
 	}
@@ -161,7 +162,7 @@ func TestWaitersOfWritesAreAnsweredBeforeRunReturns(t *testing.T) {
 	b := w.bus(t, func(c *Config) { c.WriteTimeout = 300 * time.Millisecond })
 	failed := make(chan error, 1)
 	go func() {
-		_, err := b.Write(context.Background(), event.Paste, request("a"))
+		_, err := b.Write(context.Background(), event.Paste, deletion("a"))
 		failed <- err
 	}()
 	l := b.documents[event.Paste][0].writes

@@ -73,11 +73,12 @@ func (s *Server) createTextFromPage(c *call, k *contents) error {
 			if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 				return err
 			}
-			d, rules := &draft{}, &draftRules{now: s.now(), content: c.route.body.limit()}
-			if err := d.parse(rules, c.json); err != nil {
+			n := s.newCreation(c, k.text)
+			if err := n.draft.parse(&n.rules, c.json); err != nil {
 				return err
 			}
-			done, err := s.create(c, k.text, d, received(c.hash))
+			n.received(c.hash)
+			done, err := s.create(n)
 			if err != nil {
 				return err
 			}
@@ -227,12 +228,13 @@ func (s *Server) changeText(c *call, k *contents, form *console.Form) error {
 	if err := s.charge(c, form.Values[console.KeyField]); err != nil {
 		return err
 	}
-	d, rules := &draft{}, &draftRules{now: s.now(), content: c.route.body.limit(), update: true}
-	d.IfMatch = []uint64{version}
-	if err := d.parse(rules, c.json); err != nil {
+	u := s.newUpdate(c, k.text)
+	u.draft.IfMatch = []uint64{version}
+	if err := u.draft.parse(&u.rules, c.json); err != nil {
 		return err
 	}
-	done, err := s.update(c, k.text, d, received(c.hash))
+	u.received(c.hash)
+	done, err := s.update(u)
 	if err != nil {
 		return err
 	}

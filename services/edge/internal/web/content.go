@@ -24,23 +24,29 @@ func (s *Server) blobKey(d event.Domain, item string) string {
 	return string(d) + "/" + strconv.Itoa(event.ItemPartition(item, s.cfg.Partitions)) + "/" + item + "/" + hex.EncodeToString(b[:])
 }
 
-// storeContent makes an event's content of text: inline, or a blob where it is too large for that.
-func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, text []byte) (*event.Content, error) {
-	sum := sha256.Sum256(text)
-	out := &event.Content{SizeBytes: uint64(len(text)), Sha256: sum[:]}
+// hashedContent is an event's content with room for its hash.
+type hashedContent struct {
+	event.Content
+	sum [sha256.Size]byte
+}
+
+// storeContent makes an event's content of text, which belongs to out then: inline, or a blob where it is too large for that.
+func (s *Server) storeContent(ctx context.Context, d event.Domain, item string, text []byte, out *hashedContent) error {
+	out.sum = sha256.Sum256(text)
+	out.SizeBytes, out.Sha256 = uint64(len(text)), out.sum[:]
 	if len(text) <= event.InlineContentBytes {
 		out.Inline = text
-		return out, nil
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
 	key := s.blobKey(d, item)
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(text), int64(len(text))); err != nil {
 		s.dropBlob(key)
-		return nil, unavailable(fmt.Errorf("store content: %w", err))
+		return unavailable(fmt.Errorf("store content: %w", err))
 	}
 	out.Blob = key
-	return out, nil
+	return nil
 }
 
 // dropBlob deletes a blob that no document names. Where that fails, the sweeper deletes it later.

@@ -3,8 +3,6 @@ package web
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +27,9 @@ const (
 // draft is a create or an update as the client wrote it. store adds the content and the password.
 type draft struct {
 	event.Update
-	text     []byte  // the content: a part of the body, nil where it is absent
+	text     []byte // the content: a part of the body, nil where it is absent
+	around   int    // bytes that text keeps in memory, where it is a part of a JSON object
+	stored   hashedContent
 	password *string // "": none
 
 	any                             bool // there is a field
@@ -56,6 +56,7 @@ func (d *draft) parse(r *draftRules, data []byte) error {
 	if err := httpin.ParseObject(data, func(name string, v httpin.Value) error { return d.set(r, name, v) }); err != nil {
 		return err
 	}
+	d.around = cap(data)
 	return d.check(r)
 }
 
@@ -337,46 +338,6 @@ func ofContent(err error, content httpin.Limit) error {
 	return err
 }
 
-// bodyOf is a body of at most so many bytes, which read takes. A longer one says what its content may have.
-func (s *Server) bodyOf(c *call, bytes int64, content httpin.Limit, read func(body []byte) error) incoming {
-	return incoming{bytes: bytes, content: content, read: func() (uint64, error) {
-		body, err := s.readContent(c, bytes, content)
-		if err != nil {
-			return 0, err
-		}
-		hash := bodyHash(c.Ctx, body)
-		return hash, read(body)
-	}}
-}
-
-// jsonOf is a draft as a JSON object.
-func (s *Server) jsonOf(c *call, r *draftRules, d *draft) incoming {
-	return s.bodyOf(c, jsonBytes(r.content), r.content, func(body []byte) error { return d.parse(r, orObject(body)) })
-}
-
-// openCreate checks the header and the query of a new paste: JSON, or plain text with the other fields in the query.
-// curl --data-binary declares its file a form unless it is told otherwise, so that counts as plain text.
-func (s *Server) openCreate(c *call, r *draftRules, d *draft) (incoming, error) {
-	media, charset, _ := httpin.MediaType(c.Ctx)
-	switch {
-	case !httpin.UTF8(charset):
-	case media == "" || media == "application/json":
-		return s.jsonOf(c, r, d), noQueryBesideJSON(c)
-	case media == "text/plain" || media == "application/x-www-form-urlencoded":
-		return s.textOf(c, r, d), d.setQuery(c, r)
-	}
-	return incoming{}, httpin.UnsupportedMediaType("Content-Type must be application/json or text/plain, in UTF-8.")
-}
-
-// noQueryBesideJSON refuses every query parameter. One that is a field belongs into the JSON.
-func noQueryBesideJSON(c *call) error {
-	err := httpin.NoQuery(c.Ctx)
-	if e, ok := errors.AsType[*httpin.Error](err); ok && slices.Contains(draftFields(), e.Field) {
-		e.Message = fmt.Sprintf("%s must be a field of the JSON body: query parameters are for text/plain bodies.", e.Field)
-	}
-	return err
-}
-
 // setQuery takes the fields of a draft whose content is the body.
 func (d *draft) setQuery(c *call, r *draftRules) error {
 	return httpin.QueryFields(c.Ctx, func(name string, v httpin.Value) error {
@@ -389,19 +350,6 @@ func (d *draft) setQuery(c *call, r *draftRules) error {
 	}, "tags")
 }
 
-// textOf is the content of a draft.
-func (s *Server) textOf(c *call, r *draftRules, d *draft) incoming {
-	return s.bodyOf(c, r.content.Bytes, r.content, func(body []byte) error {
-		if !utf8.Valid(body) {
-			return httpin.InvalidField("content", "must be valid UTF-8")
-		}
-		if len(body) > 0 {
-			d.text = body
-		}
-		return d.check(r)
-	})
-}
-
 // store hashes the draft's password and stores its content. Both wait until the request is admitted.
 func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item string) (err error) {
 	if d.password != nil {
@@ -412,16 +360,20 @@ func (d *draft) store(ctx context.Context, s *Server, domain event.Domain, item 
 			}
 		}
 	}
-	if d.text != nil {
-		d.Content, err = s.storeContent(ctx, domain, item, d.ownText())
+	if d.text == nil {
+		return nil
 	}
-	return err
+	if err := s.storeContent(ctx, domain, item, d.ownText(), &d.stored); err != nil {
+		return err
+	}
+	d.Content = &d.stored.Content
+	return nil
 }
 
-// ownText is the content in bytes that outlive the handler where they have to: inline content waits in a batch that the
-// bus may send again.
+// ownText is the content without a body around it that is longer: inline content waits in a batch that the bus may send
+// again, and only the content counts towards what may wait.
 func (d *draft) ownText() []byte {
-	if len(d.text) <= event.InlineContentBytes {
+	if len(d.text) <= event.InlineContentBytes && max(d.around, cap(d.text)) > 2*len(d.text) {
 		return bytes.Clone(d.text)
 	}
 	return d.text

@@ -93,8 +93,8 @@ func (s *Server) createFromPage(c *call) error {
 			return err
 		}
 	}
-	d := &draft{}
-	done, err := s.createOfForm(c, d, form, bodyHash(c.Ctx, body))
+	n := s.newCreation(c, quickKind())
+	done, err := s.createOfForm(n, form, bodyHash(c.Ctx, body))
 	if err != nil {
 		if !pages.WantsHTML(c.Ctx) {
 			return err
@@ -105,7 +105,7 @@ func (s *Server) createFromPage(c *call) error {
 		Document: &event.Document{
 			Id: done.outcome.Item, ExpiresMs: done.outcome.ExpiresMs, BurnAfterRead: form.BurnAfterRead,
 		},
-		Protected: d.password != nil && *d.password != "", URL: s.url(""),
+		Protected: n.draft.password != nil && *n.draft.password != "", URL: s.url(""),
 		Path: quickKind().page + done.outcome.Item, Remaining: plan.Unlimited,
 	}
 	if !c.who.anonymous {
@@ -120,17 +120,18 @@ func (s *Server) createFromPage(c *call) error {
 
 // createOfForm creates what the form says. A form that is sent again, as a browser does when its reader goes back and
 // forth, gets the first answer again.
-func (s *Server) createOfForm(c *call, d *draft, form *pages.Draft, hash uint64) (*written, error) {
-	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
-	if err := d.fill(rules, form); err != nil {
+func (s *Server) createOfForm(n *creation, form *pages.Draft, hash uint64) (*written, error) {
+	if err := n.draft.fill(&n.rules, form); err != nil {
 		return nil, err
 	}
+	c := n.call
 	if form.Once != "" && c.idem == nil {
 		key := form.Once + " " + strconv.FormatUint(hash, 16)
 		id := event.NewIdempotencyID(c.who.payer().Bytes(), c.Method(), c.Path(), key)
 		c.idem = id[:]
 	}
-	return s.create(c, quickKind(), d, received(hash))
+	n.received(hash)
+	return s.create(n)
 }
 
 // readPasteForm reads the body. A form writes a line end in six bytes, and other characters in three for each of theirs.

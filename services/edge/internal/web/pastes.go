@@ -6,8 +6,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/fault"
@@ -31,40 +29,16 @@ func quickKind() *textKind {
 }
 
 func (s *Server) createText(c *call, k *textKind) error {
-	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
-	d := &draft{}
-	in, err := s.openCreate(c, rules, d)
-	if err != nil {
+	n := s.newCreation(c, k)
+	if err := n.open(); err != nil {
 		return err
 	}
-	done, err := s.create(c, k, d, in)
+	done, err := s.create(n)
 	if err != nil {
 		return err
 	}
 	c.Set(fiber.HeaderLocation, s.url(k.api+"/get/"+done.outcome.Item))
 	return send(c.Ctx, fiber.StatusCreated, s.createdText(k, &c.who, done))
-}
-
-// create makes a document of the draft, which in may still have to be read into.
-func (s *Server) create(c *call, k *textKind, d *draft, in incoming) (*written, error) {
-	doc := &event.Document{Id: s.newItemID(c.idem), Owner: uint64(c.who.account)}
-	if c.who.anonymous {
-		doc.ManageTokenHash = apikey.HashToken(s.secret.ManageToken(doc.Id))
-	}
-	w := &writing{call: c, domain: k.domain}
-	w.prepare = func(ctx context.Context, r *event.Request) error {
-		if err := d.store(ctx, s, k.domain, doc.Id); err != nil {
-			return err
-		}
-		r.Item = doc.Id
-		r.Action = &event.Request_Create{Create: fold.Create(doc, &d.Update)}
-		return nil
-	}
-	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
-	if err := s.receive(w, in); err != nil {
-		return nil, err
-	}
-	return s.write(w)
 }
 
 // manageToken is the management token of a document that a keyless call has made. That of a call that was answered before
@@ -112,13 +86,13 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous, update: true}
-	d := &draft{}
-	d.IfMatch = match.Numbers()
-	if rules.keyless {
-		d.MaxLifetimeMs = keylessLifetime.Milliseconds()
+	u := s.newUpdate(c, k)
+	u.draft.IfMatch = match.Numbers()
+	if u.rules.keyless {
+		u.draft.MaxLifetimeMs = keylessLifetime.Milliseconds()
 	}
-	done, err := s.update(c, k, d, s.jsonOf(c, rules, d))
+	u.receiveJSON()
+	done, err := s.update(u)
 	if err != nil {
 		return err
 	}
@@ -128,27 +102,9 @@ func (s *Server) updateText(c *call, k *textKind) error {
 		time("updatedAt", out.UpdatedMs).remaining(done.remaining))
 }
 
-// update changes the document in the path as the draft says, which in may still have to be read into.
-func (s *Server) update(c *call, k *textKind, d *draft, in incoming) (*written, error) {
-	w := changing(c, k.domain, c.param("ref"))
-	w.prepare = func(ctx context.Context, r *event.Request) error {
-		d.ManageTokenHash = c.who.tokenHash()
-		if err := d.store(ctx, s, k.domain, w.item); err != nil {
-			return err
-		}
-		r.Action = &event.Request_Update{Update: &d.Update}
-		return nil
-	}
-	w.discard = func() { s.dropBlob(d.Content.GetBlob()) }
-	if err := s.receive(w, in); err != nil {
-		return nil, err
-	}
-	return s.change(w)
-}
-
-// changing is a writing of an item.
-func changing(c *call, d event.Domain, item string) *writing {
-	return &writing{call: c, domain: d, item: item, gone: !event.ValidItemID(item), hash: c.hash}
+// changes says which item the writing is of: an id, or what a client gave for one.
+func (w *writing) changes(item string) {
+	w.item, w.gone, w.hash = item, !event.ValidItemID(item), w.call.hash
 }
 
 // change carries out an update or a delete. A call with a management token is limited by its source, since it is not
@@ -202,12 +158,25 @@ func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
 	return send(c.Ctx, fiber.StatusOK, newAnswer(96).str("id", done.outcome.Item).remaining(done.remaining))
 }
 
+// deletion is the writing that deletes an item.
+type deletion struct {
+	writing
+	ifMatch []uint64
+}
+
 // remove deletes an item, if its version is one of ifMatch; none: any.
 func (s *Server) remove(c *call, d event.Domain, item string, ifMatch []uint64) (*written, error) {
-	w := changing(c, d, item)
-	w.prepare = func(_ context.Context, r *event.Request) error {
-		r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: ifMatch, ManageTokenHash: c.who.tokenHash()}}
-		return nil
-	}
-	return s.change(w)
+	del := &deletion{writing: writing{call: c, domain: d}, ifMatch: ifMatch}
+	del.changes(item)
+	del.action = del
+	return s.change(&del.writing)
 }
+
+func (d *deletion) readHash() (uint64, error) { return d.hash, nil }
+
+func (d *deletion) prepare(_ context.Context, r *event.Request) error {
+	r.Action = &event.Request_Delete{Delete: &event.Delete{IfMatch: d.ifMatch, ManageTokenHash: d.call.who.tokenHash()}}
+	return nil
+}
+
+func (d *deletion) discard() {}

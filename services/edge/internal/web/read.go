@@ -193,10 +193,10 @@ func (s *Server) burn(c *call, d event.Domain, doc *event.Document, account even
 		return nil, err
 	}
 	id := c.id()
-	o, err := s.bus.Write(s.ctx, d, &event.Request{
+	o, err := s.bus.Write(s.ctx, d, &bus.Write{Request: event.Request{
 		RequestId: id[:], Item: doc.Id, Account: uint64(account),
 		Action: &event.Request_Burn{Burn: &event.Burn{Version: doc.Version}},
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,11 @@ import (
 // docs/api.md, From a terminal.
 func (s *Server) createFromTerminal(c *call) error {
 	k := quickKind()
-	rules := &draftRules{now: s.now(), content: c.route.body.limit(), keyless: c.who.anonymous}
-	d := &draft{}
-	in, err := s.openFromTerminal(c, rules, d)
-	if err != nil {
+	n := s.newCreation(c, k)
+	if err := n.openFromTerminal(); err != nil {
 		return err
 	}
-	done, err := s.create(c, k, d, in)
+	done, err := s.create(n)
 	if err != nil {
 		return err
 	}
@@ -55,42 +53,49 @@ func sendLines(c *fiber.Ctx, status int, text string) error {
 
 // openFromTerminal checks the header and the query of a new quick paste: the bytes of the body, or of a part of the form that
 // curl -F sends. The query has the fields. Without a title or a language the name of the file gives them.
-func (s *Server) openFromTerminal(c *call, r *draftRules, d *draft) (incoming, error) {
-	if err := d.setQuery(c, r); err != nil {
-		return incoming{}, err
+func (n *creation) openFromTerminal() error {
+	c := n.call
+	if err := n.draft.setQuery(c, &n.rules); err != nil {
+		return err
 	}
 	media, charset, params := httpin.MediaType(c.Ctx)
 	switch {
 	case media == fiber.MIMEMultipartForm && c.route.method == fiber.MethodPost:
-		return s.openTerminalForm(c, r, d, params["boundary"])
+		return n.openTerminalForm(params["boundary"])
 	case media == fiber.MIMEMultipartForm: // the bytes of its envelope are not what anybody means to keep
-		return incoming{}, httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
+		return httpin.UnsupportedMediaType("Send a form with POST, or the bytes alone with PUT.")
 	case !httpin.UTF8(charset):
-		return incoming{}, s.notText()
+		return n.s.notText()
 	}
 	name, err := nameOfPath(c.Path())
-	return s.bodyOf(c, r.content.Bytes, r.content, func(body []byte) error {
-		d.text = body
-		return s.finishFromTerminal(r, d, name)
-	}), err
+	n.receiveText(func(t *textWriting) error {
+		body, err := t.readBody()
+		if err != nil {
+			return err
+		}
+		t.hash, t.draft.text = bodyHash(t.call.Ctx, body), body
+		return t.finishFromTerminal(name)
+	})
+	return err
 }
 
 // finishFromTerminal checks the content of a draft, and names it.
-func (s *Server) finishFromTerminal(r *draftRules, d *draft, name string) error {
+func (t *textWriting) finishFromTerminal(name string) error {
+	d := &t.draft
 	switch {
 	case !utf8.Valid(d.text):
-		return s.notText()
+		return t.s.notText()
 	case len(d.text) == 0:
 		d.text = nil // which check refuses
 	default:
-		if err := checkContent(d.text, r.content); err != nil {
+		if err := checkContent(d.text, t.rules.content); err != nil {
 			return err
 		}
 	}
-	if err := s.nameDraft(d, name); err != nil {
+	if err := t.s.nameDraft(d, name); err != nil {
 		return err
 	}
-	return d.check(r)
+	return d.check(&t.rules)
 }
 
 // notText is the answer to content that is no text. Files may be of any kind.
@@ -129,22 +134,25 @@ func (s *Server) nameDraft(d *draft, name string) error {
 
 // openTerminalForm is the body with a form. Its hash does not depend on how the form is written: curl draws the text between the
 // parts anew each time.
-func (s *Server) openTerminalForm(c *call, r *draftRules, d *draft, boundary string) (incoming, error) {
+func (n *creation) openTerminalForm(boundary string) error {
 	if boundary == "" || len(boundary) > 70 {
-		return incoming{}, httpin.Malformed("The multipart body has no valid boundary.")
+		return httpin.Malformed("The multipart body has no valid boundary.")
 	}
-	most := r.content.Bytes + multipartOverhead
-	return incoming{bytes: most, content: r.content, read: func() (uint64, error) {
-		body, err := s.readContent(c, most, r.content)
+	n.bodyBytes = n.rules.content.Bytes + multipartOverhead
+	n.read = func(t *textWriting) error {
+		body, err := t.readBody()
 		if err != nil {
-			return 0, err
+			return err
 		}
-		name, hash, err := readTerminalForm(c, r, d, multipart.NewReader(bytes.NewReader(body), boundary))
+		form := multipart.NewReader(bytes.NewReader(body), boundary)
+		name, hash, err := readTerminalForm(t.call, &t.rules, &t.draft, form)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		return hash, s.finishFromTerminal(r, d, name)
-	}}, nil
+		t.hash = hash
+		return t.finishFromTerminal(name)
+	}
+	return nil
 }
 
 // readTerminalForm takes the content of the first part that is a file or is named f. Other parts are fields of the paste

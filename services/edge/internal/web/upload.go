@@ -85,10 +85,7 @@ func (s *Server) uploadFile(c *call) error {
 // write stores the file that open has found.
 func (u *upload) write() (*written, error) {
 	u.id = u.s.newItemID(u.c.idem)
-	return u.s.write(&writing{
-		call: u.c, domain: event.File,
-		readHash: u.readHash, prepare: u.prepare, discard: func() { u.s.dropBlob(u.blob) },
-	})
+	return u.s.write(&writing{call: u.c, domain: event.File, action: u})
 }
 
 // answer tells of the file that write has stored.
@@ -333,6 +330,8 @@ func (u *upload) prepare(ctx context.Context, r *event.Request) error {
 	r.Action = &event.Request_Create{Create: &event.Create{Document: u.document, ExpiresInMs: u.lifetime.Milliseconds()}}
 	return nil
 }
+
+func (u *upload) discard() { u.s.dropBlob(u.blob) }
 
 // hash is the hash that uploads under one Idempotency-Key are compared by: of the file and the fields, however they were
 // sent. It is known once all is read.

@@ -3,16 +3,14 @@ package web
 import (
 	"context"
 	"errors"
-	"math"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/fault"
-	"quire.dev/services/edge/internal/httpin"
 )
 
 var (
@@ -31,65 +29,31 @@ const (
 	blobTimeout = 60 * time.Second
 )
 
-// writing is a request that changes a document.
+// writing is a request that changes a document. Most actions embed it, beside all else that their request is made of: a call
+// then makes one object. It is for one call, and the bus may hold it for longer.
 type writing struct {
 	call   *call
 	domain event.Domain
 	item   string
-	gone   bool // the item can't exist: 404 once the request is admitted
-	hash   uint64
-	// readHash finds hash by reading the body to its end. Nil where hash is known.
-	readHash func() (uint64, error)
-	late     bool // the body of a text is read once the request is admitted: see receive
+	gone   bool   // the item can't exist: 404 once the request is admitted
+	hash   uint64 // of the request, see bodyHash; readHash tells it where the body is not read yet
+	late   bool   // the body of a text is read once the request is admitted: see textWriting.receive
+	action action
 
+	id     event.RequestID
+	charge event.Charge
+	toBus  bus.Write
+	done   written
+}
+
+// action is what a writing does.
+type action interface {
+	// readHash returns the hash of the request. It reads the body to its end where that was not done.
+	readHash() (uint64, error)
 	// prepare fills in the request's action. It runs once the request is admitted, and may take time.
-	prepare func(ctx context.Context, r *event.Request) error
-	// discard undoes prepare where the request changed nothing. May be nil.
-	discard func()
-}
-
-// admitFirstBytes is the length of a body from which on the request is admitted before the body is read: docs/adr/0010-large-bodies-are-admitted-before-they-are-read.md.
-const admitFirstBytes = 64 << 10
-
-// incoming is a body that is not read yet.
-type incoming struct {
-	bytes   int64        // that the body may have
-	content httpin.Limit // of the content in it, which a longer body is told
-	// read reads the body into what the writing's prepare uses, and returns the hash of the request, see bodyHash.
-	read func() (hash uint64, err error)
-}
-
-// received is a body that has been read.
-func received(hash uint64) incoming {
-	return incoming{bytes: math.MaxInt64, read: func() (uint64, error) { return hash, nil }}
-}
-
-// receive reads a body that is small. It has a larger one read once the request is admitted, so that a client that may not make
-// the request does not send it. It is called when prepare is set.
-func (s *Server) receive(w *writing, in incoming) error {
-	c := w.call
-	if err := httpin.CheckBody(c.Ctx, httpin.Limit{Bytes: in.bytes}); err != nil {
-		return ofContent(err, in.content)
-	}
-	late, err := s.http.BodyExceeds(c.Ctx, admitFirstBytes)
-	if err != nil {
-		return err
-	}
-	if !late {
-		w.hash, err = in.read()
-		return err
-	}
-	read, prepare := sync.OnceValues(in.read), w.prepare
-	w.readHash, w.late = read, true
-	w.prepare = func(ctx context.Context, r *event.Request) error {
-		hash, err := read()
-		if err != nil {
-			return err
-		}
-		r.BodyHash = hash
-		return prepare(ctx, r)
-	}
-	return nil
+	prepare(ctx context.Context, r *event.Request) error
+	// discard undoes prepare where the request changed nothing.
+	discard()
 }
 
 // written is the end of a writing: the decision of the document's service.
@@ -156,25 +120,23 @@ func (s *Server) keptOutcome(w *writing) (*event.Outcome, error) {
 // replay is the end of a writing whose Idempotency-Key has an outcome.
 func (s *Server) replay(w *writing, o *event.Outcome) (*written, error) {
 	c := w.call
-	if w.readHash != nil {
-		var err error
-		if w.hash, err = w.readHash(); err != nil {
-			return nil, err
-		}
-		w.readHash = nil
+	hash, err := w.action.readHash()
+	if err != nil {
+		return nil, err
 	}
 	c.Set(headerChargeSource, "none")
-	if o.BodyHash != w.hash {
+	if o.BodyHash != hash {
 		return nil, idempotencyMismatch()
 	}
 	c.Set(headerReplayed, "true")
 	if err := outcomeError(o.Status); err != nil {
 		return nil, err
 	}
+	w.done = written{outcome: o, remaining: o.Remaining, replayed: true}
 	if c.who.free() {
-		return &written{outcome: o, remaining: plan.Unlimited, replayed: true}, nil
+		w.done.remaining = plan.Unlimited
 	}
-	return &written{outcome: o, remaining: o.Remaining, replayed: true}, nil
+	return &w.done, nil
 }
 
 // quotaNowWait is for the rate-limit headers of an answer that is otherwise ready.
@@ -210,11 +172,13 @@ func (s *Server) setUsedQuota(c *call, usage *event.UsageAnswer) {
 	}
 }
 
+// writeOnce tries once. Where it fails so that write tries again, the bus has not got the writing.
 func (s *Server) writeOnce(w *writing) (*written, error) {
 	c := w.call
 	m := s.meter(c)
-	id := m.admission.RequestID
-	r := &event.Request{RequestId: id[:], Item: w.item, Account: uint64(c.who.account), IdempotencyId: c.idem, BodyHash: w.hash}
+	w.id = m.admission.RequestID
+	r := &w.toBus.Request
+	r.RequestId, r.Item, r.Account, r.IdempotencyId, r.BodyHash = w.id[:], w.item, uint64(c.who.account), c.idem, w.hash
 	if !c.who.free() {
 		m.admission.Write, m.admission.IdempotencyID = true, c.idem
 		var err error
@@ -229,43 +193,43 @@ func (s *Server) writeOnce(w *writing) (*written, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Charge = &event.Charge{
-			Account: uint64(m.admission.Account), QuotaKey: uint32(m.admission.Key), Anonymous: m.admission.Anonymous,
-			Remaining: m.remaining(),
-		}
+		r.Charge = &w.charge
+		r.Charge.Account, r.Charge.QuotaKey = uint64(m.admission.Account), uint32(m.admission.Key)
+		r.Charge.Anonymous, r.Charge.Remaining = m.admission.Anonymous, m.remaining()
 	}
 	if w.gone {
 		return nil, m.void(notFound())
 	}
-	return s.execute(w, m, r)
+	return s.execute(w, m)
 }
 
 // execute carries out a write that is admitted, or free. A failure before the request is published is voided here, a
 // later one by the service.
-func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, error) {
-	err := w.prepare(s.ctx, r)
+func (s *Server) execute(w *writing, m *metered) (*written, error) {
+	r := &w.toBus.Request
+	err := w.action.prepare(s.ctx, r)
 	if err == nil && m.open && time.Since(m.started) > s.cfg.AdmissionAge {
 		err = m.renew(r)
 	}
 	if err != nil {
-		w.undo()
+		w.action.discard()
 		return nil, w.void(m, err)
 	}
-	o, err := s.bus.Write(s.ctx, w.domain, r)
+	o, err := s.bus.Write(s.ctx, w.domain, &w.toBus)
 	switch {
 	case err != nil && fault.KindOf(err) == fault.OutcomeUnknown:
 		m.setQuota(m.remaining())
 		return nil, err // it may still happen: nothing is undone
 	case err != nil:
-		w.undo()
+		w.action.discard()
 		return nil, m.void(err)
 	case o.Replayed:
-		w.undo()
+		w.action.discard()
 		s.setQuotaNow(w.call)
 		return s.replay(w, o)
 	}
 	if err := outcomeError(o.Status); err != nil {
-		w.undo()
+		w.action.discard()
 		m.setVoided()
 		return nil, err
 	}
@@ -273,7 +237,8 @@ func (s *Server) execute(w *writing, m *metered, r *event.Request) (*written, er
 	if m.admission.Anonymous && m.verdict != nil {
 		s.keyless.made(s.http.Source(w.call.Ctx), m.verdict.Limit, s.now())
 	}
-	return &written{outcome: o, remaining: m.remaining()}, nil
+	w.done = written{outcome: o, remaining: m.remaining()}
+	return &w.done, nil
 }
 
 // void gives an admission back. A fault of a late body counts as a failed call: it uses no quota, and each is two entries in a
@@ -283,12 +248,6 @@ func (w *writing) void(m *metered, failure error) error {
 		return m.giveBack(failure, true)
 	}
 	return m.void(failure)
-}
-
-func (w *writing) undo() {
-	if w.discard != nil {
-		w.discard()
-	}
 }
 
 // outcomeError is the error that a fold's status means; nil for OK.
