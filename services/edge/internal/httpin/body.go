@@ -32,21 +32,21 @@ func hideBody(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if length == -2 || length == 0 {
 		return fasthttp.RequestConfig{}
 	}
-	mark := "chunked"
-	if length > 0 {
-		mark = strconv.Itoa(length)
+	mark := h.Peek(fiber.HeaderContentLength)
+	if length < 0 {
+		mark = []byte("chunked")
 	}
 	if expect := h.Peek(fiber.HeaderExpect); len(expect) > 0 {
 		if strings.EqualFold(string(expect), "100-continue") {
-			mark = "+" + mark
+			mark = append([]byte("+"), mark...)
 		}
 		h.Del(fiber.HeaderExpect)
 	}
 	if ambiguousLength(h.RawHeaders()) {
-		mark = "!"
+		mark = []byte("!")
 	}
+	h.SetBytesV(bodyMark, mark)
 	h.SetContentLength(0)
-	h.Set(bodyMark, mark)
 	return fasthttp.RequestConfig{}
 }
 

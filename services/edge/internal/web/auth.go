@@ -56,17 +56,16 @@ func (a *caller) tokenHash() []byte {
 }
 
 // sentKey is the key in x-api-key, or else in Authorization. An empty key and another scheme count as a wrong key: the
-// call must not be taken for a keyless one.
+// call must not be taken for a keyless one. The key is in the header's memory, and good as long as the handler runs.
 func sentKey(c *fiber.Ctx) (key string, sent bool) {
 	header := &c.Context().Request.Header
-	if values := header.PeekAll(headerAPIKey); len(values) > 0 {
-		return strings.TrimSpace(string(values[0])), true
+	if len(header.PeekAll(headerAPIKey)) > 0 {
+		return strings.TrimSpace(c.Get(headerAPIKey)), true
 	}
-	values := header.PeekAll(fiber.HeaderAuthorization)
-	if len(values) == 0 {
+	if len(header.PeekAll(fiber.HeaderAuthorization)) == 0 {
 		return "", false
 	}
-	scheme, key, _ := strings.Cut(strings.TrimSpace(string(values[0])), " ")
+	scheme, key, _ := strings.Cut(strings.TrimSpace(c.Get(fiber.HeaderAuthorization)), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return "", true
 	}

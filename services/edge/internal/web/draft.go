@@ -30,6 +30,7 @@ type draft struct {
 	text     []byte // the content: a part of the body, nil where it is absent
 	around   int    // bytes that text keeps in memory, where it is a part of a JSON object
 	stored   hashedContent
+	never    int64   // an ExpiresMs for a text that does not expire
 	password *string // "": none
 
 	any                             bool // there is a field
@@ -246,7 +247,7 @@ func (d *draft) setLifetime(r *draftRules, name string, v httpin.Value) error {
 // expireIn sets the lifetime; 0: never.
 func (d *draft) expireIn(lifetime time.Duration) {
 	if lifetime == 0 {
-		d.ExpiresMs = new(int64)
+		d.ExpiresMs = &d.never
 		return
 	}
 	d.ExpiresInMs = new(lifetime.Milliseconds())

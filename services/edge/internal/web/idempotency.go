@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/url"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -72,11 +73,21 @@ func bodyHash(c *fiber.Ctx, body []byte) uint64 {
 func canonicalType(c *fiber.Ctx) []byte {
 	raw := c.Context().Request.Header.ContentType()
 	if bytes.IndexByte(raw, ';') < 0 {
-		return bytes.ToLower(raw)
+		return lower(raw)
 	}
 	name, _, params := httpin.MediaType(c)
 	delete(params, "charset")
 	return []byte(cmp.Or(mime.FormatMediaType(name, params), name))
+}
+
+// lower is bytes.ToLower, and b itself where it is ASCII in lower case.
+func lower(b []byte) []byte {
+	for _, c := range b {
+		if c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' {
+			return bytes.ToLower(b)
+		}
+	}
+	return b
 }
 
 // canonicalQuery is the request's query by name, in one spelling. The order of values under one name is kept.

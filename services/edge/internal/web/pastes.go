@@ -37,8 +37,8 @@ func (s *Server) createText(c *call, k *textKind) error {
 	if err != nil {
 		return err
 	}
-	c.Set(fiber.HeaderLocation, s.url(k.api+"/get/"+done.outcome.Item))
-	return send(c.Ctx, fiber.StatusCreated, s.createdText(k, &c.who, done))
+	s.setLocation(c.Ctx, k.api, "/get/", done.outcome.Item)
+	return sendCopy(c.Ctx, fiber.StatusCreated, s.createdText(answerIn(make([]byte, 0, 512)), k, &c.who, done))
 }
 
 // manageToken is the management token of a document that a keyless call has made. That of a call that was answered before
@@ -67,9 +67,10 @@ func (s *Server) newItemID(idem []byte) string {
 	return id
 }
 
-func (s *Server) createdText(k *textKind, who *caller, done *written) object {
+// createdText adds what a creation has made to the answer.
+func (s *Server) createdText(answer object, k *textKind, who *caller, done *written) object {
 	out := done.outcome
-	o := s.pageURLs(newAnswer(384).str("id", out.Item), k, out.Item).int("version", int64(out.Version)).
+	o := s.pageURLs(answer.str("id", out.Item), k, out.Item).int("version", int64(out.Version)).
 		time("createdAt", out.CreatedMs).time("expiresAt", out.ExpiresMs)
 	if who.anonymous {
 		o = o.str("manageToken", s.manageToken(k.domain, done))
@@ -98,7 +99,7 @@ func (s *Server) updateText(c *call, k *textKind) error {
 	}
 	out := done.outcome
 	httpin.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
-	return send(c.Ctx, fiber.StatusOK, newAnswer(160).str("id", out.Item).int("version", int64(out.Version)).
+	return sendCopy(c.Ctx, fiber.StatusOK, answerIn(make([]byte, 0, 256)).str("id", out.Item).int("version", int64(out.Version)).
 		time("updatedAt", out.UpdatedMs).remaining(done.remaining))
 }
 
@@ -155,7 +156,7 @@ func (s *Server) deleteItem(c *call, d event.Domain, param string) error {
 	if err != nil {
 		return err
 	}
-	return send(c.Ctx, fiber.StatusOK, newAnswer(96).str("id", done.outcome.Item).remaining(done.remaining))
+	return sendCopy(c.Ctx, fiber.StatusOK, answerIn(make([]byte, 0, 128)).str("id", done.outcome.Item).remaining(done.remaining))
 }
 
 // deletion is the writing that deletes an item.

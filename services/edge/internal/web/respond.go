@@ -30,19 +30,42 @@ func (s *Server) json(c *fiber.Ctx, status int, v any) error {
 
 // send answers with body, which is JSON and the response's from here on.
 func send(c *fiber.Ctx, status int, body []byte) error {
+	sendHeader(c, status)
+	c.Response().SetBodyRaw(body)
+	return nil
+}
+
+// sendCopy is send for a short body, which stays the caller's: it may be on the stack.
+func sendCopy(c *fiber.Ctx, status int, body []byte) error {
+	sendHeader(c, status)
+	c.Response().SetBody(body)
+	return nil
+}
+
+func sendHeader(c *fiber.Ctx, status int) {
 	r := c.Response()
 	r.SetStatusCode(status)
 	r.Header.SetContentType(contentTypeJSON)
 	r.Header.Set(fiber.HeaderCacheControl, "no-store")
-	r.SetBodyRaw(body)
-	return nil
+}
+
+// setLocation says where to find what was made: at an address of the edge, whose path is given in parts.
+func (s *Server) setLocation(c *fiber.Ctx, path ...string) {
+	address := append(make([]byte, 0, 128), *s.publicURL.Load()...)
+	for _, part := range path {
+		address = append(address, part...)
+	}
+	c.Response().Header.SetBytesV(fiber.HeaderLocation, address)
 }
 
 // object is a JSON object that is being written. Names of members are written as they are.
 type object []byte
 
 // newAnswer begins the body of a success, with room for size bytes.
-func newAnswer(size int) object { return append(make(object, 0, size), `{"success":true`...) }
+func newAnswer(size int) object { return answerIn(make([]byte, 0, size)) }
+
+// answerIn is newAnswer in memory of the caller's.
+func answerIn(room []byte) object { return append(object(room), `{"success":true`...) }
 
 func (o object) key(name string) object {
 	if o[len(o)-1] != '{' {

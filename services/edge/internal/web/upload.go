@@ -96,7 +96,7 @@ func (u *upload) answer(done *written) error {
 		doc = u.document
 	}
 	out := done.outcome
-	c.Set(fiber.HeaderLocation, s.url("/api/dev/files/get/"+out.Item))
+	s.setLocation(c.Ctx, "/api/dev/files/get/", out.Item)
 	return send(c.Ctx, fiber.StatusCreated, fileFacts(newAnswer(512).str("id", out.Item), doc).str("url", s.url("/f/"+out.Item)).
 		time("createdAt", out.CreatedMs).time("expiresAt", out.ExpiresMs).remaining(done.remaining))
 }
