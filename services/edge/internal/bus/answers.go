@@ -64,7 +64,7 @@ func (b *Bus) announced(data []byte) error {
 
 func (b *Bus) verdicts(u *usageLane, data []byte) error {
 	var batch event.VerdictBatch
-	if err := event.Decode(data, &batch); err != nil {
+	if err := event.DecodeVerdicts(data, &batch); err != nil {
 		return err
 	}
 	now := b.Now()
@@ -96,7 +96,7 @@ func (b *Bus) commandOutcomes(l *commandLane, data []byte) error {
 // outcomes takes the answer to some of a batch's writes.
 func (b *Bus) outcomes(d *documents, data []byte) error {
 	var batch event.OutcomeBatch
-	if err := event.Decode(data, &batch); err != nil {
+	if err := event.DecodeOutcomes(data, &batch); err != nil {
 		return err
 	}
 	d.known.Store(max(d.known.Load(), batch.Sequence)) // only this goroutine stores

@@ -99,7 +99,8 @@ func (r *refusals) remember(a *Admission, v *Verdict, now time.Time) {
 	if !old && !final {
 		return
 	}
-	kept := *v // v is a field of its request, which must not stay in memory
+	kept := *v // v is a field of its request, which must not stay in memory, and neither may the other verdicts of its batch
+	kept.Verdict = v.Verdict.Clone()
 	r.accounts.Compute(a.Account, func(known refused, _ bool) (refused, otter.ComputeOp) {
 		switch {
 		case !old:
