@@ -17,13 +17,19 @@ import (
 )
 
 // startServer serves the routes that setup adds and returns the address. Nobody answers on its bus.
-func startServer(t *testing.T, cfg Config, setup func(*Server)) (*Server, string) {
+func startServer(t testing.TB, cfg Config, setup func(*Server)) (*Server, string) {
 	t.Helper()
-	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
+	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bus.New(journaltest.Start(t).Conn(t), bus.Config{Partitions: 1})
+	return startServerOn(t, b, cfg, setup)
+}
+
+// startServerOn is startServer with a bus.
+func startServerOn(t testing.TB, b *bus.Bus, cfg Config, setup func(*Server)) (*Server, string) {
+	t.Helper()
+	secret, err := apikey.NewSecret([]byte("0123456789abcdef"))
 	if err != nil {
 		t.Fatal(err)
 	}
