@@ -350,3 +350,15 @@ func TestMemoryOfRefusalsIsBounded(t *testing.T) {
 		t.Errorf("%d refusals of one account kept, want %d", len(known.final), refusalsPerAccount)
 	}
 }
+
+// TestRefusalKeepsNoOtherVerdicts: the verdicts of a batch are one piece of memory.
+func TestRefusalKeepsNoOtherVerdicts(t *testing.T) {
+	r := newRefusals(time.Second, 1)
+	now := time.UnixMilli(1_800_000_000_000)
+	a := admission(9)
+	decided := &event.Verdict{Decision: event.Decision_QUOTA_EXHAUSTED, Final: true, Limit: 7}
+	r.remember(&a, &Verdict{Verdict: decided, TimeMs: now.UnixMilli()}, now)
+	if v := r.find(&a, now); v == nil || v.Verdict == decided || v.Limit != 7 {
+		t.Errorf("remembered as %v", v)
+	}
+}

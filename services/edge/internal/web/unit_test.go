@@ -290,3 +290,23 @@ func TestDamagedContentNeverEndsWell(t *testing.T) {
 		}
 	}
 }
+
+// TestContentWaitsWithoutAMuchLongerBody: what waits to be stored is counted by its content.
+func TestContentWaitsWithoutAMuchLongerBody(t *testing.T) {
+	rules := &draftRules{content: httpin.Limit{Bytes: 1 << 10}}
+	for body, copied := range map[string]bool{
+		`{"content":"` + strings.Repeat("x", 100) + `"}`:                       false,
+		`{"content":"` + strings.Repeat(`\u0078`, 100) + `"}`:                  true,
+		`{"content":"x"` + strings.Repeat(" ", 100) + `}`:                      true,
+		`{"content":"` + strings.Repeat("x", 100) + `","title":"a title too"}`: false,
+	} {
+		d := &draft{}
+		if err := d.parse(rules, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		own := d.ownText()
+		if !bytes.Equal(own, d.text) || (&own[0] != &d.text[0]) != copied {
+			t.Errorf("%.30s is %q, want it copied: %v", body, own, copied)
+		}
+	}
+}
