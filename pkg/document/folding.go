@@ -123,10 +123,11 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 	for i, r := range batch.Requests {
 		at := fold.Position{Sequence: m.sequence, Index: uint32(i), NowMS: now, StoredMS: stored}
 		var kept *event.Outcome
+		outcome := &decisions[i].outcome
 		if fold.IsKept(r) {
 			kept = k.outcomes[event.IdempotencyID(r.IdempotencyId)]
+			outcome = &event.Outcome{} // it outlives the message
 		}
-		outcome := &decisions[i].outcome
 		change := fold.Decide(f.cfg.Policy, k.documents[r.Item], kept, r, at, outcome)
 		apply(k, r.Item, change, put)
 		if fold.Keeps(r, outcome) {

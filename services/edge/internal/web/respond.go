@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/edge/internal/httpin"
 )
 
 const contentTypeJSON = "application/json; charset=utf-8"
@@ -113,38 +114,41 @@ const hexDigits = "0123456789abcdef"
 // appendEscaped appends s as it stands between the quotes of a JSON string. Bytes that are not UTF-8 become U+FFFD:
 // nothing stored has any, but an answer must be JSON in any case.
 func appendEscaped[T string | []byte](dst []byte, s T) []byte {
-	start := 0
-	for i := 0; i < len(s); {
-		b := s[i]
-		if b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' {
-			i++
-			continue
-		}
-		if b >= utf8.RuneSelf {
-			end := min(i+utf8.UTFMax, len(s))
-			r, size := utf8.DecodeRuneInString(string(s[i:end]))
-			if r == utf8.RuneError && size == 1 {
-				dst = append(append(dst, s[start:i]...), `\ufffd`...)
-				start = i + 1
+	from := len(dst)
+	dst = append(dst, s...) // most texts stay as they are
+	plain := httpin.PlainRun(dst[from:])
+	if plain == len(s) {
+		return dst
+	}
+	return appendSpecial(dst[:from+plain], []byte(s[plain:]))
+}
+
+// appendSpecial is appendEscaped for a text that begins with a byte that has to be escaped, or is not ASCII.
+func appendSpecial(dst, s []byte) []byte {
+	for len(s) > 0 {
+		size := 1
+		switch b := s[0]; {
+		case b >= utf8.RuneSelf:
+			var r rune
+			if r, size = utf8.DecodeRune(s); r == utf8.RuneError && size == 1 {
+				dst = append(dst, `\ufffd`...)
+			} else {
+				dst = append(dst, s[:size]...)
 			}
-			i += size
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		switch b {
-		case '"', '\\':
+		case b == '"', b == '\\':
 			dst = append(dst, '\\', b)
-		case '\n':
+		case b == '\n':
 			dst = append(dst, '\\', 'n')
-		case '\r':
+		case b == '\r':
 			dst = append(dst, '\\', 'r')
-		case '\t':
+		case b == '\t':
 			dst = append(dst, '\\', 't')
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
 		}
-		i++
-		start = i
+		plain := size + httpin.PlainRun(s[size:])
+		dst = append(dst, s[size:plain]...)
+		s = s[plain:]
 	}
-	return append(dst, s[start:]...)
+	return dst
 }
