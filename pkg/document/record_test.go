@@ -43,7 +43,8 @@ func TestPutsOfACommitShareNothing(t *testing.T) {
 		}
 		want := views.Keys{
 			{Name: keyPartition, Value: views.Int(3)},
-			{Name: keyAccount, Value: accountValue(1 << 60)}, {Name: keyCreated, Value: views.Int(doc.ListPosition())},
+			{Name: keyAccount, Value: accountValue(1 << 60)},
+			{Name: keyCreated, Value: views.Int(doc.ListPosition())},
 		}
 		if n%2 == 1 {
 			want = append(want, views.Key{Name: keyExpires, Value: views.Int(1)})

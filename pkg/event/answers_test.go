@@ -86,7 +86,8 @@ func TestDecodeOutcomesAgreesWithDecode(t *testing.T) {
 		batch := outcomeBatch(rapid.IntRange(0, 3).Draw(t, "outcomes"))
 		for range rapid.IntRange(0, 2).Draw(t, "others") {
 			batch.Outcomes = append(batch.Outcomes, rapid.SampledFrom([]*event.Outcome{
-				{}, {Status: event.OutcomeStatus_NOT_FOUND, Item: "an item of another length", RequestId: bytes.Repeat([]byte("i"), 20)},
+				{},
+				{Status: event.OutcomeStatus_NOT_FOUND, Item: "an item of another length", RequestId: bytes.Repeat([]byte("i"), 20)},
 				{RequestId: []byte("short"), Item: "a", Document: &event.Document{Id: "a", Content: &event.Content{Inline: []byte("burned")}}},
 			}).Draw(t, "other"))
 		}

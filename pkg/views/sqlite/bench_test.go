@@ -71,7 +71,8 @@ func (f *filler) next(size int) views.Batch {
 		batch.Puts = append(batch.Puts, views.Put{Collection: "documents", Doc: views.Doc{
 			ID: id, Seq: f.sequence, Head: fmt.Appendf(nil, "%-130s", id), Body: f.body,
 			Keys: views.Keys{
-				{Name: "partition", Value: views.Int(0)}, {Name: "account", Value: views.String(fmt.Sprintf("acc_%016d", n%16))},
+				{Name: "partition", Value: views.Int(0)},
+				{Name: "account", Value: views.String(fmt.Sprintf("acc_%016d", n%16))},
 				{Name: "created", Value: views.Int(1_700_000_000_000 + int64(f.sequence)*20 + int64(n%20))},
 			},
 		}})
