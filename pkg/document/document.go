@@ -64,6 +64,7 @@ type Bounds struct {
 	CommitBytes      int           // of one commit to the read model; 6 MiB
 	CommitMessages   int           // likewise in journal messages; 512
 	CommitDelay      time.Duration // how long a commit waits for more messages; 100 ms
+	SettleDelay      time.Duration // how long settlements that no answer waits for wait for others; 20 ms
 	AnswerBytes      int           // of one message of answers; 512 KiB
 	ReadWorkers      int           // of a partition, which read from the read model; 8
 	ReadQueue        int           // batches of reads that wait for a worker; 256
@@ -118,6 +119,7 @@ func (b *Bounds) setDefaults() {
 		otherwise time.Duration
 	}{
 		{&b.CommitDelay, 100 * time.Millisecond},
+		{&b.SettleDelay, 20 * time.Millisecond},
 		{&b.ViewWait, 5 * time.Second},
 		{&b.ReadWait, 4 * time.Second},
 		{&b.BurnGrace, time.Minute},

@@ -46,7 +46,7 @@ func (e *eraser) delete(ctx context.Context, owner uint64, d *event.Document) er
 		return e.sweeper.expire(ctx, d.Id) // its owner can't delete it any more
 	}
 	id := event.NewRequestID()
-	return add(ctx, e.sweeper.appender, &event.Request{
+	return add(ctx, e.sweeper.appender.Add, &event.Request{
 		RequestId: id[:], Item: d.Id, Account: owner, Action: &event.Request_Delete{Delete: &event.Delete{}},
 	})
 }

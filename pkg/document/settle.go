@@ -61,7 +61,8 @@ type route struct {
 	moved    wait.Changes // of waiting
 }
 
-// settle queues a group behind those of earlier messages.
+// settle queues a group behind those of earlier messages. Where no answer waits for it, it waits for others: each batch to billing
+// is a sync, and documents are decided in many small messages.
 func (s *settler) settle(ctx context.Context, g *settlements) error {
 	r := s.routes[g.partition]
 	if r != nil && r.outdated.Load() {
@@ -80,7 +81,10 @@ func (s *settler) settle(ctx context.Context, g *settlements) error {
 		s.routes[g.partition] = r
 	}
 	r.waiting.Add(1)
-	return add(ctx, r.appender, g)
+	if len(g.message.lateAnswers) > 0 {
+		return add(ctx, r.appender.Add, g)
+	}
+	return add(ctx, r.appender.AddPatient, g)
 }
 
 // open begins to tell a partition of billing.
@@ -164,10 +168,10 @@ const (
 	tellEvery = 10 * time.Second // between two times that operators are told that settling waits
 )
 
-// add waits while the appender's queue is full.
-func add[T any](ctx context.Context, appender *journal.Appender[T], item T) error {
+// add adds an item to an appender. It waits while the queue is full.
+func add[T any](ctx context.Context, add func(T) error, item T) error {
 	for retry := newRetry(); ; {
-		err := appender.Add(item)
+		err := add(item)
 		if !errors.Is(err, journal.ErrBusy) {
 			return err
 		}
@@ -180,6 +184,7 @@ func add[T any](ctx context.Context, appender *journal.Appender[T], item T) erro
 func (s *settler) newAppender(ctx context.Context, partition int, r *route) (*journal.Appender[*settlements], error) {
 	return journal.NewAppender(s.deps.NC, journal.Config[*settlements]{
 		Subject:   s.cfg.Policy.Domain.SettleSubject(partition),
+		Patience:  s.cfg.Bounds.SettleDelay,
 		DrainWait: drainWait,
 		Size:      (*settlements).size,
 		Encode: func(_ uint64, groups []*settlements) ([]byte, error) {

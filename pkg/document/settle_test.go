@@ -131,3 +131,36 @@ func TestARedirectedJournalIsNoRequest(t *testing.T) {
 		t.Error("it is not told")
 	}
 }
+
+// TestSettlementsThatNobodyWaitsForShareABatch: they leave with one that an answer waits for.
+func TestSettlementsThatNobodyWaitsForShareABatch(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.bounds.SettleDelay = time.Hour
+	w.start()
+	e := w.newEdge("edge")
+	requests := []*event.Request{create(alice, text("a")), create(alice, text("b")), create(alice, text("c"))}
+	for _, r := range requests {
+		e.want(event.OutcomeStatus_OK, r)
+	}
+	if early := w.settled(); len(early) > 0 {
+		t.Errorf("settled before anything waited for it: %v", early)
+	}
+	void := retitle(alice, event.NewItemID(), "title")
+	e.want(event.OutcomeStatus_NOT_FOUND, void) // answered once it is settled
+	w.settlementsOf(append(requests, void)...)
+	last, err := journal.Open(w.nc, event.Billing.Stream(0)).LastSequence(t.Context())
+	if err != nil || last != 2 {
+		t.Errorf("%d messages in the journal of billing, %v; want the prices and one batch", last, err)
+	}
+}
+
+// TestSettlementsOfAPartitionThatStopsAreStored: at once, however long they would have waited.
+func TestSettlementsOfAPartitionThatStopsAreStored(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.bounds.SettleDelay = time.Hour
+	engine := w.start()
+	made := create(alice, text("a"))
+	w.newEdge("edge").want(event.OutcomeStatus_OK, made)
+	w.stop(engine)
+	w.settlementsOf(made)
+}

@@ -84,7 +84,7 @@ func (s *sweeper) newAppender() (appender *journal.Appender[*event.Request], err
 func (s *sweeper) expire(ctx context.Context, item string) error {
 	id := event.NewRequestID()
 	r := &event.Request{RequestId: id[:], Item: item, Action: &event.Request_Expire{Expire: &event.Expire{}}}
-	return add(ctx, s.appender, r)
+	return add(ctx, s.appender.Add, r)
 }
 
 // pages calls each with the documents of an index of this partition, in order, until it returns false.
