@@ -216,6 +216,8 @@ func ParseBase62(s string, digits int) (uint64, bool) {
 const base62Safe = 10
 
 // base62Values has the value of each digit by its byte, and 62 for all other bytes.
+//
+//nolint:gochecknoglobals // a table that every request reads and that nothing writes to
 var base62Values = func() (values [256]uint8) {
 	for c := range values {
 		values[c] = uint8(len(base62))
