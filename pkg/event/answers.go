@@ -90,13 +90,7 @@ func (o *Outcome) decode(data []byte, items *strings.Builder) error {
 
 // spaceFor makes a message for each element of a batch's list, which is the field of that number.
 func spaceFor[M any](data []byte, list int32) ([]M, error) {
-	count := 0
-	err := eachField(data, func(number int32, _, _ []byte) error {
-		if number == list {
-			count++
-		}
-		return nil
-	})
+	count, err := countOf(data, list)
 	if err != nil || count == 0 {
 		return nil, err
 	}

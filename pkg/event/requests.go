@@ -82,6 +82,17 @@ func eachField(data []byte, take func(number int32, value, whole []byte) error) 
 	return nil
 }
 
+// countOf is how often a message has a field with a length before its value: the elements of a list.
+func countOf(data []byte, field int32) (count int, err error) {
+	err = eachField(data, func(number int32, _, _ []byte) error {
+		if number == field {
+			count++
+		}
+		return nil
+	})
+	return count, err
+}
+
 // delimited cuts the value out of a field that has a length before it. For any other field number is 0.
 func delimited(whole []byte) (number int32, value []byte) {
 	const lengthDelimited = 2 // wire type
@@ -97,13 +108,7 @@ func delimited(whole []byte) (number int32, value []byte) {
 }
 
 func (d *requestDecoder) decode(data []byte) error {
-	count := 0
-	err := eachField(data, func(number int32, _, _ []byte) error {
-		if number == batchRequests {
-			count++
-		}
-		return nil
-	})
+	count, err := countOf(data, batchRequests)
 	if err != nil {
 		return err
 	}

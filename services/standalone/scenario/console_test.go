@@ -45,6 +45,25 @@ func (v *visitor) open(t *testing.T, path string) answer {
 	return v.send(t, "GET", path, browser())
 }
 
+// listen asks for a stream of events, at its whole address. The stream ends with the test.
+func (v *visitor) listen(t *testing.T, method, address string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range v.cookies {
+		r.AddCookie(c)
+	}
+	r.Header.Set("X-Forwarded-For", v.source)
+	res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	return res
+}
+
 // submit fills in the form of a page and sends it. fields are names and values in turn; hidden ones are the page's.
 func (v *visitor) submit(t *testing.T, page answer, action string, fields ...string) answer {
 	t.Helper()
@@ -436,22 +455,7 @@ func TestAPageIsToldOfNewRequests(t *testing.T) {
 	i := common(t)
 	v, _, key := i.signUp(t)
 	edge := i.edge()
-	listen := func() *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", edge+"/console/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range v.cookies {
-			r.AddCookie(c)
-		}
-		r.Header.Set("X-Forwarded-For", v.source)
-		res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { res.Body.Close() })
-		return res
-	}
+	listen := func() *http.Response { return v.listen(t, http.MethodGet, edge+"/console/events") }
 	const most = 8
 	var first *bufio.Scanner
 	for n := range most {

@@ -157,19 +157,7 @@ func TestTheLogOfRequestsHasPagesInTheConsole(t *testing.T) {
 func TestTheLogOfRequestsIsToldOfARefusal(t *testing.T) {
 	i := common(t)
 	v, _, key := i.signUp(t)
-	r, err := http.NewRequestWithContext(t.Context(), "GET", i.edge()+"/console/requests/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range v.cookies {
-		r.AddCookie(c)
-	}
-	r.Header.Set("X-Forwarded-For", v.source)
-	res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
+	res := v.listen(t, http.MethodGet, i.edge()+"/console/requests/events")
 	lines := bufio.NewScanner(res.Body)
 	if !lines.Scan() || lines.Text() != "event: rest" {
 		t.Fatalf("%d, begins with %q", res.StatusCode, lines.Text())
@@ -200,19 +188,7 @@ func TestHeadOfAStreamEndsAtOnce(t *testing.T) {
 	v, _, _ := i.signUp(t)
 	for _, path := range []string{"/console/events", "/console/requests/events"} {
 		begin := func(method string) *http.Response {
-			r, err := http.NewRequestWithContext(t.Context(), method, i.edge()+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range v.cookies {
-				r.AddCookie(c)
-			}
-			r.Header.Set("X-Forwarded-For", v.source)
-			res, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { res.Body.Close() })
+			res := v.listen(t, method, i.edge()+path)
 			for _, name := range []string{"Date", "X-Request-Id"} {
 				res.Header.Del(name)
 			}

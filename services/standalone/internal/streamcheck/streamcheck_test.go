@@ -340,27 +340,11 @@ func TestAJournalKilledBeforeItsFirstMessageIsWhole(t *testing.T) {
 	opts.Expected = []string{forever}
 	run := func(work func(jetstream.JetStream) error) {
 		t.Helper()
-		s, err := server.NewServer(&server.Options{StoreDir: dir, JetStream: true, DontListen: true, NoSigs: true, NoLog: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		defer func() { s.Shutdown(); s.WaitForShutdown() }()
-		if !s.ReadyForConnections(10 * time.Second) {
-			t.Fatal("journal server is not ready")
-		}
-		nc, err := nats.Connect("", nats.InProcessServer(s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		js, err := jetstream.New(nc)
-		if err == nil {
-			err = work(js)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		serve(t, dir, func(js jetstream.JetStream) {
+			if err := work(js); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	whole := func(messages uint64) {
 		t.Helper()
