@@ -10175,6 +10175,9 @@ type LedgerEntry struct {
 	BalanceMicros uint64                 `protobuf:"varint,7,opt,name=balance_micros,json=balanceMicros,proto3" json:"balance_micros,omitempty"` // after this entry
 	RequestId     []byte                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// In a row of the read model: the entries of the same account and message that come after this one. Their ids are the ends
+	// in which they differ from this one's. account, balance_micros, and a time_ms that is this one's, are left out.
+	Later         []*LedgerEntry `protobuf:"bytes,10,rep,name=later,proto3" json:"later,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10270,6 +10273,13 @@ func (x *LedgerEntry) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *LedgerEntry) GetLater() []*LedgerEntry {
+	if x != nil {
+		return x.Later
+	}
+	return nil
 }
 
 type LedgerAnswer struct {
@@ -15487,7 +15497,7 @@ const file_event_proto_rawDesc = "" +
 	"\tremaining\x18\x04 \x01(\x12R\tremaining\x12\x18\n" +
 	"\aoverage\x18\x05 \x01(\x04R\aoverage\x12!\n" +
 	"\fspent_micros\x18\x06 \x01(\x04R\vspentMicros\x12\x16\n" +
-	"\x06waived\x18\a \x01(\x04R\x06waived\"\xa0\x02\n" +
+	"\x06waived\x18\a \x01(\x04R\x06waived\"\xd3\x02\n" +
 	"\vLedgerEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x17\n" +
@@ -15498,7 +15508,9 @@ const file_event_proto_rawDesc = "" +
 	"\x0ebalance_micros\x18\a \x01(\x04R\rbalanceMicros\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\b \x01(\fR\trequestId\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason\"f\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x121\n" +
+	"\x05later\x18\n" +
+	" \x03(\v2\x1b.quire.event.v1.LedgerEntryR\x05later\"f\n" +
 	"\fLedgerAnswer\x125\n" +
 	"\aentries\x18\x01 \x03(\v2\x1b.quire.event.v1.LedgerEntryR\aentries\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
@@ -16374,81 +16386,82 @@ var file_event_proto_depIdxs = []int32{
 	126, // 140: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
 	129, // 141: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
 	10,  // 142: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	131, // 143: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	130, // 144: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	135, // 145: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	19,  // 146: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	136, // 147: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	2,   // 148: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	139, // 149: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	140, // 150: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	156, // 151: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	157, // 152: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	158, // 153: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	159, // 154: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	160, // 155: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	143, // 156: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	144, // 157: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	155, // 158: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	55,  // 159: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
-	145, // 160: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	146, // 161: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	147, // 162: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	148, // 163: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	149, // 164: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	150, // 165: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	151, // 166: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	152, // 167: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	11,  // 168: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	153, // 169: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	12,  // 170: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	154, // 171: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	13,  // 172: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	162, // 173: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	162, // 174: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	63,  // 175: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
-	158, // 176: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	153, // 177: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	11,  // 178: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	71,  // 179: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	165, // 180: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	166, // 181: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	177, // 182: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	178, // 183: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	164, // 184: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	71,  // 185: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	173, // 186: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	175, // 187: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	176, // 188: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	176, // 189: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	172, // 190: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	68,  // 191: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	168, // 192: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	167, // 193: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	20,  // 194: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	171, // 195: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	169, // 196: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	170, // 197: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	41,  // 198: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	20,  // 199: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	167, // 200: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	130, // 201: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	136, // 202: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	130, // 203: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	130, // 204: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	174, // 205: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	2,   // 206: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	136, // 207: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 208: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	176, // 209: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	176, // 210: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	171, // 211: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	48,  // 212: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	213, // [213:213] is the sub-list for method output_type
-	213, // [213:213] is the sub-list for method input_type
-	213, // [213:213] is the sub-list for extension type_name
-	213, // [213:213] is the sub-list for extension extendee
-	0,   // [0:213] is the sub-list for field type_name
+	131, // 143: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	131, // 144: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	130, // 145: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	135, // 146: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	19,  // 147: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	136, // 148: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	2,   // 149: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	139, // 150: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	140, // 151: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	156, // 152: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	157, // 153: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	158, // 154: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	159, // 155: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	160, // 156: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	143, // 157: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	144, // 158: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	155, // 159: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	55,  // 160: quire.event.v1.UserRequest.webhook:type_name -> quire.event.v1.WebhookRequest
+	145, // 161: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	146, // 162: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	147, // 163: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	148, // 164: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	149, // 165: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	150, // 166: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	151, // 167: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	152, // 168: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	11,  // 169: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	153, // 170: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	12,  // 171: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	154, // 172: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	13,  // 173: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	162, // 174: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	162, // 175: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	63,  // 176: quire.event.v1.UserAnswer.webhook:type_name -> quire.event.v1.WebhookAnswer
+	158, // 177: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	153, // 178: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	11,  // 179: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	71,  // 180: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	165, // 181: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	166, // 182: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	177, // 183: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	178, // 184: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	164, // 185: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	71,  // 186: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	173, // 187: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	175, // 188: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	176, // 189: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	176, // 190: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	172, // 191: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	68,  // 192: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	168, // 193: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	167, // 194: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	20,  // 195: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	171, // 196: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	169, // 197: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	170, // 198: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	41,  // 199: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	20,  // 200: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	167, // 201: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	130, // 202: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	136, // 203: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	130, // 204: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	130, // 205: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	174, // 206: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	2,   // 207: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	136, // 208: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 209: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	176, // 210: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	176, // 211: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	171, // 212: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	48,  // 213: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	214, // [214:214] is the sub-list for method output_type
+	214, // [214:214] is the sub-list for method input_type
+	214, // [214:214] is the sub-list for extension type_name
+	214, // [214:214] is the sub-list for extension extendee
+	0,   // [0:214] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }

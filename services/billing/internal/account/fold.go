@@ -151,6 +151,7 @@ type Effects struct {
 	Alerts  []*event.Alert      // in order
 	Usage   []UsageDelta        // in order
 	Refused []Refused
+	Rules   uint32 // that decided the message
 }
 
 // Fold is the state of one partition. It is not safe for concurrent use.
@@ -355,6 +356,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Alerts)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
+	e.Rules = f.rules
 	f.ordinal = 0
 	clear(f.alerted)
 }

@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -33,6 +34,8 @@ const (
 	keptAnswer        = time.Minute      // how long an explanation that can't change is kept for the next one who asks
 	moment            = time.Second / 2  // how long a question waits before it is answered that its result is pending
 	maxPatient        = queryWorkers / 4 // questions that wait at a time. They take workers from the other queries
+
+	justNow = 3 * time.Second // the age of a request whose settlement is waited for. It follows the answer by some 25 ms
 )
 
 // explainKey tells explanations apart. The asker is an account, or 0 for an operator.
@@ -131,7 +134,7 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 		key.asker = 0
 	}
 	job, refused := p.explanations.begin(key, p.deps.Clock(), func(ctx context.Context, job *explanation) {
-		job.err = p.explainTo(ctx, job, key, last)
+		job.err = p.explainSettled(ctx, job, key, last)
 	})
 	if refused != nil {
 		answer := status(refused.status)
@@ -183,6 +186,23 @@ func (p *Partition) pending(t *task, again bool) *event.QueryAnswer {
 		Instance: p.cfg.Instance, Done: t.read.Load(), Total: max(t.total.Load(), t.read.Load()), Again: again,
 	}}
 	return answer
+}
+
+// explainSettled explains a request. The settlement of one that was answered a moment ago is on its way, so it waits for that
+// a little: whoever asks right after an answer is told of the whole request.
+func (p *Partition) explainSettled(ctx context.Context, job *explanation, key explainKey, last uint64) error {
+	for pause := (&wait.Backoff{First: 25 * time.Millisecond, Most: 400 * time.Millisecond}); ; {
+		if err := p.explainTo(ctx, job, key, last); err != nil || job.answer.GetSettlement() != account.SettlementOpen {
+			return err
+		}
+		if p.now().UnixMilli()-job.answer.TimeMs > justNow.Milliseconds() || !wait.For(ctx, pause.Next()) {
+			return nil
+		}
+		var err error
+		if last, err = p.journal.LastSequence(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // explainTo explains a request of the asker's own, or any where an operator asks. It keeps only the request's principal in

@@ -18,6 +18,10 @@ const (
 	pageBytes = 512 << 10
 	// aheadMillis is by how much a clock that was ahead, and came back, may have put the times of entries out of order.
 	aheadMillis = dayMillis
+
+	fewRows    = 16  // that are read first: each may hold many entries
+	rowEntries = 256 // of one row, at most
+	rowBytes   = 32 << 10
 )
 
 // Search says which entries of a ledger are asked for. Fields that are zero take all.
@@ -86,23 +90,105 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search
 	return page, nil
 }
 
-// entries reads entries that are older than before, the newest first.
-func (p *Projection) entries(ctx context.Context, id event.AccountID, before string, n int) ([]*event.LedgerEntry, error) {
-	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: n}
-	if before != "" {
-		query.After = []views.Value{views.String(before)}
+// ledgerPuts makes the rows of a message's entries: one for all of an account, where they aren't too many. A row has the id of its
+// first entry, and what it holds depends on the message alone, so that every replica writes the same rows. Before
+// account.RulesHolders each entry has a row: instances of earlier versions may be at work, and read rows of one.
+func ledgerPuts(sequence uint64, effects account.Effects) ([]views.Put, error) {
+	var rows []*event.LedgerEntry
+	sizes := map[uint64]int{} // bytes of the last row of an account
+	last := map[uint64]int{}  // where it is in rows
+	for _, e := range effects.Ledger {
+		size := e.SizeVT()
+		at, found := last[e.Account]
+		if found && effects.Rules >= account.RulesHolders && len(rows[at].Later)+1 < rowEntries && sizes[e.Account]+size <= rowBytes &&
+			(e.TimeMs != 0 || rows[at].TimeMs == 0) {
+			rows[at].Later = append(rows[at].Later, laterThan(rows[at], e))
+			sizes[e.Account] += size
+			continue
+		}
+		last[e.Account], sizes[e.Account] = len(rows), size
+		rows = append(rows, &event.LedgerEntry{
+			Id: e.Id, Account: e.Account, TimeMs: e.TimeMs, Type: e.Type, QuotaKey: e.QuotaKey, AmountMicros: e.AmountMicros,
+			BalanceMicros: e.BalanceMicros, RequestId: e.RequestId, Reason: e.Reason,
+		})
 	}
-	docs, err := p.store.List(ctx, Ledger, query)
-	if err != nil {
-		return nil, fmt.Errorf("list ledger: %w", err)
-	}
-	entries := make([]*event.LedgerEntry, 0, len(docs))
-	for _, d := range docs {
-		e := &event.LedgerEntry{}
-		if err := event.Decode(d.Head, e); err != nil {
+	puts := make([]views.Put, 0, len(rows))
+	for _, row := range rows {
+		head, err := event.Encode(row)
+		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, e)
+		owner := event.AccountID(row.Account).String()
+		puts = append(puts, views.Put{Collection: Ledger, Doc: views.Doc{
+			ID: owner + "." + row.Id, Seq: sequence, Head: head,
+			Keys: views.Keys{{Name: "account", Value: views.String(owner)}, {Name: "position", Value: views.String(row.Id)}},
+		}})
+	}
+	return puts, nil
+}
+
+// laterThan is an entry as the row of an earlier one holds it.
+func laterThan(first, e *event.LedgerEntry) *event.LedgerEntry {
+	same := 0
+	for same < len(e.Id) && same < len(first.Id) && e.Id[same] == first.Id[same] {
+		same++
+	}
+	later := &event.LedgerEntry{
+		Id: e.Id[same:], TimeMs: e.TimeMs, Type: e.Type, QuotaKey: e.QuotaKey, AmountMicros: e.AmountMicros,
+		RequestId: e.RequestId, Reason: e.Reason,
+	}
+	if e.TimeMs == first.TimeMs {
+		later.TimeMs = 0
+	}
+	return later
+}
+
+// appendRow appends the entries of a row that are older than before, the newest first, until there are most. An empty before takes all.
+func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before string, most int) []*event.LedgerEntry {
+	later, balance := row.Later, row.BalanceMicros
+	for _, e := range later {
+		balance += uint64(e.AmountMicros) // wraps around for what is taken away
+		e.Id, e.Account, e.BalanceMicros = row.Id[:max(0, len(row.Id)-len(e.Id))]+e.Id, row.Account, balance
+		if e.TimeMs == 0 {
+			e.TimeMs = row.TimeMs
+		}
+	}
+	row.Later = nil
+	for i := len(later) - 1; i >= -1 && len(entries) < most; i-- {
+		e := row
+		if i >= 0 {
+			e = later[i]
+		}
+		if before == "" || e.Id < before {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// entries reads n entries that are older than before, the newest first. There are fewer only where the ledger has no more.
+func (p *Projection) entries(ctx context.Context, id event.AccountID, before string, n int) ([]*event.LedgerEntry, error) {
+	var entries []*event.LedgerEntry
+	for rows := min(n, fewRows); len(entries) < n; rows = min(2*rows, n) {
+		query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: rows}
+		if before != "" {
+			query.After = []views.Value{views.String(before)}
+		}
+		docs, err := p.store.List(ctx, Ledger, query)
+		if err != nil {
+			return nil, fmt.Errorf("list ledger: %w", err)
+		}
+		for _, d := range docs {
+			row := &event.LedgerEntry{}
+			if err := event.Decode(d.Head, row); err != nil {
+				return nil, err
+			}
+			entries = appendRow(entries, row, before, n)
+			before = row.Id
+		}
+		if len(docs) < rows {
+			break
+		}
 	}
 	return entries, nil
 }

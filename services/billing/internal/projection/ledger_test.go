@@ -1,9 +1,13 @@
 package projection
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"quire.dev/pkg/event"
 	"quire.dev/services/billing/internal/account"
@@ -85,5 +89,76 @@ func TestAPageFitsIntoAMessage(t *testing.T) {
 	}
 	if _, times := found(t, p, Search{}, 1000); len(times) != 700 {
 		t.Fatalf("%d entries in all", len(times))
+	}
+}
+
+// TestEntriesOfAMessageShareRows: the entries are read as they were entered, whatever rows hold them and wherever pages end.
+func TestEntriesOfAMessageShareRows(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+		accounts := []event.AccountID{someone, someone + 1}
+		balances, want := map[event.AccountID]uint64{}, map[event.AccountID][]*event.LedgerEntry{}
+		rules := uint32(account.RulesHolders - 1)
+		messages := rapid.Uint64Range(1, 4).Draw(rt, "messages")
+		for sequence := uint64(1); sequence <= messages; sequence++ {
+			if rapid.Bool().Draw(rt, "newer rules") {
+				rules = account.RulesHolders
+			}
+			e := account.Effects{Rules: rules}
+			for i := range rapid.SampledFrom([]int{0, 1, 5, 40, rowEntries + 1}).Draw(rt, "entries") {
+				id := rapid.SampledFrom(accounts).Draw(rt, "account")
+				amount := rapid.Int64Range(-int64(balances[id]), 1000).Draw(rt, "amount")
+				balances[id] += uint64(amount)
+				entry := &event.LedgerEntry{
+					Id: account.LedgerPosition(sequence)[:11] + fmt.Sprintf("%06d", i), Account: uint64(id),
+					TimeMs: rapid.Int64Range(0, 3).Draw(rt, "time"), Type: event.LedgerType(rapid.IntRange(1, 4).Draw(rt, "type")),
+					QuotaKey: rapid.Uint32Range(0, 3).Draw(rt, "key"), AmountMicros: amount, BalanceMicros: balances[id],
+					RequestId: rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(rt, "request"),
+					Reason:    strings.Repeat("r", rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 3, rowBytes / 2}).Draw(rt, "reason")),
+				}
+				e.Ledger = append(e.Ledger, entry)
+				want[id] = append([]*event.LedgerEntry{entry}, want[id]...)
+			}
+			if err := p.Push(t.Context(), sequence, e); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if err := p.Flush(t.Context()); err != nil {
+			rt.Fatal(err)
+		}
+		for _, id := range accounts {
+			var got []*event.LedgerEntry
+			for before := ""; ; {
+				page, err := p.Page(t.Context(), id, Search{}, before, rapid.IntRange(1, 300).Draw(rt, "limit"))
+				if err != nil {
+					rt.Fatal(err)
+				}
+				got = append(got, page.Entries...)
+				if before = page.Next; before == "" {
+					break
+				}
+			}
+			if len(got) != len(want[id]) {
+				rt.Fatalf("%d entries, want %d", len(got), len(want[id]))
+			}
+			for i := range got {
+				if !proto.Equal(got[i], want[id][i]) {
+					rt.Fatalf("entry %d is %v, want %v", i, got[i], want[id][i])
+				}
+			}
+		}
+	})
+}
+
+// TestChargesOfAMessageAreOneRow of each account.
+func TestChargesOfAMessageAreOneRow(t *testing.T) {
+	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+	e := effects(1, rowEntries)
+	e.Rules = account.RulesHolders
+	if err := p.Push(t.Context(), 1, e); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.Pending(); n != 1 {
+		t.Fatalf("%d charges are %d rows", rowEntries, n)
 	}
 }

@@ -121,21 +121,12 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 }
 
 func documents(stream string, sequence uint64, effects account.Effects) ([]views.Put, error) {
-	n := len(effects.Ledger) + len(effects.Closed) + len(effects.Admin) + len(effects.Alerts)
-	if n == 0 {
+	if len(effects.Ledger)+len(effects.Closed)+len(effects.Admin)+len(effects.Alerts) == 0 {
 		return nil, nil
 	}
-	puts := make([]views.Put, 0, n)
-	for _, e := range effects.Ledger {
-		head, err := event.Encode(e)
-		if err != nil {
-			return nil, err
-		}
-		owner := event.AccountID(e.Account).String()
-		puts = append(puts, views.Put{Collection: Ledger, Doc: views.Doc{
-			ID: owner + "." + e.Id, Seq: sequence, Head: head,
-			Keys: views.Keys{{Name: "account", Value: views.String(owner)}, {Name: "position", Value: views.String(e.Id)}},
-		}})
+	puts, err := ledgerPuts(sequence, effects)
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range effects.Closed {
 		head, err := event.Encode(c.Statement)
