@@ -156,7 +156,7 @@ func (p *Projection) Written(ctx context.Context, sequence uint64) error {
 	p.wanted = max(p.wanted, sequence)
 	p.mu.Unlock()
 	p.changes.Notify()
-	err := p.changes.Until(ctx, func() bool {
+	err := p.until(ctx, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.done >= sequence

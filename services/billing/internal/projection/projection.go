@@ -1,6 +1,6 @@
 // Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
-// months, usage by day, the admin log, and what webhooks are told of. It runs behind the fold and holds a bounded queue. A slow or failing store stops verdicts only when the
-// queue is full.
+// months, usage by day, the admin log, and what webhooks are told of. It runs behind the fold and holds a bounded queue. A slow
+// or failing store stops verdicts only when the queue is full.
 package projection
 
 import (
@@ -46,7 +46,9 @@ const (
 	batchBytes    = 4 << 20
 	commitTimeout = 30 * time.Second
 	// idleEvery is how often the checkpoint is moved while there is nothing else to write.
-	idleEvery  = time.Second
+	idleEvery = time.Second
+	// gatherTime is how long a batch waits for more, where nobody waits for it and it is not full.
+	gatherTime = 100 * time.Millisecond
 	firstPause = 50 * time.Millisecond
 	mostPause  = 5 * time.Second
 	// DefaultBound is how many documents may wait.
@@ -72,7 +74,8 @@ type Projection struct {
 	done    uint64 // checkpoint in the store
 	failing error
 
-	changes wait.Changes // of the queue
+	changes wait.Changes  // of the queue
+	hurry   chan struct{} // receives when somebody waits for a batch, or one is full
 }
 
 type item struct {
@@ -87,7 +90,7 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	}
 	return &Projection{
 		store: store, stream: stream, bound: bound, log: log,
-		pushed: checkpoint, done: checkpoint,
+		pushed: checkpoint, done: checkpoint, hurry: make(chan struct{}, 1),
 	}
 }
 
@@ -99,7 +102,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 		return err
 	}
 	if len(puts) > 0 || len(effects.Usage) > 0 {
-		if err := p.changes.Until(ctx, p.hasRoom); err != nil {
+		if err := p.until(ctx, p.hasRoom); err != nil {
 			return err
 		}
 	}
@@ -116,6 +119,9 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	p.pushUsage(sequence, effects.Usage)
 	if len(puts) > 0 || before < dayDeltas && len(p.usage) >= dayDeltas {
 		p.changes.Notify()
+	}
+	if p.full() {
+		p.press()
 	}
 	return nil
 }
@@ -170,7 +176,7 @@ func ValidEntryID(s string) bool {
 
 // Wait returns once all messages up to the sequence are in the store. They must have been pushed.
 func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
-	err := p.changes.Until(ctx, func() bool {
+	err := p.until(ctx, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.queue) == 0 || p.queue[0].sequence > sequence
@@ -180,6 +186,41 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 	}
 	return nil
 }
+
+// until waits for a condition that the next batches bring about, and has them written at once.
+func (p *Projection) until(ctx context.Context, condition func() bool) error {
+	return p.changes.Until(ctx, func() bool {
+		if condition() {
+			return true
+		}
+		p.press()
+		return false
+	})
+}
+
+// press ends the wait of gather.
+func (p *Projection) press() {
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// gather waits for more messages to share a batch. It returns false if ctx ends first.
+func (p *Projection) gather(ctx context.Context) bool {
+	timer := time.NewTimer(gatherTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.hurry:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// full tells whether what waits fills a batch. mu is held.
+func (p *Projection) full() bool { return len(p.queue) >= batchPuts || len(p.usage) >= dayDeltas }
 
 // hasRoom tells whether more may wait.
 func (p *Projection) hasRoom() bool {
@@ -210,7 +251,8 @@ func (p *Projection) Run(ctx context.Context) error {
 	retry := wait.Backoff{First: firstPause, Most: mostPause}
 	var rested time.Duration // since only days wait
 	for ctx.Err() == nil {
-		if next := p.changes.Next(); !p.pressing() {
+		next := p.changes.Next()
+		if pressing, full := p.pressing(); !pressing {
 			select {
 			case <-next:
 				continue
@@ -221,6 +263,8 @@ func (p *Projection) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			}
+		} else if !full && !p.gather(ctx) {
+			return nil
 		}
 		rested = 0
 		err := p.write(ctx)
@@ -236,11 +280,12 @@ func (p *Projection) Run(ctx context.Context) error {
 	return nil
 }
 
-// pressing tells whether there is anything to write before the next idle moment.
-func (p *Projection) pressing() bool {
+// pressing tells whether there is anything to write before the next idle moment, and whether it fills a batch.
+func (p *Projection) pressing() (pressing, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.queue) > 0 || len(p.usage) >= dayDeltas || p.done < p.wanted && p.done < p.pushed
+	full = p.full()
+	return full || len(p.queue) > 0 || p.done < p.wanted && p.done < p.pushed, full
 }
 
 func (p *Projection) daysWait() bool {
