@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// forgetStart does nothing: see pages_linux.go.
+func forgetStart() {}
