@@ -46,8 +46,7 @@ const (
 	batchBytes    = 4 << 20
 	commitTimeout = 30 * time.Second
 	// idleEvery is how often the checkpoint is moved while there is nothing else to write.
-	idleEvery = time.Second
-	// gatherTime is how long a batch waits for more, where nobody waits for it and it is not full.
+	idleEvery  = time.Second
 	gatherTime = 100 * time.Millisecond
 	firstPause = 50 * time.Millisecond
 	mostPause  = 5 * time.Second
@@ -76,6 +75,8 @@ type Projection struct {
 
 	changes wait.Changes  // of the queue
 	hurry   chan struct{} // receives when somebody waits for a batch, or one is full
+
+	gatherTime time.Duration // how long a batch waits for more, where nobody waits for it and it is not full
 }
 
 type item struct {
@@ -91,6 +92,7 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	return &Projection{
 		store: store, stream: stream, bound: bound, log: log,
 		pushed: checkpoint, done: checkpoint, hurry: make(chan struct{}, 1),
+		gatherTime: gatherTime,
 	}
 }
 
@@ -208,7 +210,7 @@ func (p *Projection) press() {
 
 // gather waits for more messages to share a batch. It returns false if ctx ends first.
 func (p *Projection) gather(ctx context.Context) bool {
-	timer := time.NewTimer(gatherTime)
+	timer := time.NewTimer(p.gatherTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

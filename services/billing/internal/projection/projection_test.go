@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/billing/internal/account"
@@ -22,10 +24,12 @@ const someone = event.AccountID(77)
 // flaky is a store that can lose the answers to commits that it has applied.
 type flaky struct {
 	views.Store
-	lose atomic.Int32
+	lose    atomic.Int32
+	commits atomic.Int32
 }
 
 func (f *flaky) Commit(ctx context.Context, b views.Batch) error {
+	f.commits.Add(1)
 	err := f.Store.Commit(ctx, b)
 	if err == nil && f.lose.Add(-1) >= 0 {
 		return views.Unavailable("commit", errors.New("the answer was lost"))
@@ -45,7 +49,11 @@ func open(t *testing.T) *flaky {
 
 func start(t *testing.T, store views.Store, checkpoint uint64, bound int) *Projection {
 	t.Helper()
-	p := New(store, "BILLING_0", checkpoint, bound, slog.New(slog.DiscardHandler))
+	return run(t, New(store, "BILLING_0", checkpoint, bound, slog.New(slog.DiscardHandler)))
+}
+
+func run(t *testing.T, p *Projection) *Projection {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -98,6 +106,37 @@ func TestCommitsWhoseAnswerIsLostAreNotDoubled(t *testing.T) {
 	if n := count(t, p); n != 30 {
 		t.Fatalf("%d entries", n)
 	}
+}
+
+// TestMessagesShareABatch until somebody waits for one, or a batch is full.
+func TestMessagesShareABatch(t *testing.T) {
+	store := open(t)
+	p := New(store, "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+	p.gatherTime = time.Hour
+	run(t, p)
+	var sequence uint64
+	push := func(entries int) {
+		t.Helper()
+		sequence++
+		if err := p.Push(t.Context(), sequence, effects(sequence, entries)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, wait := range []func(context.Context, uint64) error{p.Wait, p.Written} {
+		before := store.commits.Load()
+		for range 20 {
+			push(1)
+		}
+		if err := wait(t.Context(), sequence); err != nil {
+			t.Fatal(err)
+		}
+		// One, and one more where the last wait has left a sign that it is in a hurry.
+		if n := store.commits.Load() - before; n > 2 {
+			t.Fatalf("%d commits of 20 messages", n)
+		}
+	}
+	push(batchPuts)
+	eventually.True(t, "a full batch is written", func() bool { return p.Pending() == 0 })
 }
 
 func TestAMessageLargerThanABatchIsWhole(t *testing.T) {
