@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"quire.dev/pkg/apikey"
-	"quire.dev/pkg/eventually"
 )
 
 // endpoint is one endpoint of the developer API.
