@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
@@ -24,13 +23,13 @@ type projection struct {
 	timeMS int64      // the fold's time at the last message projected
 	last   uint64     // sequence of the last message that decides something
 
-	moved wait.Changes  // of the head of the queue
-	ready chan struct{} // receives when the head of the queue may be ready
-	hurry chan struct{} // receives when someone waits for the projection
+	moved     wait.Changes   // of the head of the queue
+	ready     chan struct{}  // receives when the head of the queue may be ready
+	gathering wait.Gathering // of a commit's messages
 }
 
 func newProjection(s *scope, model *readModel, memory *memory, blobs *blobDeleter) *projection {
-	return &projection{scope: s, model: model, memory: memory, blobs: blobs, ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	return &projection{scope: s, model: model, memory: memory, blobs: blobs, ready: make(chan struct{}, 1), gathering: wait.NewGathering()}
 }
 
 func signal(c chan struct{}) {
@@ -134,13 +133,7 @@ func (p *projection) waitTime(ctx context.Context, timeMS int64) error {
 }
 
 func (p *projection) until(ctx context.Context, done func() bool) error {
-	return p.moved.Until(ctx, func() bool {
-		if done() {
-			return true
-		}
-		signal(p.hurry)
-		return false
-	})
+	return p.gathering.Until(ctx, &p.moved, done)
 }
 
 // run projects until ctx ends, then returns nil.
@@ -151,7 +144,9 @@ func (p *projection) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		p.gather(ctx)
+		if !p.gathering.For(ctx, p.cfg.Bounds.CommitDelay) {
+			return nil
+		}
 		for batch := p.next(); len(batch) > 0; batch = p.next() {
 			if err := p.project(ctx, batch); err != nil {
 				if ctx.Err() != nil {
@@ -160,17 +155,6 @@ func (p *projection) run(ctx context.Context) error {
 				return err
 			}
 		}
-	}
-}
-
-// gather waits for more messages to share the commit, unless someone waits for the projection.
-func (p *projection) gather(ctx context.Context) {
-	t := time.NewTimer(p.cfg.Bounds.CommitDelay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-p.hurry:
-	case <-ctx.Done():
 	}
 }
 

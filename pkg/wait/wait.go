@@ -1,5 +1,6 @@
 // Package wait holds the ways in which goroutines wait, each until its context ends: longer after each failure (Backoff),
-// for a change by another goroutine (Changes), and for a fold to come to a sequence (Position).
+// for a change by another goroutine (Changes), for more to do at once (Gathering), and for a fold to come to a sequence
+// (Position).
 package wait
 
 import (

@@ -56,3 +56,33 @@ func TestNobodyMissesTheSequenceThatTheyWaitFor(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+func TestGatheringEndsWhereSomebodyWaits(t *testing.T) {
+	g := wait.NewGathering()
+	g.Hurry()
+	g.Hurry() // one is enough
+	if !g.For(t.Context(), time.Hour) {
+		t.Error("was not hurried")
+	}
+	if !g.For(t.Context(), 1) {
+		t.Error("did not wait")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if g.For(ended, time.Hour) {
+		t.Error("waited for an hour")
+	}
+	var changes wait.Changes
+	if err := g.Until(ended, &changes, func() bool { return false }); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if !g.For(t.Context(), time.Hour) {
+		t.Error("the one who waits has not hurried it")
+	}
+	if err := g.Until(ended, &changes, func() bool { return true }); err != nil {
+		t.Error(err)
+	}
+	if g.For(ended, time.Hour) {
+		t.Error("a condition that holds hurried it")
+	}
+}

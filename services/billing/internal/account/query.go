@@ -206,6 +206,16 @@ func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (Hold,
 	return f.under(payer, id, event.Result_SERVED)
 }
 
+// OpenSince is since when a request of an account has an open hold, in Unix milliseconds, and false where it has none. Account 0
+// stands for any payer.
+func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis int64, open bool) {
+	h := f.byRequest[request]
+	if h == nil || h.result != event.Result_RESULT_UNSPECIFIED || id != 0 && (h.principal.account == nil || h.principal.id != uint64(id)) {
+		return 0, false
+	}
+	return h.time, true
+}
+
 func (f *Fold) under(payer event.AccountID, id event.IdempotencyID, result event.Result) (Hold, bool) {
 	h := f.byIdempotency[id]
 	if h == nil || h.result != result || h.principal.id != uint64(payer) || h.repeats >= MaxRepeats {

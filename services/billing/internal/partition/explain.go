@@ -10,7 +10,6 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
-	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -119,7 +118,7 @@ func (e *explanations) tidy(now time.Time) {
 
 // explain tells how a request was decided. It reads the journal again around the time in the request's id, which has its own
 // queue. Where that takes more than a moment the asker asks again.
-func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.ExplainQuery, last uint64) (*event.QueryAnswer, error) {
+func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.ExplainQuery) (*event.QueryAnswer, error) {
 	request, err := event.RequestIDFrom(q.GetRequestId())
 	if err != nil {
 		return nil, &rpc.Error{Code: codeMalformed, Message: err.Error()}
@@ -134,7 +133,7 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 		key.asker = 0
 	}
 	job, refused := p.explanations.begin(key, p.deps.Clock(), func(ctx context.Context, job *explanation) {
-		job.err = p.explainSettled(ctx, job, key, last)
+		job.err = p.explainTo(ctx, job, key, p.awaitSettled(ctx, key))
 	})
 	if refused != nil {
 		answer := status(refused.status)
@@ -188,19 +187,23 @@ func (p *Partition) pending(t *task, again bool) *event.QueryAnswer {
 	return answer
 }
 
-// explainSettled explains a request. The settlement of one that was answered a moment ago is on its way, so it waits for that
-// a little: whoever asks right after an answer is told of the whole request.
-func (p *Partition) explainSettled(ctx context.Context, job *explanation, key explainKey, last uint64) error {
-	for pause := (&wait.Backoff{First: 25 * time.Millisecond, Most: 400 * time.Millisecond}); ; {
-		if err := p.explainTo(ctx, job, key, last); err != nil || job.answer.GetSettlement() != account.SettlementOpen {
-			return err
+// awaitSettled waits for the settlement of a request of the asker's own that was decided a moment ago, since whoever asks right
+// after an answer is to be told of the whole request. It returns the sequence that the explanation has to come to.
+func (p *Partition) awaitSettled(ctx context.Context, key explainKey) (last uint64) {
+	ctx, cancel := context.WithTimeout(ctx, justNow)
+	defer cancel()
+	for {
+		next := p.position.Next()
+		p.mu.Lock()
+		since, open := p.fold.OpenSince(event.AccountID(key.asker), key.request)
+		last = p.fold.Sequence()
+		p.mu.Unlock()
+		if !open || p.now().UnixMilli()-since > justNow.Milliseconds() || ctx.Err() != nil {
+			return last
 		}
-		if p.now().UnixMilli()-job.answer.TimeMs > justNow.Milliseconds() || !wait.For(ctx, pause.Next()) {
-			return nil
-		}
-		var err error
-		if last, err = p.journal.LastSequence(ctx); err != nil {
-			return err
+		select {
+		case <-next:
+		case <-ctx.Done():
 		}
 	}
 }

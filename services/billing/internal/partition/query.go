@@ -71,7 +71,7 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 	case *event.Query_Statement:
 		return p.statement(ctx, id, query.Statement.GetPeriod(), now)
 	case *event.Query_Explain:
-		return p.explain(ctx, id, query.Explain, last)
+		return p.explain(ctx, id, query.Explain)
 	case *event.Query_Audit:
 		return p.audit(ctx, query.Audit)
 	case *event.Query_Allowance:

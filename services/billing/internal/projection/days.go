@@ -156,7 +156,7 @@ func (p *Projection) Written(ctx context.Context, sequence uint64) error {
 	p.wanted = max(p.wanted, sequence)
 	p.mu.Unlock()
 	p.changes.Notify()
-	err := p.until(ctx, func() bool {
+	err := p.gathering.Until(ctx, &p.changes, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.done >= sequence

@@ -94,27 +94,19 @@ func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search
 // first entry, and what it holds depends on the message alone, so that every replica writes the same rows. Before
 // account.RulesHolders each entry has a row: instances of earlier versions may be at work, and read rows of one.
 func ledgerPuts(sequence uint64, effects account.Effects) ([]views.Put, error) {
-	var rows []*event.LedgerEntry
-	sizes := map[uint64]int{} // bytes of the last row of an account
-	last := map[uint64]int{}  // where it is in rows
+	var rows []*ledgerRow
+	last := map[uint64]*ledgerRow{} // of an account
 	for _, e := range effects.Ledger {
-		size := e.SizeVT()
-		at, found := last[e.Account]
-		if found && effects.Rules >= account.RulesHolders && len(rows[at].Later)+1 < rowEntries && sizes[e.Account]+size <= rowBytes &&
-			(e.TimeMs != 0 || rows[at].TimeMs == 0) {
-			rows[at].Later = append(rows[at].Later, laterThan(rows[at], e))
-			sizes[e.Account] += size
+		if row := last[e.Account]; row != nil && effects.Rules >= account.RulesHolders && row.takes(e) {
+			row.add(e)
 			continue
 		}
-		last[e.Account], sizes[e.Account] = len(rows), size
-		rows = append(rows, &event.LedgerEntry{
-			Id: e.Id, Account: e.Account, TimeMs: e.TimeMs, Type: e.Type, QuotaKey: e.QuotaKey, AmountMicros: e.AmountMicros,
-			BalanceMicros: e.BalanceMicros, RequestId: e.RequestId, Reason: e.Reason,
-		})
+		row := newLedgerRow(e)
+		rows, last[e.Account] = append(rows, row), row
 	}
 	puts := make([]views.Put, 0, len(rows))
 	for _, row := range rows {
-		head, err := event.Encode(row)
+		head, err := event.Encode(&row.LedgerEntry)
 		if err != nil {
 			return nil, err
 		}
@@ -127,20 +119,38 @@ func ledgerPuts(sequence uint64, effects account.Effects) ([]views.Put, error) {
 	return puts, nil
 }
 
-// laterThan is an entry as the row of an earlier one holds it.
-func laterThan(first, e *event.LedgerEntry) *event.LedgerEntry {
+// ledgerRow is a row that is being made: its first entry, with the others in Later.
+type ledgerRow struct {
+	event.LedgerEntry
+	bytes int // of the entries, encoded alone
+}
+
+func newLedgerRow(first *event.LedgerEntry) *ledgerRow {
+	row := &ledgerRow{bytes: first.SizeVT()}
+	row.Id, row.Account, row.TimeMs, row.Type, row.QuotaKey = first.Id, first.Account, first.TimeMs, first.Type, first.QuotaKey
+	row.AmountMicros, row.BalanceMicros, row.RequestId, row.Reason = first.AmountMicros, first.BalanceMicros, first.RequestId, first.Reason
+	return row
+}
+
+// takes tells whether the row has room for a later entry. A time of 0 stands for that of the first.
+func (r *ledgerRow) takes(e *event.LedgerEntry) bool {
+	return len(r.Later)+1 < rowEntries && r.bytes+e.SizeVT() <= rowBytes && (e.TimeMs != 0 || r.TimeMs == 0)
+}
+
+func (r *ledgerRow) add(e *event.LedgerEntry) {
 	same := 0
-	for same < len(e.Id) && same < len(first.Id) && e.Id[same] == first.Id[same] {
+	for same < len(e.Id) && same < len(r.Id) && e.Id[same] == r.Id[same] {
 		same++
 	}
 	later := &event.LedgerEntry{
 		Id: e.Id[same:], TimeMs: e.TimeMs, Type: e.Type, QuotaKey: e.QuotaKey, AmountMicros: e.AmountMicros,
 		RequestId: e.RequestId, Reason: e.Reason,
 	}
-	if e.TimeMs == first.TimeMs {
+	if e.TimeMs == r.TimeMs {
 		later.TimeMs = 0
 	}
-	return later
+	r.Later = append(r.Later, later)
+	r.bytes += e.SizeVT()
 }
 
 // appendRow appends the entries of a row that are older than before, the newest first, until there are most. An empty before takes all.

@@ -73,10 +73,9 @@ type Projection struct {
 	done    uint64 // checkpoint in the store
 	failing error
 
-	changes wait.Changes  // of the queue
-	hurry   chan struct{} // receives when somebody waits for a batch, or one is full
-
-	gatherTime time.Duration // how long a batch waits for more, where nobody waits for it and it is not full
+	changes    wait.Changes   // of the queue
+	gathering  wait.Gathering // of a batch
+	gatherTime time.Duration  // how long a batch waits for more, where nobody waits for it and it is not full
 }
 
 type item struct {
@@ -91,8 +90,8 @@ func New(store views.Store, stream string, checkpoint uint64, bound int, log *sl
 	}
 	return &Projection{
 		store: store, stream: stream, bound: bound, log: log,
-		pushed: checkpoint, done: checkpoint, hurry: make(chan struct{}, 1),
-		gatherTime: gatherTime,
+		pushed: checkpoint, done: checkpoint,
+		gathering: wait.NewGathering(), gatherTime: gatherTime,
 	}
 }
 
@@ -104,7 +103,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 		return err
 	}
 	if len(puts) > 0 || len(effects.Usage) > 0 {
-		if err := p.until(ctx, p.hasRoom); err != nil {
+		if err := p.gathering.Until(ctx, &p.changes, p.hasRoom); err != nil {
 			return err
 		}
 	}
@@ -123,7 +122,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 		p.changes.Notify()
 	}
 	if p.full() {
-		p.press()
+		p.gathering.Hurry()
 	}
 	return nil
 }
@@ -178,7 +177,7 @@ func ValidEntryID(s string) bool {
 
 // Wait returns once all messages up to the sequence are in the store. They must have been pushed.
 func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
-	err := p.until(ctx, func() bool {
+	err := p.gathering.Until(ctx, &p.changes, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.queue) == 0 || p.queue[0].sequence > sequence
@@ -187,38 +186,6 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 		return fmt.Errorf("wait for the read model of %s: %w", p.stream, errors.Join(err, p.Failing()))
 	}
 	return nil
-}
-
-// until waits for a condition that the next batches bring about, and has them written at once.
-func (p *Projection) until(ctx context.Context, condition func() bool) error {
-	return p.changes.Until(ctx, func() bool {
-		if condition() {
-			return true
-		}
-		p.press()
-		return false
-	})
-}
-
-// press ends the wait of gather.
-func (p *Projection) press() {
-	select {
-	case p.hurry <- struct{}{}:
-	default:
-	}
-}
-
-// gather waits for more messages to share a batch. It returns false if ctx ends first.
-func (p *Projection) gather(ctx context.Context) bool {
-	timer := time.NewTimer(p.gatherTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.hurry:
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }
 
 // full tells whether what waits fills a batch. mu is held.
@@ -265,7 +232,7 @@ func (p *Projection) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			}
-		} else if !full && !p.gather(ctx) {
+		} else if !full && !p.gathering.For(ctx, p.gatherTime) {
 			return nil
 		}
 		rested = 0
