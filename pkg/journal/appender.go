@@ -87,7 +87,8 @@ func orDefault[N int | time.Duration](value *N, otherwise N) {
 type Appender[T any] struct {
 	nc       *nats.Conn
 	cfg      Config[T]
-	maxBytes int // sum of the sizes in one batch: seven eighths of the server's limit
+	files    *Files // nil: the server is not in this process
+	maxBytes int    // sum of the sizes in one batch: seven eighths of the server's limit
 
 	mu         sync.Mutex // short: never held over a call
 	queue      []T
@@ -128,6 +129,7 @@ func NewAppender[T any](nc *nats.Conn, cfg Config[T]) (*Appender[T], error) {
 	return &Appender[T]{
 		nc:       nc,
 		cfg:      cfg,
+		files:    FilesOf(nc),
 		maxBytes: int(nc.MaxPayload()) / 8 * 7,
 		wake:     make(chan struct{}, 1),
 		inbox:    nc.NewInbox(),

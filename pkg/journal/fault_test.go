@@ -12,7 +12,6 @@ import (
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
-	"quire.dev/pkg/journal/journaltest"
 )
 
 // load adds items from several goroutines until it is stopped, and returns how
@@ -77,7 +76,11 @@ func follow(t *testing.T, j *journal.Journal, from uint64, handle func(context.C
 }
 
 func TestRestartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T) {
-	s := journaltest.Start(t)
+	bothWays(t, restartsAndLostConnectionsUnderLoadLoseAndDoubleNothing)
+}
+
+func restartsAndLostConnectionsUnderLoadLoseAndDoubleNothing(t *testing.T, boot func(*testing.T) testServer) {
+	s := boot(t)
 	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
 	j := journal.Open(nc, "BILLING_0")
@@ -141,7 +144,11 @@ func mustRepeatIdentically(t *testing.T, messages []batch) {
 }
 
 func TestFollowResumesAfterTheSequenceItIsGiven(t *testing.T) {
-	nc := journaltest.Start(t).Conn(t)
+	bothWays(t, followResumesAfterTheSequenceItIsGiven)
+}
+
+func followResumesAfterTheSequenceItIsGiven(t *testing.T, boot func(*testing.T) testServer) {
+	nc := boot(t).Conn(t)
 	ensure(t, nc, billing(0))
 	publish(t, nc, testSubject, "a", "b")
 	publish(t, nc, "billing.0.account", "c")
@@ -177,7 +184,11 @@ func TestFollowResumesAfterTheSequenceItIsGiven(t *testing.T) {
 }
 
 func TestSlowHandlerSlowsTheServerDownAndLosesNothing(t *testing.T) {
-	s := journaltest.Start(t)
+	bothWays(t, slowHandlerSlowsTheServerDownAndLosesNothing)
+}
+
+func slowHandlerSlowsTheServerDownAndLosesNothing(t *testing.T, boot func(*testing.T) testServer) {
+	s := boot(t)
 	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
 	var check sequenceCheck

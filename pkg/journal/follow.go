@@ -100,6 +100,8 @@ type follower struct {
 	goal  uint64 // the stream's last sequence at the start, or last
 	ready bool   // goal has been set
 
+	unreadable bool // its files do not have a message that they should have
+
 	replicas int // of the stream, as its leader said last; 0: not known
 
 	// patience is how long to wait for the server when attaching. It is short at
@@ -182,6 +184,12 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 			f.reached()
 		}
 	}
+	// The files still have messages that were deleted. Our streams refuse that, but for purges.
+	whole := state.Messages == 0 || state.Messages == state.Last+1-state.First
+	if j.files != nil && whole && !f.unreadable {
+		return f.readFiles(ctx, status)
+	}
+	f.unreadable = false // they are tried again after this consumer
 	a := &attachment{f: f, ctx: ctx, ended: make(chan error, 1)}
 	return a.run(status)
 }

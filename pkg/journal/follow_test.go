@@ -15,8 +15,10 @@ import (
 
 func nothing(context.Context, journal.Message) error { return nil }
 
-func TestFollowNoticesWhatIsMissing(t *testing.T) {
-	nc := journaltest.Start(t).Conn(t)
+func TestFollowNoticesWhatIsMissing(t *testing.T) { bothWays(t, followNoticesWhatIsMissing) }
+
+func followNoticesWhatIsMissing(t *testing.T, boot func(*testing.T) testServer) {
+	nc := boot(t).Conn(t)
 	ensure(t, nc, paste())
 	publish(t, nc, "paste.0.request", "a", "b", "c")
 	j := journal.Open(nc, "PASTE_0")
@@ -42,7 +44,11 @@ func TestFollowNoticesWhatIsMissing(t *testing.T) {
 }
 
 func TestFollowNoticesAGapAmongTheMessages(t *testing.T) {
-	nc := journaltest.Start(t).Conn(t)
+	bothWays(t, followNoticesAGapAmongTheMessages)
+}
+
+func followNoticesAGapAmongTheMessages(t *testing.T, boot func(*testing.T) testServer) {
+	nc := boot(t).Conn(t)
 	cfg := paste()
 	ensure(t, nc, cfg)
 	publish(t, nc, "paste.0.request", "a", "b", "c")
@@ -71,8 +77,10 @@ func TestFollowNoticesAGapAmongTheMessages(t *testing.T) {
 	}
 }
 
-func TestFollowEndsWithTheHandlersError(t *testing.T) {
-	nc := journaltest.Start(t).Conn(t)
+func TestFollowEndsWithTheHandlersError(t *testing.T) { bothWays(t, followEndsWithTheHandlersError) }
+
+func followEndsWithTheHandlersError(t *testing.T, boot func(*testing.T) testServer) {
+	nc := boot(t).Conn(t)
 	ensure(t, nc, billing(0))
 	publish(t, nc, testSubject, "a", "b", "c")
 	broken := errors.New("broken")
@@ -89,8 +97,10 @@ func TestFollowEndsWithTheHandlersError(t *testing.T) {
 	}
 }
 
-func TestFollowEndsWithItsConnection(t *testing.T) {
-	s := journaltest.Start(t)
+func TestFollowEndsWithItsConnection(t *testing.T) { bothWays(t, followEndsWithItsConnection) }
+
+func followEndsWithItsConnection(t *testing.T, boot func(*testing.T) testServer) {
+	s := boot(t)
 	ensure(t, s.Conn(t), billing(0))
 	nc := s.Conn(t)
 	ready, done := make(chan struct{}), make(chan error, 1)
@@ -128,7 +138,11 @@ func TestFollowOutlivesItsConsumer(t *testing.T) {
 }
 
 func TestFollowDoesNotMissWhatTheConnectionDrops(t *testing.T) {
-	s := journaltest.Start(t)
+	bothWays(t, followDoesNotMissWhatTheConnectionDrops)
+}
+
+func followDoesNotMissWhatTheConnectionDrops(t *testing.T, boot func(*testing.T) testServer) {
+	s := boot(t)
 	nc, follower := s.Conn(t), s.Conn(t)
 	ensure(t, nc, billing(0))
 	var check sequenceCheck
@@ -144,8 +158,10 @@ func TestFollowDoesNotMissWhatTheConnectionDrops(t *testing.T) {
 	}
 }
 
-func TestReplayReportsItsProgress(t *testing.T) {
-	nc := journaltest.Start(t).Conn(t)
+func TestReplayReportsItsProgress(t *testing.T) { bothWays(t, replayReportsItsProgress) }
+
+func replayReportsItsProgress(t *testing.T, boot func(*testing.T) testServer) {
+	nc := boot(t).Conn(t)
 	ensure(t, nc, billing(0))
 	const messages = 2500
 	for range messages {

@@ -76,11 +76,12 @@ const (
 type Journal struct {
 	nc     *nats.Conn
 	stream string
+	files  *Files // nil: the server is not in this process
 }
 
 // Open makes a Journal of a stream by its name. It does not talk to the server.
 func Open(nc *nats.Conn, stream string) *Journal {
-	return &Journal{nc: nc, stream: stream}
+	return &Journal{nc: nc, stream: stream, files: FilesOf(nc)}
 }
 
 // Message is one message of a stream. Its data belongs to the receiver.
@@ -138,6 +139,7 @@ func (j *Journal) State(ctx context.Context) (State, error) {
 	if answer.State.Replicas > 1 && answer.Cluster.Leader == "" {
 		return State{}, fmt.Errorf("read state of %s: %w: it has no leader", j.stream, ErrUnavailable)
 	}
+	j.files.learn(j.stream, answer.State.Last)
 	return answer.State, nil
 }
 

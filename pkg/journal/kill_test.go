@@ -99,7 +99,10 @@ func TestKillChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := journaltest.Start(t, journaltest.WithFolder(folder))
+	s := withFiles(journaltest.Start(t, journaltest.WithFolder(folder)))
+	if round == killRounds { // the others follow in the files
+		s.files = nil
+	}
 	nc := s.Conn(t)
 	ensure(t, nc, billing(0))
 	cfg := config(new(outcomes))

@@ -29,6 +29,7 @@ const (
 type answer struct {
 	number   uint64
 	sequence uint64 // of a stored batch; 0: not known
+	stream   string // that has stored it; empty: not known
 	kind     answerKind
 	err      error // nil for a stored batch
 	extra    bool  // it answers Resend, not an attempt of publish
@@ -49,10 +50,20 @@ func (a *Appender[T]) reply(number uint64, attempt int) string {
 func (a *Appender[T]) receive(m *nats.Msg) {
 	number, attempt, ok := strings.Cut(m.Subject[min(len(a.inbox)+1, len(m.Subject)):], ".")
 	n, err := strconv.ParseUint(number, 10, 64)
-	if !ok || err != nil || n != a.current.Load() {
+	if !ok || err != nil {
+		return
+	}
+	current := n == a.current.Load()
+	if !current && a.files == nil {
 		return // of an earlier batch
 	}
 	ans := parseAck(m)
+	if ans.kind == stored {
+		a.files.learn(ans.stream, ans.sequence)
+	}
+	if !current {
+		return
+	}
 	ans.number, ans.extra = n, attempt == "0"
 	a.deliver(ans)
 }
@@ -218,7 +229,7 @@ func parseAck(m *nats.Msg) answer {
 	}
 	if !bytes.Contains(m.Data, []byte(`"error"`)) {
 		if sequence := ackSequence(m.Data); sequence > 0 {
-			return answer{kind: stored, sequence: sequence}
+			return answer{kind: stored, sequence: sequence, stream: ackStream(m.Data)}
 		}
 	}
 	var ack struct {
@@ -235,6 +246,13 @@ func parseAck(m *nats.Msg) answer {
 		return answer{kind: unclear, err: errors.New("acknowledgement without sequence")}
 	}
 	return refusal(ack.Error)
+}
+
+// ackStream is the name of the stream, which has no characters that JSON would escape.
+func ackStream(data []byte) string {
+	_, rest, _ := bytes.Cut(data, []byte(`"stream":"`))
+	name, _, _ := bytes.Cut(rest, []byte{'"'})
+	return string(name)
 }
 
 func ackSequence(data []byte) (sequence uint64) {

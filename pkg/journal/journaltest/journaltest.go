@@ -118,6 +118,9 @@ func (s *Server) Restart(t testing.TB) {
 	s.run(t)
 }
 
+// Folder is where the server stores.
+func (s *Server) Folder() string { return s.opts.StoreDir }
+
 // URL is where a server with WithListener listens.
 func (s *Server) URL() string {
 	srv := s.server()

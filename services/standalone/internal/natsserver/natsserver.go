@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/wait"
 )
 
@@ -47,6 +48,7 @@ type Options struct {
 // Server is a running journal server. It is safe for concurrent use.
 type Server struct {
 	opts     Options
+	files    *journal.Files
 	restarts sync.Mutex // is held during a restart
 
 	mu      sync.Mutex
@@ -56,7 +58,7 @@ type Server struct {
 
 // Start starts the server on its folder.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	s := &Server{opts: opts}
+	s := &Server{opts: opts, files: journal.NewFiles(opts.Folder)}
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -218,6 +220,9 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	}
 	return ns.InProcessConn()
 }
+
+// Files are the files of the streams, which journals follow by them: see journal.FilesOf.
+func (s *Server) Files() *journal.Files { return s.files }
 
 // health runs the server's own health check, which exists as an HTTP handler only. It finds disabled JetStream, streams that
 // were not recovered, and streams with a write error.

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"quire.dev/services/standalone/internal/durable"
+
+	"quire.dev/pkg/journal/block"
 )
 
 // left is a block that Check has left to CheckRest, and what the index says about it.
 type left struct {
 	stream string
-	block
+	block.File
 	span span
 }
 
@@ -76,23 +78,23 @@ func (r *Report) CheckRest(ctx context.Context) error {
 func (c *checker) checkLeft(l left) error {
 	forever := c.opts.Forever(l.stream)
 	for tries := 1; ; tries++ {
-		before, err := os.Stat(l.file)
+		before, err := os.Stat(l.Path)
 		if err == nil {
-			b := l.block
-			b.size = before.Size()
+			b := l.File
+			b.Size = before.Size()
 			err = c.sameBlock(l, b)
 		}
 		switch {
 		case err == nil:
 			return nil
 		case forever && errors.Is(err, fs.ErrNotExist):
-			return inUse(l.file, "a file of journal %s is gone", l.stream)
+			return inUse(l.Path, "a file of journal %s is gone", l.stream)
 		case forever:
 			return err
 		case errors.Is(err, fs.ErrNotExist): // its messages were purged
 			return nil
 		}
-		after, statErr := os.Stat(l.file)
+		after, statErr := os.Stat(l.Path)
 		if tries == rereads || statErr == nil && unchanged(before, after) {
 			return err
 		}
@@ -100,16 +102,16 @@ func (c *checker) checkLeft(l left) error {
 }
 
 // sameBlock compares a block that was left with what the index says about it. A purge may have taken its first messages.
-func (c *checker) sameBlock(l left, b block) error {
+func (c *checker) sameBlock(l left, b block.File) error {
 	sp, err := c.block(l.stream, b, false, nil)
 	if errors.Is(err, ErrDamaged) {
-		return inUse(b.file, "its records can't be read")
+		return inUse(b.Path, "its records can't be read")
 	}
 	if err != nil {
 		return err
 	}
 	if sp.last != l.span.last || sp.first != l.span.first && c.opts.Forever(l.stream) {
-		return inUse(b.file, "journal %s has messages %d to %d there, but had %d to %d", l.stream, sp.first, sp.last, l.span.first, l.span.last)
+		return inUse(b.Path, "journal %s has messages %d to %d there, but had %d to %d", l.stream, sp.first, sp.last, l.span.first, l.span.last)
 	}
 	return nil
 }

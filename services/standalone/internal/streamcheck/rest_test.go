@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/journal/block"
 )
 
 // afterAStop are options for files of any size that an orderly stop has left.
@@ -151,12 +153,12 @@ func TestTheServerChangesNoBlockThatIsCheckedLater(t *testing.T) {
 	for _, file := range files[:len(files)-1] {
 		edit(t, file, flip)
 	}
-	before := hashes(t, filepath.Join(dir, streamFolder, forever, messagesFolder))
+	before := hashes(t, filepath.Join(dir, streamFolder, forever, block.MessagesFolder))
 	first, rest := checkBoth(t, dir, afterAStop(), func(jetstream.JetStream) {})
 	if first != nil || !errors.Is(rest, ErrDamaged) {
 		t.Errorf("%v, %v", first, rest)
 	}
-	after := hashes(t, filepath.Join(dir, streamFolder, forever, messagesFolder))
+	after := hashes(t, filepath.Join(dir, streamFolder, forever, block.MessagesFolder))
 	for _, file := range files {
 		if before[file] != after[file] {
 			t.Errorf("%s changed", file)
@@ -259,7 +261,7 @@ func TestTheIndexAfterAKillIsAsTheServerWouldWriteIt(t *testing.T) {
 					t.Errorf("index\n%+v, the server's\n%+v", ours, want)
 				}
 			}
-			before := hashes(t, filepath.Join(killed, streamFolder, forever, messagesFolder))
+			before := hashes(t, filepath.Join(killed, streamFolder, forever, block.MessagesFolder))
 			serve(t, killed, func(js jetstream.JetStream) {
 				stream, err := js.Stream(t.Context(), forever)
 				if err != nil {
@@ -331,8 +333,8 @@ func FuzzIndex(f *testing.F) {
 		dir := t.TempDir()
 		p := &plan{name: forever, dir: dir}
 		data := append([]byte{indexMagic, indexVersion}, body...)
-		data = append(data, sum(newHash(forever), data)...)
-		if err := os.Mkdir(filepath.Join(dir, messagesFolder), 0o700); err != nil {
+		data = append(data, block.Sum(block.Hash(forever), data)...)
+		if err := os.Mkdir(filepath.Join(dir, block.MessagesFolder), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(p.indexFile(), data, 0o600); err != nil {
@@ -347,7 +349,9 @@ func FuzzIndex(f *testing.F) {
 // TestAllIsReadFirstWhereTheServerReadsIt: without an index of the last record, and where no such index can be made.
 func TestAllIsReadFirstWhereTheServerReadsIt(t *testing.T) {
 	orderly, killed := store(t, true, 0), store(t, false, 0)
-	index := func(dir string) string { return filepath.Join(dir, streamFolder, forever, messagesFolder, indexFile) }
+	index := func(dir string) string {
+		return filepath.Join(dir, streamFolder, forever, block.MessagesFolder, indexFile)
+	}
 	for _, test := range []struct {
 		name   string
 		whole  string

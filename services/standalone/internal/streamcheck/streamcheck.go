@@ -16,9 +16,7 @@
 package streamcheck
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -27,15 +25,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/minio/highwayhash"
+	"quire.dev/pkg/journal/block"
 )
-
-// messagesFolder has the blocks and the index of a stream.
-const messagesFolder = "msgs"
 
 // ErrDamaged is wrapped by each error about stored messages that are missing or changed.
 var ErrDamaged = errors.New("journal is damaged")
@@ -144,12 +138,12 @@ func LastBlocks(folder string) ([]string, error) {
 	}
 	var files []string
 	for _, dir := range dirs {
-		blocks, err := blocksOf(dir)
+		blocks, err := block.List(dir)
 		if err != nil {
 			return nil, err
 		}
 		if len(blocks) > 0 {
-			files = append(files, blocks[len(blocks)-1].file)
+			files = append(files, blocks[len(blocks)-1].Path)
 		}
 	}
 	return files, nil
@@ -170,53 +164,19 @@ func streamFolders(folder string) ([]string, error) {
 	return dirs, nil
 }
 
-// blocksOf returns the blocks of a stream in order. They are in the folder msgs, or in another one during a purge.
-func blocksOf(dir string) ([]block, error) {
-	for _, name := range []string{"__new_msgs__", messagesFolder} {
-		entries, err := os.ReadDir(filepath.Join(dir, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
-		}
-		var blocks []block
-		for _, e := range entries {
-			number, isBlock := strings.CutSuffix(e.Name(), ".blk")
-			index, err := strconv.ParseUint(number, 10, 32)
-			if !isBlock || err != nil {
-				continue
-			}
-			info, err := e.Info()
-			if err != nil {
-				return nil, fmt.Errorf("read stream %s: %w", filepath.Base(dir), err)
-			}
-			blocks = append(blocks, block{index: uint32(index), file: filepath.Join(dir, name, e.Name()), size: info.Size()})
-		}
-		if len(blocks) > 0 {
-			slices.SortFunc(blocks, func(a, b block) int { return cmp.Compare(a.index, b.index) })
-			return blocks, nil
-		}
-	}
-	return nil, nil
-}
-
 func damaged(file string, offset int64, format string, args ...any) error {
 	return fmt.Errorf("%w: %s at byte %d: %s. Nothing was changed; restore the data folder from a backup: "+
 		"the journal server would start on these files, and silently drop the part that it can't read",
 		ErrDamaged, file, offset, fmt.Sprintf(format, args...))
 }
 
-func (p *plan) indexFile() string { return filepath.Join(p.dir, messagesFolder, indexFile) }
+func (p *plan) indexFile() string { return filepath.Join(p.dir, block.MessagesFolder, indexFile) }
 
 // plan lists the blocks of a stream.
 type plan struct {
 	name   string
 	dir    string
-	blocks []block // in order
-}
-
-type block struct {
-	index uint32
-	file  string
-	size  int64
+	blocks []block.File // in order
 }
 
 type checker struct {
@@ -232,13 +192,13 @@ type checker struct {
 // plan lists the blocks of a stream and checks its description. It is nil if nothing was ever stored in the stream.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
-	blocks, err := blocksOf(dir)
+	blocks, err := block.List(dir)
 	if err != nil {
 		return nil, err
 	}
 	var size int64
 	for _, b := range blocks {
-		size += b.size
+		size += b.Size
 	}
 	if err := checkMeta(dir, name); err != nil {
 		if size == 0 && !slices.Contains(c.opts.Expected, name) {
@@ -261,7 +221,7 @@ func checkMeta(dir, name string) error {
 	switch {
 	case err != nil:
 		return damaged(file, 0, "the checksum of the description can't be read: %v", err)
-	case hex.EncodeToString(sum(newHash(name), meta)) != string(want):
+	case hex.EncodeToString(block.Sum(block.Hash(name), meta)) != string(want):
 		return damaged(file, 0, "the description of journal %s does not match its checksum", name)
 	case !json.Valid(meta):
 		return damaged(file, 0, "the description of journal %s is no JSON", name)
@@ -314,7 +274,7 @@ func (c *checker) leave(p *plan, known index) int {
 func (c *checker) blocks(p *plan, spans []span, from, to int, known index) error {
 	begin := -1 // the block that must begin with the first message
 	if c.opts.Forever(p.name) {
-		begin = slices.IndexFunc(p.blocks, func(b block) bool { return b.size > 0 })
+		begin = slices.IndexFunc(p.blocks, func(b block.File) bool { return b.Size > 0 })
 	}
 	for i, b := range slices.Backward(p.blocks[from:to]) {
 		i += from
@@ -332,7 +292,7 @@ func (c *checker) blocks(p *plan, spans []span, from, to int, known index) error
 			return err
 		}
 		spans[i] = sp
-		c.done += b.size
+		c.done += b.Size
 		if c.opts.Progress != nil {
 			c.opts.Progress(c.done, c.total)
 		}
@@ -357,7 +317,7 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 			continue
 		}
 		if c.gapless(p.name) && s.Last > 0 && !unread && sp.first != s.Last+1 {
-			return damaged(p.blocks[i].file, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
+			return damaged(p.blocks[i].Path, 0, "journal %s goes from sequence %d to %d", p.name, s.Last, sp.first)
 		}
 		if s.First == 0 && !skipped {
 			s.First = sp.first
@@ -378,12 +338,3 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 }
 
 func (c *checker) gapless(name string) bool { return c.opts.Gapless(name) || c.opts.Forever(name) }
-
-func newHash(name string) *highwayhash.Digest64 {
-	key := sha256.Sum256([]byte(name))
-	h, err := highwayhash.NewDigest64(key[:])
-	if err != nil {
-		panic(err) // a key of 32 bytes is valid
-	}
-	return h
-}
