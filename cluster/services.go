@@ -28,7 +28,7 @@ func (c *Cluster) addInstance(ctx context.Context, service string, n int) (*Proc
 		p.url = "http://" + listen
 	}
 	p.environ = func() []string {
-		environ := Environment(garbage)
+		environ := Environment(goSettings()...)
 		for name, value := range c.settingsOf(service, h, listen) {
 			environ = append(environ, name+"="+value)
 		}
