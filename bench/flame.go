@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"hash/fnv"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -153,13 +155,36 @@ func (b *bench) drawFlames(ctx context.Context) error {
 			return fmt.Errorf("profile of %s: %w", kind, err)
 		}
 		title := fmt.Sprintf("CPU of quire, %s, %s, %.0f requests a second", kind, inWords(b.connections[0]), t.Rate())
-		b.flames = append(b.flames, flame{"flame-" + kind, title, flameGraph(title, p)})
+		b.flames = append(b.flames, flame{"flame-" + kind, title, flameGraph(title, p), p})
 	}
 	return s.check(ctx)
 }
 
-// flame is a flame graph, by the name of its file.
-type flame struct{ name, title, svg string }
+// flame is a flame graph, by the name of its file, and its profile.
+type flame struct {
+	name, title, svg string
+	profile          *profile.Profile
+}
+
+// writeProfile writes what the flames show into one profile, for `go build -pgo`. It names no file of this machine.
+func writeProfile(path string, flames []flame) error {
+	profiles := make([]*profile.Profile, 0, len(flames))
+	for _, f := range flames {
+		profiles = append(profiles, f.profile)
+	}
+	merged, err := profile.Merge(profiles)
+	if err != nil {
+		return fmt.Errorf("merge the profiles: %w", err)
+	}
+	for _, m := range merged.Mapping {
+		m.File, m.BuildID = "quire", ""
+	}
+	var data bytes.Buffer
+	if err := merged.Write(&data); err != nil {
+		return fmt.Errorf("encode the profile: %w", err)
+	}
+	return os.WriteFile(path, data.Bytes(), 0o644)
+}
 
 func fetchProfile(ctx context.Context, address string, duration time.Duration) (*profile.Profile, error) {
 	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, max(1, int(duration.Seconds())))

@@ -121,6 +121,9 @@ func (r *report) write(folder string) error {
 		text += "\n![each figure as a share of its target](targets.svg)\n"
 	}
 	var errs []error
+	if len(r.Flames) > 0 {
+		errs = append(errs, writeProfile(filepath.Join(folder, "quire.pgo"), r.Flames))
+	}
 	for name, plot := range plots {
 		errs = append(errs, os.WriteFile(filepath.Join(folder, name+".svg"), []byte(plot), 0o644))
 	}
