@@ -16,12 +16,11 @@ import (
 	"quire.dev/services/standalone"
 )
 
-// Beside this limit there is memory that the Go runtime does not count: the program and SQLite's caches, some 80 MB. Under
-// creations half of the limit is what NATS keeps of the messages of the last ten seconds. With 224 MB garbage was collected 28
-// times a second then, and a creation took a fifth more CPU. Until the limit is near, garbage is collected a quarter as often as by
-// default, which costs only memory: a read takes a tenth less CPU than with 200.
+// Beside this limit there is memory that the Go runtime does not count: the program and SQLite's caches, some 140 MB. Under
+// creations 90 MB are in use. Until the limit is near, garbage is collected a quarter as often as by default, which costs only
+// memory: a read takes a tenth less CPU than with 200.
 const (
-	memoryLimitBytes = 256 << 20
+	memoryLimitBytes = 192 << 20
 	garbagePercent   = 400
 )
 
