@@ -169,7 +169,7 @@ func startTogether(ctx context.Context, processes []*Process) error {
 }
 
 // goSettings are those of Go programs: GOGC as in k8s/base, and GOMAXPROCS since fifteen processes share the processors. A program that
-// may use all of them wakes threads that look for work and find none: a quarter of the CPU of a creation on two processors.
+// may use all of them wakes threads that look for work and find none.
 func goSettings() []string {
 	return []string{"GOGC=300", "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
 }
