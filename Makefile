@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BINARY  := bin/quire
 # Where quire's CPU goes under load, for the compiler. `make profile` renews it; PGO=off builds faster and runs slower.
-PGO     ?= services/quire.pgo
+PGO     ?= services/standalone/quire.pgo
 
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
 # Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy k8s/check" for some of them.
@@ -189,7 +189,7 @@ bench: $(BINARY)-build $(if $(filter -smoke,$(BENCHFLAGS)),,$(if $(ROWS),$(if $(
 .PHONY: profile
 profile: ## renew the profile that quire is built with, two minutes
 	@$(MAKE) bench PGO=off ROWS='^(get|create)-256$$$$'
-	@cp bench/results/quire.pgo services/quire.pgo
+	@cp bench/results/quire.pgo services/standalone/quire.pgo
 
 # Micro-benchmarks of a request's hops. COUNT=10 repetitions and more are what benchstat needs to tell a difference.
 MICRO := ./pkg/apikey:Parse ./pkg/event:Batch ./pkg/journal:Appender|Delivery/follow ./pkg/rpc:Batcher ./pkg/document:Memory ./pkg/document/fold:Decide \
