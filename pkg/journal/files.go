@@ -48,6 +48,11 @@ func FilesOf(nc *nats.Conn) *Files {
 func (f *Files) storedIn(stream string) *wait.Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.position(stream)
+}
+
+// position is storedIn for a caller that holds mu.
+func (f *Files) position(stream string) *wait.Position {
 	p := f.stored[stream]
 	if p == nil {
 		p = new(wait.Position)
@@ -61,10 +66,9 @@ func (f *Files) learn(stream string, sequence uint64) {
 	if f == nil || stream == "" {
 		return
 	}
-	p := f.storedIn(stream)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if sequence > p.Get() {
+	if p := f.position(stream); sequence > p.Get() {
 		p.Set(sequence)
 	}
 }
@@ -89,7 +93,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			m, err := reader.read(f.next)
 			if err != nil {
 				f.unreadable = true // a consumer tells whether the message is gone
-				return reattach(err)
+				return reattach(fmt.Errorf("read message %d of %s: %w", f.next, j.stream, err))
 			}
 			if err := f.handle(ctx, m); err != nil {
 				return err
@@ -103,10 +107,7 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case s := <-status:
-			if s == nats.CLOSED {
-				return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
-			}
-			return reattach(nats.ErrDisconnected)
+			return j.renewed(s)
 		case <-look.C:
 			asking, cancel := context.WithTimeout(ctx, f.patience.Next())
 			state, err := j.State(asking) // it tells stored
@@ -131,7 +132,7 @@ type blockReader struct {
 	stream string
 
 	file   *os.File // nil: the next message is to be looked for
-	index  uint32   // of its block
+	block  block.File
 	offset int64    // of its next record
 	hash   *highwayhash.Digest64
 	buf    []byte // a piece of file, from bufAt on
@@ -152,29 +153,29 @@ func (r *blockReader) read(sequence uint64) (Message, error) {
 	for searched := false; ; {
 		if r.file == nil {
 			if searched {
-				return Message{}, fmt.Errorf("read message %d of %s: %w", sequence, r.stream, errNoRecord)
+				return Message{}, errNoRecord
 			}
 			searched = true
 			if err := r.find(sequence); err != nil {
-				return Message{}, fmt.Errorf("read message %d of %s: %w", sequence, r.stream, err)
+				return Message{}, err
 			}
 		}
 		record, err := r.record()
 		switch {
 		case errors.Is(err, errNoRecord):
 			// The block is full, or the server has written it anew.
-			if err := r.open(filepath.Join(filepath.Dir(r.file.Name()), fmt.Sprintf("%d.blk", r.index+1)), r.index+1); errors.Is(err, fs.ErrNotExist) {
+			if err := r.open(r.block.Next()); errors.Is(err, fs.ErrNotExist) {
 				r.close()
 			} else if err != nil {
-				return Message{}, fmt.Errorf("read message %d of %s: %w", sequence, r.stream, err)
+				return Message{}, err
 			}
 		case err != nil:
-			return Message{}, fmt.Errorf("read message %d of %s: %w", sequence, r.stream, err)
+			return Message{}, err
 		case record.Tombstone || record.Erased || record.Sequence < sequence:
 		case record.Sequence > sequence:
 			r.close()
 			if searched {
-				return Message{}, fmt.Errorf("read message %d of %s: %w", sequence, r.stream, errNoRecord)
+				return Message{}, errNoRecord
 			}
 		default:
 			return Message{
@@ -185,15 +186,15 @@ func (r *blockReader) read(sequence uint64) (Message, error) {
 }
 
 // open goes to the beginning of a block.
-func (r *blockReader) open(path string, index uint32) error {
-	file, err := os.Open(path)
+func (r *blockReader) open(b block.File) error {
+	file, err := os.Open(b.Path)
 	if err != nil {
 		return err
 	}
 	r.close()
-	r.file, r.index, r.offset = file, index, 0
+	r.file, r.block, r.offset = file, b, 0
 	r.buf, r.bufAt = r.buf[:0], 0
-	r.hash = block.HashOf(r.stream, index)
+	r.hash = block.HashOf(r.stream, b.Index)
 	return nil
 }
 
@@ -208,7 +209,7 @@ func (r *blockReader) find(sequence uint64) error {
 		return err
 	}
 	for i := len(blocks) - 1; i >= 0; i-- {
-		if err := r.open(blocks[i].Path, blocks[i].Index); err != nil {
+		if err := r.open(blocks[i]); err != nil {
 			return err
 		}
 		first, err := r.first()

@@ -322,11 +322,7 @@ func (a *attachment) watch(status <-chan nats.Status) error {
 		case <-a.ctx.Done():
 			return a.ctx.Err()
 		case s := <-status:
-			if s == nats.CLOSED {
-				return fmt.Errorf("follow %s: %w", a.f.journal.stream, ErrClosed)
-			}
-			// Messages sent while there was no connection are lost.
-			return reattach(nats.ErrDisconnected)
+			return a.f.journal.renewed(s) // messages sent while there was no connection are lost
 		case <-beat.C:
 			seen := a.seen.Load()
 			if seen != last || a.busy.Load() {
@@ -338,6 +334,14 @@ func (a *attachment) watch(status <-chan nats.Status) error {
 			}
 		}
 	}
+}
+
+// renewed is why a follower ends where its connection was renewed, or closed for good.
+func (j *Journal) renewed(s nats.Status) error {
+	if s == nats.CLOSED {
+		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
+	}
+	return reattach(nats.ErrDisconnected)
 }
 
 // receive runs on the subscription's goroutine.

@@ -125,6 +125,13 @@ type File struct {
 	Size  int64
 }
 
+const extension = ".blk"
+
+// Next is the block that the server begins once f is full. Its size is not known.
+func (f File) Next() File {
+	return File{Index: f.Index + 1, Path: filepath.Join(filepath.Dir(f.Path), fmt.Sprint(f.Index+1)+extension)}
+}
+
 // List returns the blocks of the stream of that folder in order. They are in MessagesFolder, or in another one during a purge.
 func List(dir string) ([]File, error) {
 	for _, name := range []string{"__new_msgs__", MessagesFolder} {
@@ -134,7 +141,7 @@ func List(dir string) ([]File, error) {
 		}
 		var blocks []File
 		for _, e := range entries {
-			number, isBlock := strings.CutSuffix(e.Name(), ".blk")
+			number, isBlock := strings.CutSuffix(e.Name(), extension)
 			index, err := strconv.ParseUint(number, 10, 32)
 			if !isBlock || err != nil {
 				continue
