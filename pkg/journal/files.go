@@ -133,7 +133,7 @@ type blockReader struct {
 
 	file   *os.File // nil: the next message is to be looked for
 	block  block.File
-	offset int64    // of its next record
+	offset int64 // of its next record
 	hash   *highwayhash.Digest64
 	buf    []byte // a piece of file, from bufAt on
 	bufAt  int64

@@ -5,7 +5,6 @@ package load
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"sync"
@@ -86,86 +85,26 @@ const (
 	digits   = 3
 )
 
-// worker is one connection with its own figures, so that workers share no lock.
-type worker struct {
+// figures are what an open loop has seen.
+type figures struct {
 	latency, late *hdrhistogram.Histogram
-	answers       []int
-	failed        uint64
-	failure       error
+	answers       []int // by second
+	failures      uint64
+	failure       error // the last one
 }
 
-// Open runs an open loop. The error is that of the plan, or of ctx; requests that fail are counted.
-func Open(ctx context.Context, p Plan) (Outcome, error) {
-	if p.PerSecond <= 0 || p.Duration < time.Second || p.Connections < 1 {
-		return Outcome{}, errors.New("an open loop needs a rate, a second at least and a connection")
+func newFigures() figures { return figures{latency: newHistogram(), late: newHistogram()} }
+
+// answered counts an answer that came in that second.
+func (f *figures) answered(latency time.Duration, second int) {
+	record(f.latency, latency)
+	for len(f.answers) <= second {
+		f.answers = append(f.answers, 0)
 	}
-	client, err := p.client(p.Connections)
-	if err != nil {
-		return Outcome{}, err
-	}
-	defer client.CloseIdleConnections()
-	var (
-		due     atomic.Int64 // number of the next request
-		all     sync.WaitGroup
-		workers = make([]worker, p.Connections)
-		total   = int64(p.PerSecond * p.Duration.Seconds())
-		started = time.Now()
-	)
-	for i := range workers {
-		w := &workers[i]
-		w.latency, w.late = newHistogram(), newHistogram()
-		all.Go(func() {
-			timer := time.NewTimer(time.Hour)
-			defer timer.Stop()
-			for {
-				n := due.Add(1) - 1
-				if n >= total {
-					return
-				}
-				at := started.Add(time.Duration(float64(n) / p.PerSecond * float64(time.Second)))
-				if left := time.Until(at); left > 0 {
-					timer.Reset(left)
-					select {
-					case <-timer.C:
-					case <-ctx.Done():
-						return
-					}
-				} else if ctx.Err() != nil {
-					return
-				}
-				w.send(client, p.Request, started, at)
-			}
-		})
-	}
-	all.Wait()
-	if ctx.Err() != nil {
-		return Outcome{}, ctx.Err()
-	}
-	return outcome(workers, int(p.Duration.Seconds())), nil
+	f.answers[second]++
 }
 
-func (w *worker) send(client *fasthttp.HostClient, r Request, started, due time.Time) {
-	request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(request)
-	defer fasthttp.ReleaseResponse(response)
-	r.write(request)
-	record(w.late, time.Since(due))
-	err := client.Do(request, response)
-	now := time.Now()
-	if err == nil && response.StatusCode()/100 != 2 {
-		err = fmt.Errorf("status %d: %.200s", response.StatusCode(), response.Body())
-	}
-	if err != nil {
-		w.failed, w.failure = w.failed+1, err
-		return
-	}
-	record(w.latency, now.Sub(due))
-	second := int(now.Sub(started) / time.Second)
-	for len(w.answers) <= second {
-		w.answers = append(w.answers, 0)
-	}
-	w.answers[second]++
-}
+func (f *figures) fail(err error) { f.failures, f.failure = f.failures+1, err }
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, digits) }
 
@@ -173,25 +112,13 @@ func record(h *hdrhistogram.Histogram, took time.Duration) {
 	_ = h.RecordValue(min(max(int64(took), shortest), longest)) // it fails only for values outside of the bounds
 }
 
-// outcome adds up what the workers have seen, over a plan of so many seconds.
-func outcome(workers []worker, seconds int) Outcome {
-	latency, late := newHistogram(), newHistogram()
-	o := Outcome{PerSecond: make([]int, seconds)}
-	for i := range workers {
-		w := &workers[i]
-		latency.Merge(w.latency)
-		late.Merge(w.late)
-		o.Failed += w.failed
-		if w.failure != nil {
-			o.Failure = w.failure.Error()
-		}
-		for second, n := range w.answers {
-			for len(o.PerSecond) <= second {
-				o.PerSecond = append(o.PerSecond, 0)
-			}
-			o.PerSecond[second] += n
-		}
+// outcome of a plan of so many seconds.
+func (f *figures) outcome(seconds int) Outcome {
+	o := Outcome{Failed: f.failures, PerSecond: make([]int, max(seconds, len(f.answers)))}
+	if f.failure != nil {
+		o.Failure = f.failure.Error()
 	}
+	copy(o.PerSecond, f.answers)
 	for _, n := range o.PerSecond[:seconds] {
 		if n == 0 {
 			o.Silent++
@@ -200,11 +127,11 @@ func outcome(workers []worker, seconds int) Outcome {
 	at := func(h *hdrhistogram.Histogram, percent float64) float64 {
 		return float64(h.ValueAtQuantile(percent)) / 1e6
 	}
-	o.Succeeded = uint64(latency.TotalCount())
-	o.P50, o.P99, o.P999, o.Most = at(latency, 50), at(latency, 99), at(latency, 99.9), float64(latency.Max())/1e6
-	o.SentLateP99 = at(late, 99)
+	o.Succeeded = uint64(f.latency.TotalCount())
+	o.P50, o.P99, o.P999, o.Most = at(f.latency, 50), at(f.latency, 99), at(f.latency, 99.9), float64(f.latency.Max())/1e6
+	o.SentLateP99 = at(f.late, 99)
 	for _, percent := range []float64{1, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99} {
-		o.Distribution = append(o.Distribution, Point{percent / 100, at(latency, percent)})
+		o.Distribution = append(o.Distribution, Point{percent / 100, at(f.latency, percent)})
 	}
 	return o
 }
