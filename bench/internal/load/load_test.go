@@ -1,9 +1,11 @@
 package load
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -64,6 +66,91 @@ func TestAnswersAreCountedBySecondAndStatus(t *testing.T) {
 	}
 	if err != nil || got.Succeeded != 90 || got.Failed != 10 || sum != 90 || !strings.Contains(got.Failure, "429: exhausted") {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// serveBytes serves connections with answers that are given as bytes. Between two pieces of one, it waits until the client has
+// had time to read the first.
+func serveBytes(t *testing.T, closes bool, pieces ...string) (base string, connections *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	connections = &atomic.Int64{}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			go answerWith(conn, closes, pieces)
+		}
+	}()
+	return "http://" + listener.Addr().String(), connections
+}
+
+func answerWith(conn net.Conn, closes bool, pieces []string) {
+	defer func() { _ = conn.Close() }()
+	requests := bufio.NewReader(conn)
+	for {
+		if _, err := http.ReadRequest(requests); err != nil {
+			return
+		}
+		for i, piece := range pieces {
+			if i > 0 {
+				<-time.After(5 * time.Millisecond)
+			}
+			if _, err := conn.Write([]byte(piece)); err != nil {
+				return
+			}
+		}
+		if closes {
+			return
+		}
+	}
+}
+
+func TestAnswersAreReadAsTheyCome(t *testing.T) {
+	const count = 20
+	for name, c := range map[string]struct {
+		closes    bool
+		pieces    []string
+		failure   string // of each request, "": none
+		reconnect bool
+	}{
+		"in pieces": {pieces: []string{"HTTP/1.1 200 OK\r\nConte", "nt-Length: 4\r\n\r", "\nab", "cd"}},
+		"then the server closes, as it said": {
+			closes: true, pieces: []string{"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab"}, reconnect: true,
+		},
+		"then the server closes in the middle": {
+			closes: true, pieces: []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab"}, failure: "EOF", reconnect: true,
+		},
+		"without a length": {pieces: []string{"HTTP/1.1 200 OK\r\n\r\nab"}, failure: "Content-Length", reconnect: true},
+		"of no HTTP":       {pieces: []string{"hello\r\n\r\n"}, failure: "hello", reconnect: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, connections := serveBytes(t, c.closes, c.pieces...)
+			got, err := Open(t.Context(), Plan{
+				Request: Request{Method: http.MethodGet, URL: base}, PerSecond: count, Duration: time.Second, Connections: 1,
+			})
+			succeeded, failed := uint64(count), uint64(0)
+			if c.failure != "" {
+				succeeded, failed = 0, count
+			}
+			if err != nil || got.Succeeded != succeeded || got.Failed != failed || !strings.Contains(got.Failure, c.failure) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			want := int64(1)
+			if c.reconnect {
+				want = count
+			}
+			if connections.Load() != want {
+				t.Errorf("%d connections, want %d", connections.Load(), want)
+			}
+		})
 	}
 }
 
