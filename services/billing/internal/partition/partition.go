@@ -291,7 +291,7 @@ func (p *Partition) answer(effects account.Effects) {
 
 // publish does not wait for more messages: the connection flushes as soon as it has anything to send.
 func (p *Partition) publish(subject string, data []byte) {
-	if err := p.deps.NC.Publish(subject, data); err != nil {
+	if err := rpc.Publish(p.deps.NC, subject, data); err != nil {
 		p.deps.Metrics.unsent.Inc()
 		p.log.Debug("answer not sent", "subject", subject, "error", err)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/nats-io/nats.go"
-
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 )
@@ -15,19 +13,19 @@ import (
 // another. Billing publishes the announcement of a change before the answer to it, so the bus has
 // forgotten the account's refusals by the time the answer is there.
 func (b *Bus) subscribe() (unsubscribe func(), err error) {
-	var subs []*nats.Subscription
+	var stops []func()
 	unsubscribe = func() {
-		for _, s := range subs {
-			_ = s.Unsubscribe() // fails only where the connection is closed
+		for _, stop := range stops {
+			stop()
 		}
 	}
 	for _, subject := range []string{event.AnnounceSubject, event.SourcesSubject, event.AnswerSubjects(b.name)} {
-		s, err := b.nc.ChanSubscribe(subject, b.answers)
+		stop, err := rpc.Listen(b.nc, subject, b.answers)
 		if err != nil {
 			unsubscribe()
 			return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
 		}
-		subs = append(subs, s)
+		stops = append(stops, stop)
 	}
 	return unsubscribe, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
 )
 
@@ -49,6 +50,7 @@ type Options struct {
 type Server struct {
 	opts     Options
 	files    *journal.Files
+	local    rpc.Local
 	restarts sync.Mutex // is held during a restart
 
 	mu      sync.Mutex
@@ -223,6 +225,9 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 
 // Files are the files of the streams, which journals follow by them: see journal.FilesOf.
 func (s *Server) Files() *journal.Files { return s.files }
+
+// Local delivers answers past the server: see rpc.Publish.
+func (s *Server) Local() *rpc.Local { return &s.local }
 
 // health runs the server's own health check, which exists as an HTTP handler only. It finds disabled JetStream, streams that
 // were not recovered, and streams with a write error.
