@@ -215,12 +215,12 @@ func (b *bench) run(ctx context.Context) error {
 	if err := wrk.Unpack(b.folder); err != nil {
 		return err
 	}
-	about, err := machine.Describe(b.folder, b.commit(ctx))
+	about, err := machine.Describe(ctx, b.folder, b.commit(ctx))
 	if err != nil {
 		return err
 	}
 	if about.Load > machine.Busy {
-		b.printf("other programs are at work (load %.1f): the figures mean little\n", about.Load)
+		b.printf("other programs are at work (%.1f processors in use): the figures mean little\n", about.Load)
 	}
 	for _, g := range b.groups() {
 		if !slices.ContainsFunc(catalogue(), func(r row) bool { return r.group == g.name && b.wants(r.id) }) {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"time"
 
 	"quire.dev/bench/internal/load"
 	"quire.dev/bench/internal/wrk"
@@ -32,16 +33,21 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	bare, err := s.startYardstick(ctx, a, id)
+	if err != nil {
+		return err
+	}
 	for _, kind := range kinds() {
 		name := "open-" + kind
 		if !b.wants(name+"-p99", name+"-p999", name+"-silent") {
 			continue
 		}
-		key, l, plan := getKey, getLoad(id), load.Request{Method: http.MethodGet, URL: s.process.URL() + bareGet + id, Key: a.key}
+		key, l, path, plan := getKey, getLoad(id), bareGet+id, load.Request{Method: http.MethodGet, Key: a.key}
 		if kind == "create" {
-			key, l = createKey, createLoad()
-			plan.Method, plan.URL, plan.Body = http.MethodPost, s.process.URL()+bareCreate, createBody
+			key, l, path = createKey, createLoad(), bareCreate
+			plan.Method, plan.Body = http.MethodPost, createBody
 		}
+		plan.URL = s.process.URL() + path
 		closed, err := s.turn(ctx, a, key, l, b.connections[0], b.duration)
 		if err != nil {
 			return err
@@ -58,8 +64,14 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 		if outcome.Failed > 0 {
 			b.void("%s: %d requests of the open loop failed: %s", s.name, outcome.Failed, outcome.Failure)
 		}
+		half.URL, half.Duration = bare.URL()+path, max(time.Second, b.open/4)
+		yardstick, err := b.openLoop(ctx, half)
+		if err != nil {
+			return err
+		}
 		// The client's lateness is part of the latencies, which are therefore upper bounds.
-		note := fmt.Sprintf("%.0f/s; client late by %.1f ms at p99", half.PerSecond, outcome.SentLateP99)
+		note := fmt.Sprintf("%.0f/s; client late by %.1f ms at p99; bare handler %.1f and %.1f ms", half.PerSecond, outcome.SentLateP99,
+			yardstick.P99, yardstick.P999)
 		b.note(name+"-p99", []float64{outcome.P99}, note)
 		b.note(name+"-p999", []float64{outcome.P999}, note)
 		b.note(name+"-silent", []float64{float64(outcome.Silent)}, "")

@@ -106,30 +106,7 @@ func (r *rated) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	get, err := r.server.request(ctx, http.MethodGet, bareGet+r.id, r.quota.key, "")
-	if err != nil {
-		return err
-	}
-	create, err := r.server.request(ctx, http.MethodPost, bareCreate, r.quota.key, createBody)
-	if err != nil {
-		return err
-	}
-	var answers []recorded
-	for _, of := range []struct {
-		request        *http.Request
-		path, quotaKey string
-	}{{get, bareGet + ":ref", getKey}, {create, bareCreate, createKey}} {
-		a, err := record(of.request, of.path)
-		if err != nil {
-			return err
-		}
-		if a.Status/100 != 2 {
-			return fmt.Errorf("%s %s: %d %s", of.request.Method, of.path, a.Status, a.Body)
-		}
-		r.quota.succeeded(of.quotaKey)
-		answers = append(answers, a)
-	}
-	r.bare, err = r.startBare(ctx, answers)
+	r.bare, err = r.server.startYardstick(ctx, r.quota, r.id)
 	return err
 }
 

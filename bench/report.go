@@ -63,7 +63,7 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&out, "**This run is void:** %s.\n\n", fault)
 	}
 	if d.Load > machine.Busy {
-		fmt.Fprintf(&out, "**Other programs were at work** (load %.1f before the run): the figures mean little.\n\n", d.Load)
+		fmt.Fprintf(&out, "**Other programs were at work** (%.1f processors in use before the run): the figures mean little.\n\n", d.Load)
 	}
 	fmt.Fprintf(&out, "%s, %d cores, %.0f GB of memory, Linux %s, %s, commit %s. A write of 4 KiB and its fdatasync took %.2f ms.\n\n",
 		d.CPU, d.Cores, float64(d.MemoryBytes)/(1<<30), d.Kernel, d.Go, d.Commit, d.SyncSeconds*1000)

@@ -270,6 +270,34 @@ func (b *bench) startBare(ctx context.Context, answers []recorded) (*cluster.Pro
 	return bare, err
 }
 
+// startYardstick starts a bare handler that repeats the answers to a read of a paste and to a creation.
+func (s *server) startYardstick(ctx context.Context, a *account, id string) (*cluster.Process, error) {
+	get, err := s.request(ctx, http.MethodGet, bareGet+id, a.key, "")
+	if err != nil {
+		return nil, err
+	}
+	create, err := s.request(ctx, http.MethodPost, bareCreate, a.key, createBody)
+	if err != nil {
+		return nil, err
+	}
+	var answers []recorded
+	for _, of := range []struct {
+		request        *http.Request
+		path, quotaKey string
+	}{{get, bareGet + ":ref", getKey}, {create, bareCreate, createKey}} {
+		answer, err := record(of.request, of.path)
+		if err != nil {
+			return nil, err
+		}
+		if answer.Status/100 != 2 {
+			return nil, fmt.Errorf("%s %s: %d %s", of.request.Method, of.path, answer.Status, answer.Body)
+		}
+		a.succeeded(of.quotaKey)
+		answers = append(answers, answer)
+	}
+	return s.bench.startBare(ctx, answers)
+}
+
 // request makes a request of an account, whose answer is to be recorded.
 func (s *server) request(ctx context.Context, method, path, key, body string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.process.URL()+path, strings.NewReader(body))

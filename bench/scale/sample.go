@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"quire.dev/bench/internal/machine"
 	"quire.dev/bench/internal/stats"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/cluster/scrape"
@@ -33,7 +34,7 @@ func (s *system) sample(ctx context.Context) (sample, error) {
 			now.cpu[service] += stat.CPUTime()
 		}
 	}
-	if now.machine, err = machineCPU(); err != nil {
+	if now.machine, err = machine.BusySeconds(); err != nil {
 		return now, err
 	}
 	for _, url := range s.metrics {
@@ -98,21 +99,6 @@ func (s *system) resident() (map[string]uint64, error) {
 		}
 	}
 	return sums, err
-}
-
-// machineCPU is how many seconds all CPUs together were busy since the machine started.
-func machineCPU() (float64, error) {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0, err
-	}
-	stat, err := fs.Stat()
-	return busy(stat.CPUTotal), err
-}
-
-// busy leaves out the time in which a CPU idled or waited for a disk. Guest time is part of user time.
-func busy(c procfs.CPUStat) float64 {
-	return c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
 }
 
 // idleOf is the number of cores that each service keeps busy without requests.

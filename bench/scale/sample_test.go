@@ -4,23 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/prometheus/procfs"
-
 	"quire.dev/cluster"
 )
-
-func TestTheMachineIsBusyExceptWhenItIdlesOrWaits(t *testing.T) {
-	got := busy(procfs.CPUStat{User: 1, Nice: 0.1, System: 0.4, Idle: 50, Iowait: 6, IRQ: 0.01, SoftIRQ: 0.02, Steal: 0.47, Guest: 0.3})
-	if got != 2 {
-		t.Errorf("%v seconds, want 2", got)
-	}
-}
-
-func TestThisMachineCanBeMeasured(t *testing.T) {
-	if busy, err := machineCPU(); err != nil || busy <= 0 {
-		t.Errorf("%v, %v", busy, err)
-	}
-}
 
 func TestAProcessIsMeasuredUnderItsService(t *testing.T) {
 	// The shell stops itself: a process that is about to become another one by exec has no resident memory for a moment.

@@ -30,15 +30,18 @@ type Description struct {
 	Go          string    `json:"go"`
 	Commit      string    `json:"commit"`
 	SyncSeconds float64   `json:"fdatasyncSeconds"` // median, of a write of 4 KiB in the folder of the data
-	Load        float64   `json:"load"`             // average of the minute before the run
+	Load        float64   `json:"load"`             // processors in use before the run
 	Began       time.Time `json:"began"`
 }
 
 // Busy is the load above which other programs are likely to have taken part of the machine.
 const Busy = 0.5
 
-// Describe describes this machine and the disk of the folder.
-func Describe(folder, commit string) (Description, error) {
+// loadLook is how long Describe looks at the load. The system's own averages would still show the programs that built this one.
+const loadLook = 2 * time.Second
+
+// Describe describes this machine and the disk of the folder. It takes some seconds.
+func Describe(ctx context.Context, folder, commit string) (Description, error) {
 	d := Description{
 		CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit, Began: time.Now().UTC().Truncate(time.Second),
 	}
@@ -53,11 +56,9 @@ func Describe(folder, commit string) (Description, error) {
 	if memory.MemTotalBytes != nil {
 		d.MemoryBytes = *memory.MemTotalBytes
 	}
-	load, err := proc.LoadAvg()
-	if err != nil {
+	if d.Load, err = load(ctx); err != nil {
 		return d, err
 	}
-	d.Load = load.Load1
 	info, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return d, err
@@ -76,6 +77,34 @@ func Describe(folder, commit string) (Description, error) {
 	d.Kernel = unix.ByteSliceToString(name.Release[:])
 	d.SyncSeconds, err = SyncSeconds(folder)
 	return d, err
+}
+
+// load is the number of processors that are in use.
+func load(ctx context.Context) (float64, error) {
+	before, err := BusySeconds()
+	if err != nil {
+		return 0, err
+	}
+	if !wait.For(ctx, loadLook) {
+		return 0, ctx.Err()
+	}
+	after, err := BusySeconds()
+	return (after - before) / loadLook.Seconds(), err
+}
+
+// BusySeconds is how many seconds all processors together were in use since the machine started.
+func BusySeconds() (float64, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, err
+	}
+	stat, err := proc.Stat()
+	return busy(stat.CPUTotal), err
+}
+
+// busy leaves out the time in which a processor idled or waited for a disk. Guest time is part of user time.
+func busy(c procfs.CPUStat) float64 {
+	return c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
 }
 
 // SyncSeconds is the median time of a write of 4 KiB at the end of a file in the folder, and of its fdatasync.

@@ -6,14 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/procfs"
 )
 
 func TestAMachineIsDescribed(t *testing.T) {
-	d, err := Describe(t.TempDir(), "abc")
+	d, err := Describe(t.Context(), t.TempDir(), "abc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Cores < 1 || d.MemoryBytes == 0 || d.Kernel == "" || d.CPU == "" || d.SyncSeconds <= 0 || d.Commit != "abc" || !strings.HasPrefix(d.Go, "go") {
+	if d.Cores < 1 || d.MemoryBytes == 0 || d.Kernel == "" || d.CPU == "" || d.SyncSeconds <= 0 || d.Commit != "abc" || !strings.HasPrefix(d.Go, "go") ||
+		d.Load < 0 || d.Load > float64(d.Cores)+0.5 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -64,5 +67,18 @@ func TestASystemIsSettledOnceItIsIdle(t *testing.T) {
 	err := Settle(t.Context(), func() (float64, error) { looks++; return min(float64(looks), 3), nil })
 	if err != nil || looks < 5 {
 		t.Errorf("settled after %d looks, %v", looks, err)
+	}
+}
+
+func TestTheMachineIsBusyExceptWhenItIdlesOrWaits(t *testing.T) {
+	got := busy(procfs.CPUStat{User: 1, Nice: 0.1, System: 0.4, Idle: 50, Iowait: 6, IRQ: 0.01, SoftIRQ: 0.02, Steal: 0.47, Guest: 0.3})
+	if got != 2 {
+		t.Errorf("%v seconds, want 2", got)
+	}
+}
+
+func TestThisMachineCanBeMeasured(t *testing.T) {
+	if busy, err := BusySeconds(); err != nil || busy <= 0 {
+		t.Errorf("%v, %v", busy, err)
 	}
 }
