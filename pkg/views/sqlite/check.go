@@ -119,6 +119,9 @@ func (s *Store) check(ctx context.Context) (err error) {
 		switch {
 		case strings.HasPrefix(name, tableName("")):
 			err = checkTable(ctx, c, quote(name))
+		case strings.HasPrefix(name, idsName("")):
+			hashes := "SELECT max(hash), count(number) FROM (SELECT hash, number FROM " + quote(name) + " WHERE hash > ? ORDER BY hash LIMIT ?)"
+			err = inParts(ctx, c, hashes, int64(-1<<63))
 		case strings.HasPrefix(text, "CREATE TABLE "): // a small one
 			_, err = c.integer(ctx, "SELECT count(*) FROM "+quote(name))
 		case strings.HasPrefix(text, "CREATE INDEX "):
@@ -131,15 +134,11 @@ func (s *Store) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkTable reads each page of a table, those of its contents too, and the index of its ids.
+// checkTable reads each page of a table, those of its contents too.
 func checkTable(ctx context.Context, c *conn, table string) error {
 	rows := "SELECT max(number), count(substr(head, -1)) + count(substr(body, -1)) FROM" +
 		" (SELECT rowid AS number, head, body FROM " + table + " WHERE rowid > ? ORDER BY rowid LIMIT ?)"
-	if err := inParts(ctx, c, rows, int64(-1<<63)); err != nil {
-		return err
-	}
-	ids := "SELECT max(id), count(*) FROM (SELECT id FROM " + table + " WHERE id > ? ORDER BY id LIMIT ?)"
-	return inParts(ctx, c, ids, "")
+	return inParts(ctx, c, rows, int64(-1<<63))
 }
 
 // inParts runs a query from after on, part by part, and rests after each for as long as it took. The query answers with the

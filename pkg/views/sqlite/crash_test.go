@@ -47,7 +47,7 @@ func TestKilledChild(t *testing.T) {
 	if path == "" {
 		t.Skip("runs only as the child of TestKilledProcessKeepsWholeBatches")
 	}
-	s := open(t, Config{Path: path, Collections: crashCollections(), Synchronous: Normal})
+	s := open(t, Config{Path: path, Collections: crashCollections(), Synchronous: Normal, FreshIDs: 7})
 	at, err := s.Checkpoint(t.Context(), crashStream)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestKilledProcessKeepsWholeBatches(t *testing.T) {
 		if _, err := os.Stat(path + "-wal"); err != nil {
 			t.Fatalf("a killed process leaves its log: %v", err)
 		}
-		s, err := Open(t.Context(), Config{Path: path, Collections: crashCollections(), Synchronous: Normal})
+		s, err := Open(t.Context(), Config{Path: path, Collections: crashCollections(), Synchronous: Normal, FreshIDs: 7})
 		if err != nil {
 			t.Fatalf("open after kill: %v", err)
 		}

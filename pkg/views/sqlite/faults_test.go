@@ -261,7 +261,7 @@ func TestRefusedFilesAreNotChanged(t *testing.T) {
 	}{
 		{"newer version", func(t *testing.T) Config {
 			c := uncleanCopy(t)
-			run(t, c.Path, "PRAGMA user_version = 2")
+			run(t, c.Path, "PRAGMA user_version = 3")
 			return c
 		}, ErrNewer},
 		{"damaged page after a crash", func(t *testing.T) Config {

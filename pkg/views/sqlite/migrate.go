@@ -16,7 +16,7 @@ import (
 
 const (
 	applicationID = 0x51756972 // "Quir", in the header of the file
-	version       = 1
+	version       = 2          // 1: the ids were an index of the table's own
 )
 
 var (
@@ -96,8 +96,8 @@ func checkHeader(ctx context.Context, c *conn) error {
 	return nil
 }
 
-func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {
-	err = c.query(ctx, text, nil, func(r row) (err error) {
+func (c *conn) integer(ctx context.Context, text string, args ...any) (n int64, err error) {
+	err = c.query(ctx, text, args, func(r row) (err error) {
 		n, err = r.integer(0)
 		return err
 	})
@@ -106,7 +106,7 @@ func (c *conn) integer(ctx context.Context, text string) (n int64, err error) {
 
 // migrate changes the file to the schema, in one transaction. It changes nothing
 // in a file that has the schema.
-func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*table, err error) {
+func migrate(ctx context.Context, c *conn, schema views.Schema, freshIDs int, hash func(string) int64) (_ map[string]*table, err error) {
 	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,10 @@ func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*t
 	if err != nil {
 		return nil, err
 	}
-	wanted := []object{{"checkpoints", "CREATE TABLE \"checkpoints\" (stream TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"}}
+	wanted := []object{
+		{"checkpoints", "CREATE TABLE \"checkpoints\" (stream TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"},
+		{"moved", "CREATE TABLE \"moved\" (collection TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID"},
+	}
 	if len(existing) == 0 { // a new file, which has nothing to wipe
 		wanted = append(wanted, object{"wipe", wipeTable})
 	}
@@ -137,7 +140,8 @@ func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*t
 			}
 		}
 		retired := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(declared, key) })
-		if _, ok := existing[tableName(collection.Name)]; ok && len(keys) > len(old) {
+		text, ok := existing[tableName(collection.Name)]
+		if ok && (len(keys) > len(old) || !strings.Contains(text, numberColumn)) {
 			if err := rebuild(c, collection.Name, old, keys); err != nil {
 				return nil, err
 			}
@@ -154,6 +158,11 @@ func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*t
 	if err := dropIndexes(c, existing, wanted, schema); err != nil {
 		return nil, err
 	}
+	for _, t := range tables {
+		if err := t.openIDs(ctx, c, freshIDs, hash); err != nil {
+			return nil, err
+		}
+	}
 	if err := stamp(ctx, c); err != nil {
 		return nil, err
 	}
@@ -165,7 +174,11 @@ func migrate(ctx context.Context, c *conn, schema views.Schema) (_ map[string]*t
 type object struct{ name, text string }
 
 func objects(collection views.Collection, keys []string) []object {
-	list := []object{{tableName(collection.Name), createTable(tableName(collection.Name), keys)}}
+	list := []object{
+		{tableName(collection.Name), createTable(tableName(collection.Name), keys)},
+		{idsName(collection.Name), "CREATE TABLE " + quote(idsName(collection.Name)) +
+			" (hash INTEGER, number INTEGER, PRIMARY KEY (hash, number)) WITHOUT ROWID"},
+	}
 	list = append(list, object{goneIndex(collection.Name), "CREATE INDEX " + quote(goneIndex(collection.Name)) +
 		" ON " + quote(tableName(collection.Name)) + " (gone) WHERE gone IS NOT NULL"})
 	for _, index := range collection.Indexes {
@@ -181,11 +194,14 @@ func objects(collection views.Collection, keys []string) []object {
 	return list
 }
 
+// numberColumn is the first column of a table. It is SQLite's row id, and as a column of its own it outlives a VACUUM.
+const numberColumn = "number INTEGER PRIMARY KEY"
+
 // createTable gives key columns no type, so that SQLite does not convert integers
 // or strings.
 func createTable(name string, keys []string) string {
 	var b strings.Builder
-	b.WriteString("CREATE TABLE " + quote(name) + " (id TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL, gone INTEGER")
+	b.WriteString("CREATE TABLE " + quote(name) + " (" + numberColumn + ", id TEXT NOT NULL, seq INTEGER NOT NULL, gone INTEGER")
 	for _, key := range keys {
 		b.WriteString(", " + quote(keyColumn(key)))
 	}
@@ -193,7 +209,7 @@ func createTable(name string, keys []string) string {
 	return b.String()
 }
 
-// rebuild copies a table to add key columns before head and body. ALTER TABLE
+// rebuild copies a table to add key columns before head and body, and the number to one of version 1. ALTER TABLE
 // would add them after the body, where a read of them reads every body.
 func rebuild(c *conn, collection string, old, keys []string) error {
 	name, copied := tableName(collection), "new."+collection
@@ -201,15 +217,15 @@ func rebuild(c *conn, collection string, old, keys []string) error {
 	for _, key := range old {
 		columns += ", " + quote(keyColumn(key))
 	}
-	columns += ", head, body"
+	columns += ", head, body" // rowid is the name of number too
 	for _, text := range []string{
 		createTable(copied, keys),
-		"INSERT INTO " + quote(copied) + " (" + columns + ") SELECT " + columns + " FROM " + quote(name),
+		"INSERT INTO " + quote(copied) + " (number, " + columns + ") SELECT rowid, " + columns + " FROM " + quote(name),
 		"DROP TABLE " + quote(name),
 		"ALTER TABLE " + quote(copied) + " RENAME TO " + quote(name),
 	} {
 		if _, err := c.exec(text); err != nil {
-			return fmt.Errorf("add keys to %s: %w", collection, err)
+			return fmt.Errorf("rebuild %s: %w", collection, err)
 		}
 	}
 	return nil

@@ -51,6 +51,11 @@ type Config struct {
 	// CheckAtOnce is the size in bytes up to which a file that was not closed cleanly is checked before it is opened; 0 is
 	// 64 MiB. A larger one is left to Store.Check.
 	CheckAtOnce int64
+	// FreshIDs is how many ids of new documents a collection keeps in memory before it moves them into its index; 0 is 100,000,
+	// which take six megabytes at most.
+	FreshIDs int
+
+	hash func(id string) int64 // for tests; nil: hashOf
 }
 
 // Store is a views.Store over one SQLite file.
@@ -61,6 +66,7 @@ type Store struct {
 	tables    map[string]*table
 	now       func() time.Time
 	emptyLog  time.Duration
+	freshIDs  int
 	writes    chan writeJob
 	reads     chan readJob
 	quit      chan struct{}
@@ -113,6 +119,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		schema:    schema,
 		now:       config.Now,
 		emptyLog:  config.EmptyLog,
+		freshIDs:  cmp.Or(config.FreshIDs, freshIDs),
 		writes:    make(chan writeJob),
 		reads:     make(chan readJob),
 		quit:      make(chan struct{}),
@@ -127,7 +134,10 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, describe("open "+path, path, err)
 	}
-	if s.tables, err = migrate(ctx, writer, schema); err != nil {
+	if config.hash == nil {
+		config.hash = hashOf
+	}
+	if s.tables, err = migrate(ctx, writer, schema, s.freshIDs, config.hash); err != nil {
 		return nil, errors.Join(describe("prepare "+path, path, err), writer.Close())
 	}
 	pool := make([]*conn, 0, readers)

@@ -9,14 +9,17 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, synchronous := range []string{Normal, Full} {
-		t.Run(synchronous, func(t *testing.T) {
+	for name, base := range map[string]Config{
+		"normal":         {Synchronous: Normal},
+		"full":           {Synchronous: Full},
+		"ids that move":  {Synchronous: Normal, FreshIDs: 2},
+		"hashes collide": {Synchronous: Normal, FreshIDs: 3, hash: func(id string) int64 { return hashOf(id) % 3 }},
+	} {
+		t.Run(name, func(t *testing.T) {
 			viewstest.Run(t, func(t *testing.T) (views.Store, func() views.Store) {
-				config := Config{
-					Path:        filepath.Join(t.TempDir(), "views.db"),
-					Collections: viewstest.Collections(),
-					Synchronous: synchronous,
-				}
+				config := base
+				config.Path = filepath.Join(t.TempDir(), "views.db")
+				config.Collections = viewstest.Collections()
 				store := open(t, config)
 				return store, func() views.Store {
 					if err := store.Close(); err != nil {

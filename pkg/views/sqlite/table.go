@@ -12,28 +12,47 @@ import (
 
 // table holds the statements of one collection.
 //
-// A document is a row: id, seq, gone, a column for each key, head, body. The body
-// comes last, so that its overflow pages are read only on request. A deleted
+// A document is a row: number, id, seq, gone, a column for each key, head, body. The body
+// comes last, so that its overflow pages are read only on request. Numbers grow with time. A deleted
 // document is a row with gone, the Unix second of its deletion, and neither keys
-// nor contents.
+// nor contents. ids tells how the row of an id is found.
 type table struct {
-	name    string
-	indexes map[string]string // quoted names
-	keys    []string          // the declared ones
-	put     string
-	insert  string
-	delete  string
-	sweep   string
-	columns string   // id, seq and the keys
-	heads   []string // loads without body, of 1, 2, 4 … loadChunk ids
-	full    []string // likewise, with body
+	collection string
+	name       string
+	indexes    map[string]string // quoted names
+	keys       []string          // the declared ones
+	ids        ids
+
+	add    string // a row
+	put    string // changes a row
+	insert string // likewise, where the document was deleted
+	remove string // makes a row one of a deleted document
+	gone   string // adds such a row
+	old    string // rows of documents that were deleted before a time
+	drop   string // removes a row
+	dropID string // and its entry in the index of ids
+
+	isRow, findRow             string // find the row of an id, by number and by hash
+	above                      string // the rows after a number
+	addID, readMark, writeMark string
+
+	columns string         // id, seq and the keys
+	loads   [2][2][]string // by whether numbers or hashes are given and by views.Parts: for 1, 2, 4 … loadChunk of them
 }
+
+// Sets of table.loads.
+const (
+	byNumber = iota
+	byHash
+)
 
 func quote(name string) string { return `"` + name + `"` }
 
 func tableName(collection string) string { return "doc." + collection }
 
 func keyColumn(key string) string { return "k." + key }
+
+func idsName(collection string) string { return "ids." + collection }
 
 func goneIndex(collection string) string { return "gone." + collection }
 
@@ -42,7 +61,7 @@ func indexName(collection, index string) string { return "ix." + collection + ".
 // newTable makes the statements. They empty the columns of retired keys, which
 // no index declares any more, in each document that they write.
 func newTable(collection views.Collection, keys, retired []string) *table {
-	t := &table{name: quote(tableName(collection.Name)), keys: keys, indexes: map[string]string{}}
+	t := &table{collection: collection.Name, name: quote(tableName(collection.Name)), keys: keys, indexes: map[string]string{}}
 	for _, index := range collection.Indexes {
 		t.indexes[index.Name] = quote(indexName(collection.Name, index.Name))
 	}
@@ -51,51 +70,78 @@ func newTable(collection views.Collection, keys, retired []string) *table {
 		names = append(names, quote(keyColumn(key)))
 	}
 	t.columns = strings.Join(names, ", ")
-	for width := 1; width <= loadChunk; width *= 2 {
-		from := " FROM " + t.name + " WHERE id IN (" + placeholders(width) + ") AND gone IS NULL"
-		t.heads = append(t.heads, "SELECT "+t.columns+", head"+from)
-		t.full = append(t.full, "SELECT "+t.columns+", head, body"+from)
-	}
-	names = append(names, "head", "body")
-	var set []string
-	for _, name := range names[1:] {
-		set = append(set, name+" = excluded."+name)
-	}
-	for _, key := range retired {
-		set = append(set, quote(keyColumn(key))+" = NULL")
-	}
-	upsert := "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (" + placeholders(len(names)) + ")" +
-		" ON CONFLICT (id) DO UPDATE SET " + strings.Join(set, ", ") + ", gone = NULL WHERE "
-	t.put = upsert + "excluded.seq > seq OR excluded.seq = seq AND gone IS NULL"
-	t.insert = upsert + "gone IS NOT NULL AND excluded.seq >= seq"
+	t.prepareIDs()
+	t.prepareLoads(quote(idsName(collection.Name)))
 
-	set = set[:1]
-	for _, name := range names[2:] {
-		set = append(set, name+" = NULL")
+	// The parameters of all that write are the number, the id, the seq, the keys, head and body, in this order.
+	names = append(append([]string{"number"}, names...), "head", "body")
+	set := []string{"seq = ?3"}
+	emptied := []string{"seq = ?3"}
+	for i, name := range names[3:] {
+		set = append(set, fmt.Sprintf("%s = ?%d", name, i+4))
+		emptied = append(emptied, name+" = NULL")
 	}
 	for _, key := range retired {
 		set = append(set, quote(keyColumn(key))+" = NULL")
+		emptied = append(emptied, quote(keyColumn(key))+" = NULL")
 	}
-	t.delete = "INSERT INTO " + t.name + " (id, seq, gone) VALUES (?, ?, ?)" +
-		" ON CONFLICT (id) DO UPDATE SET " + strings.Join(set, ", ") + ", gone = excluded.gone WHERE excluded.seq >= seq"
-	t.sweep = "DELETE FROM " + t.name + " WHERE rowid IN (SELECT rowid FROM " + t.name +
-		" WHERE gone < ? LIMIT ?)"
+	t.add = "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (" + placeholders(len(names)) + ")"
+	change := "UPDATE " + t.name + " SET " + strings.Join(set, ", ") + ", gone = NULL WHERE number = ?1 AND "
+	t.put = change + "(?3 > seq OR ?3 = seq AND gone IS NULL)"
+	t.insert = change + "gone IS NOT NULL AND ?3 >= seq"
+	t.gone = "INSERT INTO " + t.name + " (number, id, seq, gone) VALUES (?, ?, ?, ?)"
+	t.remove = "UPDATE " + t.name + " SET " + strings.Join(emptied, ", ") + ", gone = ?4 WHERE number = ?1 AND ?3 >= seq"
 	return t
+}
+
+// prepareIDs makes the statements that find and remove rows.
+func (t *table) prepareIDs() {
+	index := quote(idsName(t.collection))
+	t.isRow = "SELECT number FROM " + t.name + " WHERE number = ? AND id = ?"
+	t.findRow = "SELECT d.number FROM " + index + " AS i CROSS JOIN " + t.name + " AS d ON d.number = i.number WHERE i.hash = ? AND d.id = ?"
+	t.above = "SELECT number, id FROM " + t.name + " WHERE number > ? ORDER BY number"
+	t.addID = "INSERT OR IGNORE INTO " + index + " VALUES (?, ?)"
+	t.readMark = `SELECT coalesce(max(number), 0) FROM "moved" WHERE collection = ?`
+	t.writeMark = `INSERT INTO "moved" VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number`
+	t.old = "SELECT number, id FROM " + t.name + " WHERE gone < ? LIMIT ?"
+	t.drop = "DELETE FROM " + t.name + " WHERE number = ?"
+	t.dropID = "DELETE FROM " + index + " WHERE hash = ? AND number = ?"
+}
+
+// prepareLoads makes the statements of load.
+func (t *table) prepareLoads(index string) {
+	for parts, columns := range []string{views.Heads: t.columns + ", head", views.Full: t.columns + ", head, body"} {
+		for width := 1; width <= loadChunk; width *= 2 {
+			in := " IN (" + placeholders(width) + ") AND gone IS NULL"
+			t.loads[byNumber][parts] = append(t.loads[byNumber][parts], "SELECT "+columns+" FROM "+t.name+" WHERE number"+in)
+			t.loads[byHash][parts] = append(t.loads[byHash][parts],
+				"SELECT "+columns+" FROM "+index+" AS i CROSS JOIN "+t.name+" AS d ON d.number = i.number WHERE i.hash"+in)
+		}
+	}
 }
 
 func placeholders(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
 }
 
-// write runs put or insert, and returns how many rows it changed.
+// write runs put or insert for a document that has a row, or else adds one. It returns how many rows it changed.
 func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
+	hash := t.ids.hash(d.ID)
+	number, found, err := t.numberOf(c, d.ID, hash)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		number, text = t.ids.next(), t.add
+	}
 	s, err := c.Prepare(text)
 	if err != nil {
 		return 0, err
 	}
-	s.BindText(1, d.ID)
-	s.BindInt64(2, int64(d.Seq))
-	at := 3
+	s.BindInt64(1, number)
+	s.BindText(2, d.ID)
+	s.BindInt64(3, int64(d.Seq))
+	at := 4
 	for _, key := range t.keys {
 		if v, ok := d.Keys.Find(key); ok { // where nothing is bound is NULL
 			switch v := v.Any().(type) {
@@ -112,7 +158,19 @@ func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
 			s.BindBytes(at+i, part)
 		}
 	}
-	return c.finish(s)
+	changed, err := c.finish(s)
+	if err != nil || found {
+		return changed, err
+	}
+	return changed, t.added(c, hash, number)
+}
+
+// added notes a row that was added.
+func (t *table) added(c *conn, hash, number int64) error {
+	if t.ids.stage(hash, number) {
+		return nil
+	}
+	return t.index(c, []place{{hash, number}})
 }
 
 func (t *table) putDoc(c *conn, d views.Doc) error {
@@ -129,42 +187,116 @@ func (t *table) insertDoc(c *conn, d views.Doc) error {
 }
 
 func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
-	_, err := c.exec(t.delete, d.ID, int64(d.Seq), gone)
-	return err
+	hash := t.ids.hash(d.ID)
+	number, found, err := t.numberOf(c, d.ID, hash)
+	if err != nil {
+		return err
+	}
+	if found {
+		_, err = c.exec(t.remove, number, d.ID, int64(d.Seq), gone)
+		return err
+	}
+	number = t.ids.next()
+	if _, err := c.exec(t.gone, number, d.ID, int64(d.Seq), gone); err != nil {
+		return err
+	}
+	return t.added(c, hash, number)
+}
+
+// sweep removes at most limit rows of documents that were deleted before a time. It returns the rows, which the caller has
+// ids forget once the transaction is committed.
+func (t *table) sweep(c *conn, before int64, limit int) (rows []place, err error) {
+	err = c.query(context.Background(), t.old, []any{before, int64(limit)}, func(r row) error {
+		number, err := r.integer(0)
+		if err != nil {
+			return err
+		}
+		id, err := r.text(1)
+		rows = append(rows, place{t.ids.hash(id), number})
+		return err
+	})
+	for _, row := range rows {
+		if err == nil {
+			_, err = c.exec(t.drop, row.number)
+		}
+		if err == nil {
+			_, err = c.exec(t.dropID, row.hash, row.number)
+		}
+	}
+	return rows, err
 }
 
 // loadChunk bounds the ids of one statement. Shorter lists are filled up to a
 // power of two, so that there are few statements.
 const loadChunk = 64
 
-func (t *table) load(ctx context.Context, c *conn, ids []string, parts views.Parts) ([]views.Doc, error) {
-	if len(ids) > loadChunk {
-		ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+// load returns the documents with these ids. It looks for an id in memory first and then in the index, so that it finds one
+// that is moved meanwhile.
+func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.Parts) ([]views.Doc, error) {
+	if len(wanted) > loadChunk {
+		wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
 	}
-	texts := t.heads
-	if parts == views.Full {
-		texts = t.full
-	}
-	docs := make([]views.Doc, 0, len(ids))
-	for chunk := range slices.Chunk(ids, loadChunk) {
-		power := bits.Len(uint(len(chunk) - 1))
-		s, err := c.Prepare(texts[power])
+	found := make([]views.Doc, 0, len(wanted))
+	for chunk := range slices.Chunk(wanted, loadChunk) {
+		var numbers, hashes []int64
+		var fresh []string
+		for _, id := range chunk {
+			hash := t.ids.hash(id)
+			if number, ok := t.ids.candidate(hash); ok {
+				fresh, numbers = append(fresh, id), append(numbers, number)
+			} else {
+				hashes = append(hashes, hash)
+			}
+		}
+		docs, err := t.loadSet(ctx, c, t.loads[byNumber][parts], numbers, chunk)
 		if err != nil {
 			return nil, err
 		}
-		for i := range 1 << power {
-			s.BindText(i+1, chunk[min(i, len(chunk)-1)])
+		if len(docs) < len(fresh) { // deleted, or the id is in the index and has the hash of another one that is not
+			missing := slices.DeleteFunc(fresh, func(id string) bool {
+				return slices.ContainsFunc(docs, func(d views.Doc) bool { return d.ID == id })
+			})
+			numbers = numbers[:0]
+			for _, id := range missing {
+				numbers = append(numbers, t.ids.hash(id))
+			}
+			others, err := t.loadSet(ctx, c, t.loads[byHash][parts], numbers, missing)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, others...)
 		}
-		err = rows(ctx, s, func(r row) error {
-			d, err := t.doc(r)
+		found = append(found, docs...)
+		if docs, err = t.loadSet(ctx, c, t.loads[byHash][parts], hashes, chunk); err != nil {
+			return nil, err
+		}
+		found = append(found, docs...)
+	}
+	return found, nil
+}
+
+// loadSet runs the statement of texts that takes so many values, and returns the rows whose ids are wanted.
+func (t *table) loadSet(ctx context.Context, c *conn, texts []string, values []int64, wanted []string) (docs []views.Doc, err error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	power := bits.Len(uint(len(values) - 1))
+	s, err := c.Prepare(texts[power])
+	if err != nil {
+		return nil, err
+	}
+	for i := range 1 << power {
+		s.BindInt64(i+1, values[min(i, len(values)-1)])
+	}
+	docs = make([]views.Doc, 0, len(values))
+	err = rows(ctx, s, func(r row) error {
+		d, err := t.doc(r)
+		if slices.Contains(wanted, d.ID) {
 			docs = append(docs, d)
-			return err
-		})
-		if err != nil {
-			return nil, err
 		}
-	}
-	return docs, nil
+		return err
+	})
+	return docs, err
 }
 
 func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Query) ([]views.Doc, error) {

@@ -104,6 +104,7 @@ func (w *writerLoop) run() {
 			group = w.gather(append(group[:0], job))
 			w.commit(group)
 			w.sweep()
+			w.move()
 			w.written = true
 		case <-empty.C:
 			w.truncateLog()
@@ -172,6 +173,9 @@ func (w *writerLoop) transact(group []writeJob) (results []error, err error) {
 	if _, err := w.conn.exec("COMMIT"); err != nil {
 		return nil, err
 	}
+	for _, t := range w.store.tables {
+		t.ids.committed()
+	}
 	return results, nil
 }
 
@@ -188,7 +192,12 @@ func (w *writerLoop) begin() error {
 
 // rollback returns no error: SQLite has often rolled back by itself already, and
 // if the transaction is still open, the next begin fails.
-func (w *writerLoop) rollback() { _, _ = w.conn.exec("ROLLBACK") }
+func (w *writerLoop) rollback() {
+	_, _ = w.conn.exec("ROLLBACK")
+	for _, t := range w.store.tables {
+		t.ids.rolledBack()
+	}
+}
 
 // sweep forgets old deletions, some at a time. It runs after a write, since
 // without writes there are no deletions. Its errors are not reported: whatever
@@ -202,18 +211,47 @@ func (w *writerLoop) sweep() {
 	if w.begin() != nil {
 		return
 	}
+	swept := map[*table][]place{}
 	for _, t := range w.store.tables {
-		swept, err := w.conn.exec(t.sweep, now.Add(-tombstoneAge).Unix(), int64(sweepLimit))
+		rows, err := t.sweep(w.conn, now.Add(-tombstoneAge).Unix(), sweepLimit)
 		if err != nil {
 			w.rollback()
 			return
 		}
-		if swept == sweepLimit {
+		if len(rows) == sweepLimit {
 			w.nextSweep = now
 		}
+		swept[t] = rows
 	}
 	if _, err := w.conn.exec("COMMIT"); err != nil {
 		w.rollback()
+		return
+	}
+	for t, rows := range swept {
+		t.ids.forget(rows)
+	}
+}
+
+// move puts ids of new rows into the indexes, some at a time, once a table has many of them. Its errors are not reported, as
+// those of sweep: the ids stay in memory.
+func (w *writerLoop) move() {
+	for _, t := range w.store.tables {
+		if !t.ids.due(w.store.freshIDs) {
+			continue
+		}
+		if w.begin() != nil {
+			return
+		}
+		step := len(t.ids.step())
+		err := t.move(w.conn)
+		if err == nil {
+			_, err = w.conn.exec("COMMIT")
+		}
+		if err != nil {
+			w.rollback()
+			return
+		}
+		t.ids.stepped(step)
 	}
 }
 

@@ -1,0 +1,230 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// freshIDs is how many ids a table keeps in memory until it moves them into its index. While they are moved, half as many
+// more come. An id takes 20 to 40 bytes in the map and 16 while it is moved.
+const freshIDs = 100_000
+
+// ids finds the row of a document by the document's id.
+//
+// Ids are random, so in an index each new id changes a page of its own, and that page is written twice: to the write-ahead log,
+// and from there to the file. In a table of a million documents this was most of what a commit wrote. So the ids of new rows
+// stay in memory until there are many. Then they are moved into the index in the order of the index, and each page takes
+// several of them. The rows say which ids are not in the index, so a process that was killed finds them again: all rows with a
+// number above a mark, which is stored.
+//
+// The index holds hashes, which are shorter than ids. What it finds is compared with the id of the row.
+//
+// The writing goroutine calls all methods; readers call candidate alone.
+type ids struct {
+	last  int64 // number of the last row
+	upTo  int64 // after the move under way, all rows up to this one are in the index
+	added int   // rows since the last step of a move
+	hash  func(id string) int64
+
+	mu     sync.RWMutex
+	fresh  map[int64]int64 // from hash to number
+	staged []int64         // hashes in fresh of the transaction under way
+	moving []place         // being moved, in the order of the index
+	moved  int             // of moving
+}
+
+// place is an entry of the index. A number of 0 is of a row that was deleted while it was moved.
+type place struct{ hash, number int64 }
+
+func hashOf(id string) int64 { return int64(xxhash.Sum64String(id)) }
+
+// candidate returns the number of the row that has the id, if it is not in the index yet. The row may be of another id with the
+// same hash, or of a transaction that has not ended.
+func (x *ids) candidate(hash int64) (number int64, ok bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if number, ok = x.fresh[hash]; ok {
+		return number, true
+	}
+	if at, ok := x.find(hash); ok {
+		return x.moving[at].number, true
+	}
+	return 0, false
+}
+
+// find returns the place of a hash in moving. mu is held.
+func (x *ids) find(hash int64) (at int, ok bool) {
+	at, ok = slices.BinarySearchFunc(x.moving, hash, func(p place, hash int64) int { return cmp.Compare(p.hash, hash) })
+	return at, ok && x.moving[at].number != 0
+}
+
+// next is the number of the next row. No number up to mark is given twice, whatever rows are deleted.
+func (x *ids) next() int64 {
+	x.last++
+	return x.last
+}
+
+// stage adds a row of the transaction under way. It returns false where another row that is not in the index has the same hash:
+// then the caller puts this one into the index.
+func (x *ids) stage(hash, number int64) bool {
+	x.added++
+	if _, taken := x.candidate(hash); taken {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fresh[hash] = number
+	x.staged = append(x.staged, hash)
+	return true
+}
+
+// committed keeps what was staged.
+func (x *ids) committed() { x.staged = x.staged[:0] }
+
+// rolledBack forgets what was staged.
+func (x *ids) rolledBack() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, hash := range x.staged {
+		delete(x.fresh, hash)
+	}
+	x.staged = x.staged[:0]
+}
+
+// forget removes rows that were deleted.
+func (x *ids) forget(rows []place) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, row := range rows {
+		if x.fresh[row.hash] == row.number {
+			delete(x.fresh, row.hash)
+		} else if at, ok := x.find(row.hash); ok && x.moving[at].number == row.number {
+			x.moving[at].number = 0
+		}
+	}
+}
+
+// due tells whether a step of a move is to be done. It begins a move once there are limit ids to be moved.
+func (x *ids) due(limit int) bool {
+	if x.moving != nil {
+		return x.added > 0
+	}
+	if len(x.fresh) < limit {
+		return false
+	}
+	moving := make([]place, 0, len(x.fresh))
+	for hash, number := range x.fresh {
+		moving = append(moving, place{hash, number})
+	}
+	slices.SortFunc(moving, func(a, b place) int { return cmp.Compare(a.hash, b.hash) })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.moving, x.moved, x.fresh, x.upTo = moving, 0, map[int64]int64{}, x.last
+	return true
+}
+
+// step returns the ids that the next step moves: two for each that has come, so that a move ends before the next one begins.
+func (x *ids) step() []place {
+	return x.moving[x.moved:min(x.moved+max(2*x.added, 256), len(x.moving))]
+}
+
+// stepped notes that a step has been committed.
+func (x *ids) stepped(rows int) {
+	x.moved += rows
+	x.added = 0
+	if x.moved == len(x.moving) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.moving, x.moved = nil, 0
+	}
+}
+
+// openIDs reads the ids of the table that are not in its index. A table that was made before it had an index of this form has
+// all of its ids moved, in the transaction under way.
+func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(string) int64) (err error) {
+	x := &t.ids
+	x.fresh, x.hash = map[int64]int64{}, hash
+	if x.last, err = c.integer(ctx, t.readMark, t.collection); err != nil {
+		return err
+	}
+	var twice []place
+	err = c.query(ctx, t.above, []any{x.last}, func(r row) error {
+		number, err := r.integer(0)
+		if err != nil {
+			return err
+		}
+		id, err := r.text(1)
+		if err != nil {
+			return err
+		}
+		x.last = number
+		if hash := x.hash(id); !x.stage(hash, number) {
+			twice = append(twice, place{hash, number})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	x.committed()
+	if err := t.index(c, twice); err != nil {
+		return err
+	}
+	if len(x.fresh) < 2*limit {
+		return nil
+	}
+	for x.due(limit) {
+		x.added = len(x.moving)
+		if err := t.move(c); err != nil {
+			return err
+		}
+		x.stepped(len(x.moving))
+	}
+	return nil
+}
+
+// move does a step, in the transaction under way. The caller calls stepped once that is committed.
+func (t *table) move(c *conn) error {
+	rows := t.ids.step()
+	if err := t.index(c, rows); err != nil {
+		return err
+	}
+	if t.ids.moved+len(rows) < len(t.ids.moving) {
+		return nil
+	}
+	_, err := c.exec(t.writeMark, t.collection, t.ids.upTo)
+	return err
+}
+
+// index puts rows into the index. They may be there already: a process that was killed has done a part of a move.
+func (t *table) index(c *conn, rows []place) error {
+	for _, row := range rows {
+		if row.number == 0 {
+			continue
+		}
+		if _, err := c.exec(t.addID, row.hash, row.number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numberOf returns the number of the row with the id, and false if there is none.
+func (t *table) numberOf(c *conn, id string, hash int64) (number int64, ok bool, err error) {
+	see := func(r row) (err error) {
+		ok = true
+		number, err = r.integer(0)
+		return err
+	}
+	if at, fresh := t.ids.candidate(hash); fresh {
+		if err := c.query(context.Background(), t.isRow, []any{at, id}, see); err != nil || ok {
+			return number, ok, err
+		}
+	}
+	err = c.query(context.Background(), t.findRow, []any{hash, id}, see)
+	return number, ok, err
+}
