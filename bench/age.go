@@ -115,18 +115,12 @@ func later(perSecond []float64, second int) (share float64, ok bool) {
 	return mean(second) / mean(1), true
 }
 
-// pasteBody is a creation with 1 KiB of content.
-func pasteBody() string {
-	line := "The quick brown fox jumps over the lazy dog and is home for tea. "
-	return fmt.Sprintf(`{"title":"bench","content":%q}`, strings.Repeat(line, 1024/len(line)+1)[:1024])
-}
-
 // fillConnections are those of the client that makes many pastes.
 const fillConnections = 128
 
 // fill makes pastes of 1 KiB and returns their ids.
 func (s *server) fill(ctx context.Context, a *account, count int) ([]string, error) {
-	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.key, Body: pasteBody()}, count, fillConnections)
+	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.key, Body: createBody()}, count, fillConnections)
 	if err != nil {
 		return nil, fmt.Errorf("make %d pastes: %w", count, err)
 	}
