@@ -11,17 +11,13 @@ import (
 	"quire.dev/bench/internal/wrk"
 )
 
-const (
-	// window is over how many seconds a rate is taken.
-	window = 3
-	// ageRounds is fewer than those of other rows, since each takes a minute on fresh data.
-	ageRounds = 3
-)
+// window is over how many seconds a rate is taken.
+const window = 3
 
 // measureAge follows the rate of creations on fresh data: in the seconds after the first, after 10 and after 60.
 func (b *bench) measureAge(ctx context.Context) error {
 	after := map[string][]float64{}
-	for round := range min(ageRounds, b.rounds) {
+	for round := range b.rounds {
 		rate, err := b.ageOnce(ctx, round)
 		if err != nil {
 			return err

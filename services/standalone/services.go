@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
@@ -128,6 +129,10 @@ const (
 	overlayBytes = 24 << 20
 )
 
+// commitDelay is how long the document services gather messages for a commit. The thread that commits shares the processors with
+// all else, and small commits hold up answers less; the read model in this process does not mind many.
+const commitDelay = 25 * time.Millisecond
+
 // documents is one of the document services.
 type documents struct {
 	domain      event.Domain
@@ -149,7 +154,7 @@ func (p *process) addDocuments(ctx context.Context, d documents, blobs blob.Stor
 		PartitionCount: p.cfg.Partitions, Offset: p.cfg.ClockOffset,
 		Bounds: document.Bounds{
 			ContentRetention: p.cfg.ContentRetention, TrashRetention: p.cfg.TrashRetention, KeepOrphans: p.cfg.KeepOrphans,
-			CacheBytes: cacheBytes, OverlayBytes: overlayBytes,
+			CacheBytes: cacheBytes, OverlayBytes: overlayBytes, CommitDelay: commitDelay,
 		},
 	}, document.Deps{NC: nc, Views: store, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
