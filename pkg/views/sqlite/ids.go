@@ -171,6 +171,7 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 		return err
 	}
 	x.committed()
+	x.added = 0
 	if err := t.index(c, twice); err != nil {
 		return err
 	}
