@@ -233,41 +233,37 @@ const loadChunk = 64
 // load returns the documents with these ids. It looks for an id in memory first and then in the index, so that it finds one
 // that is moved meanwhile.
 func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.Parts) ([]views.Doc, error) {
-	if len(wanted) > loadChunk {
+	if len(wanted) > 1 { // one id twice might be found in both places
 		wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
 	}
 	found := make([]views.Doc, 0, len(wanted))
 	for chunk := range slices.Chunk(wanted, loadChunk) {
-		var numbers, hashes []int64
-		var fresh []string
+		var fresh, indexed []string
+		var numbers []int64
 		for _, id := range chunk {
-			hash := t.ids.hash(id)
-			if number, ok := t.ids.candidate(hash); ok {
+			if number, ok := t.ids.candidate(t.ids.hash(id)); ok {
 				fresh, numbers = append(fresh, id), append(numbers, number)
 			} else {
-				hashes = append(hashes, hash)
+				indexed = append(indexed, id)
 			}
 		}
-		docs, err := t.loadSet(ctx, c, t.loads[byNumber][parts], numbers, chunk)
+		docs, err := t.loadSet(ctx, c, t.loads[byNumber][parts], numbers, fresh)
 		if err != nil {
 			return nil, err
 		}
-		if len(docs) < len(fresh) { // deleted, or the id is in the index and has the hash of another one that is not
-			missing := slices.DeleteFunc(fresh, func(id string) bool {
-				return slices.ContainsFunc(docs, func(d views.Doc) bool { return d.ID == id })
-			})
-			numbers = numbers[:0]
-			for _, id := range missing {
-				numbers = append(numbers, t.ids.hash(id))
-			}
-			others, err := t.loadSet(ctx, c, t.loads[byHash][parts], numbers, missing)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, others...)
-		}
 		found = append(found, docs...)
-		if docs, err = t.loadSet(ctx, c, t.loads[byHash][parts], hashes, chunk); err != nil {
+		if len(docs) < len(fresh) { // deleted, or the id is in the index and has the hash of another one that is not
+			for _, id := range fresh {
+				if !slices.ContainsFunc(docs, func(d views.Doc) bool { return d.ID == id }) {
+					indexed = append(indexed, id)
+				}
+			}
+		}
+		hashes := make([]int64, len(indexed))
+		for i, id := range indexed {
+			hashes[i] = t.ids.hash(id)
+		}
+		if docs, err = t.loadSet(ctx, c, t.loads[byHash][parts], hashes, indexed); err != nil {
 			return nil, err
 		}
 		found = append(found, docs...)
