@@ -178,27 +178,28 @@ func (t *table) openIDs(ctx context.Context, c *conn, limit int, hash func(strin
 	if len(x.fresh) < 2*limit {
 		return nil
 	}
-	for x.due(limit) {
-		x.added = len(x.moving)
-		if err := t.move(c); err != nil {
+	x.due(limit) // begins a move
+	for x.moving != nil {
+		moved, err := t.move(c)
+		if err != nil {
 			return err
 		}
-		x.stepped(len(x.moving))
+		x.stepped(moved)
 	}
 	return nil
 }
 
-// move does a step, in the transaction under way. The caller calls stepped once that is committed.
-func (t *table) move(c *conn) error {
+// move does a step, in the transaction under way, and returns how many ids it has moved. The caller passes that to stepped once
+// the transaction is committed.
+func (t *table) move(c *conn) (moved int, err error) {
 	rows := t.ids.step()
 	if err := t.index(c, rows); err != nil {
-		return err
+		return 0, err
 	}
-	if t.ids.moved+len(rows) < len(t.ids.moving) {
-		return nil
+	if t.ids.moved+len(rows) == len(t.ids.moving) {
+		_, err = c.exec(t.writeMark, t.collection, t.ids.upTo)
 	}
-	_, err := c.exec(t.writeMark, t.collection, t.ids.upTo)
-	return err
+	return len(rows), err
 }
 
 // index puts rows into the index. They may be there already: a process that was killed has done a part of a move.
@@ -214,18 +215,22 @@ func (t *table) index(c *conn, rows []place) error {
 	return nil
 }
 
-// numberOf returns the number of the row with the id, and false if there is none.
-func (t *table) numberOf(c *conn, id string, hash int64) (number int64, ok bool, err error) {
+// locate returns the place of the row with the id, or false and the place of the row that is to be added for it.
+func (t *table) locate(c *conn, id string) (at place, found bool, err error) {
+	at.hash = t.ids.hash(id)
 	see := func(r row) (err error) {
-		ok = true
-		number, err = r.integer(0)
+		found = true
+		at.number, err = r.integer(0)
 		return err
 	}
-	if at, fresh := t.ids.candidate(hash); fresh {
-		if err := c.query(context.Background(), t.isRow, []any{at, id}, see); err != nil || ok {
-			return number, ok, err
-		}
+	if number, fresh := t.ids.candidate(at.hash); fresh {
+		err = c.query(context.Background(), t.isRow, []any{number, id}, see)
 	}
-	err = c.query(context.Background(), t.findRow, []any{hash, id}, see)
-	return number, ok, err
+	if err == nil && !found {
+		err = c.query(context.Background(), t.findRow, []any{at.hash, id}, see)
+	}
+	if err == nil && !found {
+		at.number = t.ids.next()
+	}
+	return at, found, err
 }

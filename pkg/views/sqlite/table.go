@@ -126,51 +126,50 @@ func placeholders(n int) string {
 
 // write runs put or insert for a document that has a row, or else adds one. It returns how many rows it changed.
 func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
-	hash := t.ids.hash(d.ID)
-	number, found, err := t.numberOf(c, d.ID, hash)
+	at, found, err := t.locate(c, d.ID)
 	if err != nil {
 		return 0, err
 	}
 	if !found {
-		number, text = t.ids.next(), t.add
+		text = t.add
 	}
 	s, err := c.Prepare(text)
 	if err != nil {
 		return 0, err
 	}
-	s.BindInt64(1, number)
+	s.BindInt64(1, at.number)
 	s.BindText(2, d.ID)
 	s.BindInt64(3, int64(d.Seq))
-	at := 4
+	column := 4
 	for _, key := range t.keys {
 		if v, ok := d.Keys.Find(key); ok { // where nothing is bound is NULL
 			switch v := v.Any().(type) {
 			case int64:
-				s.BindInt64(at, v)
+				s.BindInt64(column, v)
 			case string:
-				s.BindText(at, v)
+				s.BindText(column, v)
 			}
 		}
-		at++
+		column++
 	}
 	for i, part := range [][]byte{d.Head, d.Body} {
 		if len(part) > 0 {
-			s.BindBytes(at+i, part)
+			s.BindBytes(column+i, part)
 		}
 	}
 	changed, err := c.finish(s)
 	if err != nil || found {
 		return changed, err
 	}
-	return changed, t.added(c, hash, number)
+	return changed, t.added(c, at)
 }
 
 // added notes a row that was added.
-func (t *table) added(c *conn, hash, number int64) error {
-	if t.ids.stage(hash, number) {
+func (t *table) added(c *conn, at place) error {
+	if t.ids.stage(at.hash, at.number) {
 		return nil
 	}
-	return t.index(c, []place{{hash, number}})
+	return t.index(c, []place{at})
 }
 
 func (t *table) putDoc(c *conn, d views.Doc) error {
@@ -187,20 +186,18 @@ func (t *table) insertDoc(c *conn, d views.Doc) error {
 }
 
 func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
-	hash := t.ids.hash(d.ID)
-	number, found, err := t.numberOf(c, d.ID, hash)
+	at, found, err := t.locate(c, d.ID)
 	if err != nil {
 		return err
 	}
+	text := t.gone
 	if found {
-		_, err = c.exec(t.remove, number, d.ID, int64(d.Seq), gone)
+		text = t.remove
+	}
+	if _, err := c.exec(text, at.number, d.ID, int64(d.Seq), gone); err != nil || found {
 		return err
 	}
-	number = t.ids.next()
-	if _, err := c.exec(t.gone, number, d.ID, int64(d.Seq), gone); err != nil {
-		return err
-	}
-	return t.added(c, hash, number)
+	return t.added(c, at)
 }
 
 // sweep removes at most limit rows of documents that were deleted before a time. It returns the rows, which the caller has
@@ -215,15 +212,18 @@ func (t *table) sweep(c *conn, before int64, limit int) (rows []place, err error
 		rows = append(rows, place{t.ids.hash(id), number})
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
 	for _, row := range rows {
-		if err == nil {
-			_, err = c.exec(t.drop, row.number)
+		if _, err := c.exec(t.drop, row.number); err != nil {
+			return nil, err
 		}
-		if err == nil {
-			_, err = c.exec(t.dropID, row.hash, row.number)
+		if _, err := c.exec(t.dropID, row.hash, row.number); err != nil {
+			return nil, err
 		}
 	}
-	return rows, err
+	return rows, nil
 }
 
 // loadChunk bounds the ids of one statement. Shorter lists are filled up to a
@@ -239,12 +239,13 @@ func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.
 	found := make([]views.Doc, 0, len(wanted))
 	for chunk := range slices.Chunk(wanted, loadChunk) {
 		var fresh, indexed []string
-		var numbers []int64
+		var numbers, hashes []int64 // of those
 		for _, id := range chunk {
-			if number, ok := t.ids.candidate(t.ids.hash(id)); ok {
+			hash := t.ids.hash(id)
+			if number, ok := t.ids.candidate(hash); ok {
 				fresh, numbers = append(fresh, id), append(numbers, number)
 			} else {
-				indexed = append(indexed, id)
+				indexed, hashes = append(indexed, id), append(hashes, hash)
 			}
 		}
 		docs, err := t.loadSet(ctx, c, t.loads[byNumber][parts], numbers, fresh)
@@ -255,13 +256,9 @@ func (t *table) load(ctx context.Context, c *conn, wanted []string, parts views.
 		if len(docs) < len(fresh) { // deleted, or the id is in the index and has the hash of another one that is not
 			for _, id := range fresh {
 				if !slices.ContainsFunc(docs, func(d views.Doc) bool { return d.ID == id }) {
-					indexed = append(indexed, id)
+					indexed, hashes = append(indexed, id), append(hashes, t.ids.hash(id))
 				}
 			}
-		}
-		hashes := make([]int64, len(indexed))
-		for i, id := range indexed {
-			hashes[i] = t.ids.hash(id)
 		}
 		if docs, err = t.loadSet(ctx, c, t.loads[byHash][parts], hashes, indexed); err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -70,18 +69,7 @@ func TestWhatWasDeletedBeforeAnUpgradeLeavesTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, c)
-	count := func(text string) (n int64) {
-		t.Helper()
-		err := s.read(t.Context(), "count", func(ctx context.Context, c *conn) (err error) {
-			n, err = c.integer(ctx, text)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	eventually.True(t, "the wiping ends", func() bool { return count(`SELECT count(*) FROM "wipe"`) == 0 })
+	eventually.True(t, "the wiping ends", func() bool { return count(t, s, `SELECT count(*) FROM "wipe"`) == 0 })
 	mustLoad(t, s, 1, "7", "8")
 	if err := s.Close(); err != nil { // moves the log into the file
 		t.Fatal(err)

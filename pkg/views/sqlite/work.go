@@ -242,8 +242,7 @@ func (w *writerLoop) move() {
 		if w.begin() != nil {
 			return
 		}
-		step := len(t.ids.step())
-		err := t.move(w.conn)
+		moved, err := t.move(w.conn)
 		if err == nil {
 			_, err = w.conn.exec("COMMIT")
 		}
@@ -251,7 +250,7 @@ func (w *writerLoop) move() {
 			w.rollback()
 			return
 		}
-		t.ids.stepped(step)
+		t.ids.stepped(moved)
 	}
 }
 

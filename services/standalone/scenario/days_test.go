@@ -122,6 +122,15 @@ func TestUsageByDay(t *testing.T) {
 	}
 }
 
+// wrongKey is a key of the right form with a wrong signature.
+func wrongKey(key string) string {
+	last := "x"
+	if strings.HasSuffix(key, last) {
+		last = "y"
+	}
+	return key[:len(key)-1] + last
+}
+
 // TestUsageByDayIsAskedForWithin400Days, and only well-formed questions are answered.
 func TestUsageByDayIsAskedForWithin400Days(t *testing.T) {
 	i := common(t)
@@ -140,7 +149,7 @@ func TestUsageByDayIsAskedForWithin400Days(t *testing.T) {
 	}
 	p.do(t, "GET", usagePath, nil).ok(t, http.StatusOK)
 	i.do(t, "GET", usagePath, request{}).fails(t, http.StatusUnauthorized, "api_key_required", "")
-	i.do(t, "GET", usagePath, request{key: a.key + "x"}).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
+	i.do(t, "GET", usagePath, request{key: wrongKey(a.key)}).fails(t, http.StatusUnauthorized, "invalid_api_key", "")
 	old := p.newKey(t)
 	i.do(t, "GET", usagePath, request{key: old}).ok(t, http.StatusOK)
 	p.newKey(t)
