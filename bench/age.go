@@ -116,7 +116,7 @@ const fillConnections = 128
 
 // fill makes pastes of 1 KiB and returns their ids.
 func (s *server) fill(ctx context.Context, a *account, count int) ([]string, error) {
-	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.key, Body: createBody()}, count, fillConnections)
+	ids, err := load.Create(ctx, load.Request{Method: "POST", URL: s.process.URL() + bareCreate, Key: a.key, Body: load.CreateBody()}, count, fillConnections)
 	if err != nil {
 		return nil, fmt.Errorf("make %d pastes: %w", count, err)
 	}

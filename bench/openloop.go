@@ -45,7 +45,7 @@ func (b *bench) measureOpenLoop(ctx context.Context) error {
 		key, l, path, plan := getKey, getLoad(id), bareGet+id, load.Request{Method: http.MethodGet, Key: a.key}
 		if kind == "create" {
 			key, l, path = createKey, createLoad(), bareCreate
-			plan.Method, plan.Body = http.MethodPost, createBody()
+			plan.Method, plan.Body = http.MethodPost, load.CreateBody()
 		}
 		plan.URL = s.process.URL() + path
 		closed, err := s.turn(ctx, a, key, l, b.connections[0], b.duration)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"quire.dev/bench/internal/machine"
@@ -19,12 +18,6 @@ const (
 	// warmUp lets connections, caches and the heap reach their size before the first turn.
 	warmUp = time.Second
 )
-
-// createBody is a creation with 1 KiB of content. The paste that gets read is made by one.
-func createBody() string {
-	line := "The quick brown fox jumps over the lazy dog and is home for tea. "
-	return fmt.Sprintf(`{"title":"bench","content":%q}`, strings.Repeat(line, 1024/len(line)+1)[:1024])
-}
 
 // rated has the servers and accounts of the rates.
 type rated struct {

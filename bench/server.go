@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/bench/internal/load"
 	"quire.dev/bench/internal/machine"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/cluster"
@@ -105,7 +106,7 @@ func (s *server) account(ctx context.Context, tier string) (*account, error) {
 // paste makes a quick paste and returns its id.
 func (s *server) paste(ctx context.Context, a *account) (string, error) {
 	var made struct{ ID string }
-	err := s.api(a).Call(ctx, http.MethodPost, bareCreate, json.RawMessage(createBody()), &made)
+	err := s.api(a).Call(ctx, http.MethodPost, bareCreate, json.RawMessage(load.CreateBody()), &made)
 	a.succeeded(createKey)
 	return made.ID, err
 }
@@ -185,7 +186,7 @@ type requests struct {
 func getLoad(id string) requests { return requests{script: "get.lua", path: bareGet + id} }
 
 func createLoad() requests {
-	return requests{script: "create.lua", path: bareCreate, environ: []string{"BENCH_BODY=" + createBody()}}
+	return requests{script: "create.lua", path: bareCreate, environ: []string{"BENCH_BODY=" + load.CreateBody()}}
 }
 
 // turn has wrk send requests of an account for a while. Answers that are no success make the run void.
@@ -276,7 +277,7 @@ func (s *server) startYardstick(ctx context.Context, a *account, id string) (*cl
 	if err != nil {
 		return nil, err
 	}
-	create, err := s.request(ctx, http.MethodPost, bareCreate, a.key, createBody())
+	create, err := s.request(ctx, http.MethodPost, bareCreate, a.key, load.CreateBody())
 	if err != nil {
 		return nil, err
 	}

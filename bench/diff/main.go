@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"quire.dev/bench/internal/load"
 	"quire.dev/bench/internal/machine"
 	"quire.dev/bench/internal/stats"
 	"quire.dev/bench/internal/wrk"
@@ -208,8 +209,6 @@ func (c *comparison) close() error {
 
 const startLimit = time.Minute
 
-const createBody = `{"title":"bench","content":"The quick brown fox jumps over the lazy dog.","language":"plaintext","visibility":"unlisted"}`
-
 // start starts a side on fresh data, with an account whose quota does not end and a paste to read.
 func (c *comparison) start(ctx context.Context, s *side) error {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
@@ -230,7 +229,7 @@ func (c *comparison) start(ctx context.Context, s *side) error {
 	s.account, s.key = made.Account.ID, made.APIKey
 	var paste struct{ ID string }
 	client := admin.Client{Base: s.admin.Base, Token: s.key} // an API key goes in the same header as the administrator's token
-	if err := client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(createBody), &paste); err != nil {
+	if err := client.Call(ctx, http.MethodPost, "/api/dev/paste-lite/create", json.RawMessage(load.CreateBody()), &paste); err != nil {
 		return err
 	}
 	s.paste = paste.ID
@@ -270,7 +269,7 @@ func (c *comparison) turn(ctx context.Context, s *side, w work, duration time.Du
 		url = s.process.URL() + "/api/dev/paste-lite/create"
 	}
 	r, err := wrk.Generator{Folder: c.folder, Connections: w.connections, Threads: min(2, w.connections), Duration: duration}.Run(ctx, wrk.Load{
-		Script: w.script, URL: url, Environ: []string{"BENCH_KEY=" + s.key, "BENCH_BODY=" + createBody},
+		Script: w.script, URL: url, Environ: []string{"BENCH_KEY=" + s.key, "BENCH_BODY=" + load.CreateBody()},
 	})
 	if err != nil {
 		return 0, err

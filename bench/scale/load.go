@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"quire.dev/bench/internal/load"
 	"quire.dev/bench/internal/machine"
 	"quire.dev/bench/internal/wrk"
 	"quire.dev/pkg/admin"
@@ -20,22 +21,11 @@ import (
 type customer struct{ id, key string }
 
 const (
-	createPath   = "/api/dev/paste-lite/create"
-	getPath      = "/api/dev/paste-lite/get/"
-	contentBytes = 1024 // of each document
-	together     = 32   // calls at a time while accounts and documents are made
-	credits      = "1000000"
+	createPath = "/api/dev/paste-lite/create"
+	getPath    = "/api/dev/paste-lite/get/"
+	together   = 32 // calls at a time while accounts and documents are made
+	credits    = "1000000"
 )
-
-func createBody() string {
-	line := "The quick brown fox jumps over the lazy dog and is home for tea.\n"
-	content := strings.Repeat(line, contentBytes/len(line)+1)[:contentBytes]
-	body, err := json.Marshal(map[string]string{"title": "scale", "content": content})
-	if err != nil {
-		panic(err) // strings can always be encoded
-	}
-	return string(body)
-}
 
 // makeAccounts makes accounts on the Max plan, with credits if paid is true.
 func (s *system) makeAccounts(ctx context.Context, prefix string, count int, paid bool) ([]customer, error) {
@@ -70,7 +60,7 @@ func (s *system) makeDocuments(ctx context.Context, customers []customer, each i
 	paths := make([]string, each*len(customers))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(together)
-	body := json.RawMessage(createBody())
+	body := json.RawMessage(load.CreateBody())
 	for n := range paths {
 		group.Go(func() error {
 			// The edge takes an API key in the same header as the administrator's token.
@@ -110,7 +100,7 @@ func (l *loads) run(ctx context.Context, of job) (wrk.Result, error) {
 	}
 	environ := []string{"BENCH_METHOD=" + of.method, "BENCH_LIST=" + file, "BENCH_ADDRESSES=" + l.system.addresses()}
 	if of.method == http.MethodPost {
-		environ = append(environ, "BENCH_BODY="+createBody())
+		environ = append(environ, "BENCH_BODY="+load.CreateBody())
 	}
 	g := l.generator
 	g.Duration, g.Connections = of.length, of.connections

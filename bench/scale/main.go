@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"quire.dev/bench/internal/load"
 	"quire.dev/bench/internal/wrk"
 )
 
@@ -92,7 +93,7 @@ func (s *settings) run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Printf("wrk -t2 -c%d, %d turns: reads of %s, creations of %s; %d accounts, documents of %d bytes\n",
-		s.connections, s.turns, s.reads, s.creates, s.customers, contentBytes)
+		s.connections, s.turns, s.reads, s.creates, s.customers, load.ContentBytes)
 	all, err := s.all(ctx, dir, scripts)
 	if err != nil {
 		return err
