@@ -26,7 +26,9 @@ func merge(batch []*message) *changes {
 	c := &changes{writes: map[string]write{}, sequence: map[string]uint64{}, outcomes: map[event.IdempotencyID]keptAt{}}
 	for _, m := range batch {
 		for _, w := range m.writes {
-			if _, ok := c.writes[w.id]; !ok {
+			if earlier, ok := c.writes[w.id]; ok {
+				w.created = earlier.created
+			} else {
 				c.order = append(c.order, w.id)
 			}
 			c.writes[w.id], c.sequence[w.id] = w, m.sequence
@@ -71,6 +73,7 @@ func (c *changes) encode(n names, partition int) (views.Batch, error) {
 			if err != nil {
 				return b, err
 			}
+			put.New = w.created
 			b.Puts = append(b.Puts, put)
 		}
 	}

@@ -84,6 +84,31 @@ func TestLifeOfADocument(t *testing.T) {
 	}
 }
 
+// TestOnlyCreatesAreSaidToBeNew: a read model need not look for a document that a create makes, also where the same commit
+// changes it again. All tests of this package check that nothing is said to be new twice.
+func TestOnlyCreatesAreSaidToBeNew(t *testing.T) {
+	w := newWorld(t, fold.Pastes())
+	w.start()
+	edge := w.newEdge("edge1")
+	made := create(alice, text("one"))
+	changed := create(alice, text("two"))
+	edge.do(changed, retitle(alice, changed.Item, "changed at once"))
+	edge.do(made)
+	w.projected()
+	edge.do(retitle(alice, made.Item, "changed later"))
+	w.projected()
+	w.views.set(func() {
+		want := map[string]bool{
+			"paste " + made.Item: true, "paste " + changed.Item: true, "paste_versions " + made.Item + "/1": false, "paste_versions " + changed.Item + "/1": false,
+		}
+		for id, isNew := range want {
+			if got, ok := w.views.put[id]; !ok || got != isNew {
+				t.Errorf("%s: put %t, said to be new %t", id, ok, got)
+			}
+		}
+	})
+}
+
 // TestRestartAnywhere ends the engine again and again while edges write, without letting it finish anything, and compares
 // the result with a naive model.
 func TestRestartAnywhere(t *testing.T) {

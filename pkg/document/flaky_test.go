@@ -15,11 +15,28 @@ type flakyViews struct {
 	views.Store
 	mu      sync.Mutex
 	fail    bool
-	needs   time.Duration // calls that have less time run out of it
-	hang    chan struct{} // calls wait until it is closed
-	hung    chan struct{} // where it is set: receives for each load, and read of the checkpoint, that hangs
-	lose    int           // commits that are done and report an unknown outcome
-	largest int           // bytes of a commit
+	needs   time.Duration   // calls that have less time run out of it
+	hang    chan struct{}   // calls wait until it is closed
+	hung    chan struct{}   // where it is set: receives for each load, and read of the checkpoint, that hangs
+	lose    int             // commits that are done and report an unknown outcome
+	largest int             // bytes of a commit
+	put     map[string]bool // documents of all commits: whether they were said to be new
+	twice   []string        // documents that were said to be new, and were not
+}
+
+// note notes what a commit has put.
+func (f *flakyViews) note(b views.Batch) {
+	if f.put == nil {
+		f.put = map[string]bool{}
+	}
+	for _, p := range b.Puts {
+		id := p.Collection + " " + p.Doc.ID
+		isNew, known := f.put[id]
+		if p.New && known {
+			f.twice = append(f.twice, id)
+		}
+		f.put[id] = isNew || p.New
+	}
 }
 
 func (f *flakyViews) set(change func()) {
@@ -83,6 +100,9 @@ func (f *flakyViews) Commit(ctx context.Context, b views.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.largest = max(f.largest, b.SizeBytes())
+	if err == nil {
+		f.note(b)
+	}
 	if err == nil && f.lose > 0 && b.Stream != "" {
 		f.lose--
 		return views.Unavailable("commit", os.ErrDeadlineExceeded)

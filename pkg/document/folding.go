@@ -113,6 +113,7 @@ func (f *folding) decide(m *message, k known, batch *event.RequestBatch, now, st
 			if w.deletion == nil {
 				w.deletion = m.writes[i].deletion
 			}
+			w.created = m.writes[i].created
 			m.writes[i] = w
 			return
 		}
@@ -161,8 +162,9 @@ func apply(k known, item string, c fold.Change, put func(write)) {
 	}
 	switch {
 	case c.Put != nil:
+		created := k.documents[item] == nil
 		k.documents[item] = c.Put
-		put(write{id: item, entry: k.entryOf(item, c.Put)})
+		put(write{id: item, entry: k.entryOf(item, c.Put), created: created})
 	case c.Delete:
 		k.documents[item] = nil
 		put(write{id: item, entry: newEntry(nil), deletion: &deletion{

@@ -30,6 +30,7 @@ type write struct {
 	id       string
 	entry    *entry
 	deletion *deletion // nil if the document still exists
+	created  bool      // the read model has never held it
 }
 
 // deletion names the other things of a deleted document that have to go.

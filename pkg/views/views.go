@@ -161,6 +161,10 @@ func (q Query) NextAfter(index Index, d Doc) Query {
 type Put struct {
 	Collection string
 	Doc        Doc
+	// New: the caller knows that no document ever had this id, so that a store
+	// need not look for one. Where that is wrong, the id may have two documents
+	// afterwards. Insert is for callers that don't know.
+	New bool
 }
 
 // Delete removes a document, known or not. From then on a Put with the same or

@@ -68,7 +68,7 @@ func (f *filler) next(size int) views.Batch {
 	for n := range size {
 		id := fmt.Sprintf("%012x", f.random.Uint64()>>16)
 		f.ids = append(f.ids, id)
-		batch.Puts = append(batch.Puts, views.Put{Collection: "documents", Doc: views.Doc{
+		batch.Puts = append(batch.Puts, views.Put{Collection: "documents", New: true, Doc: views.Doc{
 			ID: id, Seq: f.sequence, Head: fmt.Appendf(nil, "%-130s", id), Body: f.body,
 			Keys: views.Keys{
 				{Name: "partition", Value: views.Int(0)},

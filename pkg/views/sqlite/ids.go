@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -12,6 +13,8 @@ import (
 // freshIDs is how many ids a table keeps in memory until it moves them into its index. While they are moved, half as many
 // more come. An id takes 20 to 40 bytes in the map and 16 while it is moved.
 const freshIDs = 100_000
+
+const indexChunk = 16
 
 // ids finds the row of a document by the document's id.
 //
@@ -62,10 +65,11 @@ func (x *ids) find(hash int64) (at int, ok bool) {
 	return at, ok && x.moving[at].number != 0
 }
 
-// next is the number of the next row. No number up to mark is given twice, whatever rows are deleted.
-func (x *ids) next() int64 {
+// next is the place of a row that is to be added for an id with the hash. No number up to mark is given twice, whatever rows
+// are deleted.
+func (x *ids) next(hash int64) place {
 	x.last++
-	return x.last
+	return place{hash, x.last}
 }
 
 // stage adds a row of the transaction under way. It returns false where another row that is not in the index has the same hash:
@@ -204,13 +208,21 @@ func (t *table) move(c *conn) (moved int, err error) {
 
 // index puts rows into the index. They may be there already: a process that was killed has done a part of a move.
 func (t *table) index(c *conn, rows []place) error {
-	for _, row := range rows {
-		if row.number == 0 {
-			continue
-		}
-		if _, err := c.exec(t.addID, row.hash, row.number); err != nil {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row place) bool { return row.number == 0 })
+	for len(rows) > 0 {
+		power := min(bits.Len(uint(len(rows))), len(t.addIDs)) - 1
+		s, err := c.Prepare(t.addIDs[power])
+		if err != nil {
 			return err
 		}
+		for i, row := range rows[:1<<power] {
+			s.BindInt64(2*i+1, row.hash)
+			s.BindInt64(2*i+2, row.number)
+		}
+		if _, err := c.finish(s); err != nil {
+			return err
+		}
+		rows = rows[1<<power:]
 	}
 	return nil
 }
@@ -230,7 +242,7 @@ func (t *table) locate(c *conn, id string) (at place, found bool, err error) {
 		err = c.query(context.Background(), t.findRow, []any{at.hash, id}, see)
 	}
 	if err == nil && !found {
-		at.number = t.ids.next()
+		at = t.ids.next(at.hash)
 	}
 	return at, found, err
 }

@@ -232,7 +232,7 @@ func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 			return err
 		}
 		for _, p := range b.Puts {
-			if err := s.tables[p.Collection].putDoc(c, p.Doc); err != nil {
+			if err := s.tables[p.Collection].putDoc(c, p); err != nil {
 				return err
 			}
 		}

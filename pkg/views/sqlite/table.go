@@ -32,9 +32,10 @@ type table struct {
 	drop   string // removes a row
 	dropID string // and its entry in the index of ids
 
-	isRow, findRow             string // find the row of an id, by number and by hash
-	above                      string // the rows after a number
-	addID, readMark, writeMark string
+	isRow, findRow      string   // find the row of an id, by number and by hash
+	above               string   // the rows after a number
+	addIDs              []string // add 1, 2, 4 … indexChunk entries to the index
+	readMark, writeMark string
 
 	columns string         // id, seq and the keys
 	loads   [2][2][]string // by whether numbers or hashes are given and by views.Parts: for 1, 2, 4 … loadChunk of them
@@ -100,7 +101,9 @@ func (t *table) prepareIDs() {
 	t.isRow = "SELECT number FROM " + t.name + " WHERE number = ? AND id = ?"
 	t.findRow = "SELECT d.number FROM " + index + " AS i CROSS JOIN " + t.name + " AS d ON d.number = i.number WHERE i.hash = ? AND d.id = ?"
 	t.above = "SELECT number, id FROM " + t.name + " WHERE number > ? ORDER BY number"
-	t.addID = "INSERT OR IGNORE INTO " + index + " VALUES (?, ?)"
+	for width := 1; width <= indexChunk; width *= 2 {
+		t.addIDs = append(t.addIDs, "INSERT OR IGNORE INTO "+index+" VALUES "+strings.TrimSuffix(strings.Repeat("(?, ?), ", width), ", "))
+	}
 	t.readMark = `SELECT coalesce(max(number), 0) FROM "moved" WHERE collection = ?`
 	t.writeMark = `INSERT INTO "moved" VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number`
 	t.old = "SELECT number, id FROM " + t.name + " WHERE gone < ? LIMIT ?"
@@ -127,12 +130,25 @@ func placeholders(n int) string {
 // write runs put or insert for a document that has a row, or else adds one. It returns how many rows it changed.
 func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
 	at, found, err := t.locate(c, d.ID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case !found:
+		return 1, t.addDoc(c, at, d)
 	}
-	if !found {
-		text = t.add
+	return t.run(c, text, at, d)
+}
+
+// addDoc adds the row of a document.
+func (t *table) addDoc(c *conn, at place, d views.Doc) error {
+	if _, err := t.run(c, t.add, at, d); err != nil {
+		return err
 	}
+	return t.added(c, at)
+}
+
+// run runs add, put or insert, and returns how many rows it changed.
+func (t *table) run(c *conn, text string, at place, d views.Doc) (int64, error) {
 	s, err := c.Prepare(text)
 	if err != nil {
 		return 0, err
@@ -157,11 +173,7 @@ func (t *table) write(c *conn, text string, d views.Doc) (int64, error) {
 			s.BindBytes(column+i, part)
 		}
 	}
-	changed, err := c.finish(s)
-	if err != nil || found {
-		return changed, err
-	}
-	return changed, t.added(c, at)
+	return c.finish(s)
 }
 
 // added notes a row that was added.
@@ -172,8 +184,14 @@ func (t *table) added(c *conn, at place) error {
 	return t.index(c, []place{at})
 }
 
-func (t *table) putDoc(c *conn, d views.Doc) error {
-	_, err := t.write(c, t.put, d)
+func (t *table) putDoc(c *conn, p views.Put) error {
+	if p.New {
+		hash := t.ids.hash(p.Doc.ID)
+		if _, taken := t.ids.candidate(hash); !taken {
+			return t.addDoc(c, t.ids.next(hash), p.Doc)
+		}
+	}
+	_, err := t.write(c, t.put, p.Doc)
 	return err
 }
 

@@ -24,6 +24,13 @@ func newModel() *model {
 	return &model{docs: map[string]views.Doc{}, gone: map[string]uint64{}, checkpoints: map[string]uint64{}}
 }
 
+// knows tells whether there is, or was, a document with the id.
+func (m *model) knows(id string) bool {
+	_, is := m.docs[id]
+	_, was := m.gone[id]
+	return is || was
+}
+
 func (m *model) put(d views.Doc) {
 	if old, ok := m.docs[d.ID]; ok && d.Seq < old.Seq {
 		return
@@ -195,7 +202,9 @@ func (m *machine) commit(t *rapid.T) {
 		b.To = b.From + rapid.Uint64Range(1, 5).Draw(t, "step")
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "puts") {
-		b.Puts = append(b.Puts, views.Put{Collection: items, Doc: m.doc(t)})
+		d := m.doc(t)
+		named := slices.ContainsFunc(b.Puts, func(p views.Put) bool { return p.Doc.ID == d.ID })
+		b.Puts = append(b.Puts, views.Put{Collection: items, Doc: d, New: !named && !m.model.knows(d.ID) && rapid.Bool().Draw(t, "said to be new")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "deletes") {
 		b.Deletes = append(b.Deletes, views.Delete{Collection: items, ID: m.id(t), Seq: rapid.Uint64Range(0, 12).Draw(t, "seq")})
