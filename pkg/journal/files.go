@@ -1,12 +1,12 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"sync"
@@ -139,7 +139,11 @@ type blockReader struct {
 	bufAt  int64
 }
 
-const readAhead = 16 << 10
+const (
+	readAhead = 16 << 10
+	// keptBuffer bounds the memory that a reader keeps after a large message.
+	keptBuffer = 256 << 10
+)
 
 func (r *blockReader) close() {
 	if r.file != nil {
@@ -148,7 +152,8 @@ func (r *blockReader) close() {
 	}
 }
 
-// read returns the message of that sequence, which is stored. Messages are to be read in order.
+// read returns the message of that sequence, which is stored. Messages are to be read in order. The data of a message is good
+// until the next one is read.
 func (r *blockReader) read(sequence uint64) (Message, error) {
 	for searched := false; ; {
 		if r.file == nil {
@@ -235,13 +240,13 @@ func (r *blockReader) first() (uint64, error) {
 	}
 }
 
-// record reads the next record and goes behind it. errNoRecord where the block has no valid one there. The message of the record
-// belongs to the caller.
+// record reads the next record and goes behind it. errNoRecord where the block has no valid one there. The record is good until
+// the next one is read.
 func (r *blockReader) record() (block.Record, error) {
 	for _, fresh := range []bool{false, true} { // what was read ahead may have been written since
 		rest := r.rest()
 		if fresh || len(rest) < block.HeaderBytes {
-			if err := r.fill(); err != nil {
+			if err := r.fill(readAhead); err != nil {
 				return block.Record{}, err
 			}
 			if rest = r.rest(); len(rest) < block.HeaderBytes {
@@ -249,24 +254,20 @@ func (r *blockReader) record() (block.Record, error) {
 			}
 		}
 		length := block.StatedLength(rest)
-		if length <= int64(len(rest)) {
-			if record, ok := block.Parse(r.hash, rest, length); ok {
-				record.Message = bytes.Clone(record.Message)
-				r.offset += length
-				return record, nil
+		if length > int64(len(rest)) {
+			if info, err := r.file.Stat(); err != nil {
+				return block.Record{}, err
+			} else if length > info.Size()-r.offset {
+				continue
 			}
-			continue
+			if err := r.fill(length); err != nil {
+				return block.Record{}, err
+			}
+			if rest = r.rest(); length > int64(len(rest)) {
+				continue
+			}
 		}
-		if info, err := r.file.Stat(); err != nil {
-			return block.Record{}, err
-		} else if length > info.Size()-r.offset {
-			continue
-		}
-		own := make([]byte, length)
-		if _, err := r.file.ReadAt(own, r.offset); err != nil && !errors.Is(err, io.EOF) {
-			return block.Record{}, err
-		}
-		if record, ok := block.Parse(r.hash, own, length); ok {
+		if record, ok := block.Parse(r.hash, rest, length); ok {
 			r.offset += length
 			return record, nil
 		}
@@ -282,10 +283,10 @@ func (r *blockReader) rest() []byte {
 	return nil
 }
 
-// fill reads ahead from the offset on.
-func (r *blockReader) fill() error {
-	if r.buf == nil {
-		r.buf = make([]byte, readAhead)
+// fill reads ahead from the offset on, least bytes where there are so many.
+func (r *blockReader) fill(least int64) error {
+	if room := int64(cap(r.buf)); room < least || room > keptBuffer && least <= keptBuffer {
+		r.buf = make([]byte, max(readAhead, 1<<bits.Len64(uint64(least-1))))
 	}
 	n, err := r.file.ReadAt(r.buf[:cap(r.buf)], r.offset)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -53,6 +53,7 @@ func collect(t *testing.T, nc *nats.Conn, stream string) collected {
 	t.Helper()
 	c := collected{make(chan journal.Message, 10_000)}
 	follow(t, journal.Open(nc, stream), 0, func(_ context.Context, m journal.Message) error {
+		m.Data = bytes.Clone(m.Data)
 		c.messages <- m
 		return nil
 	})

@@ -84,7 +84,7 @@ func Open(nc *nats.Conn, stream string) *Journal {
 	return &Journal{nc: nc, stream: stream, files: FilesOf(nc)}
 }
 
-// Message is one message of a stream. Its data belongs to the receiver.
+// Message is one message of a stream. The data of one that is given to a handler is good until the handler returns.
 type Message struct {
 	Sequence uint64
 	Time     time.Time // when the stream's leader took it, UTC

@@ -28,7 +28,7 @@ func writerPragmas(synchronous string) []string {
 		"PRAGMA synchronous = " + synchronous,
 		"PRAGMA cache_size = -16384",           // KiB
 		"PRAGMA journal_size_limit = 67108864", // bytes
-		"PRAGMA wal_autocheckpoint = 4000",     // pages
+		"PRAGMA wal_autocheckpoint = 500",      // pages: short ones, which hold up answers less
 		cellSizeCheck,
 		"PRAGMA temp_store = MEMORY", // no files elsewhere
 		"PRAGMA secure_delete = ON",  // zeros in place of what is deleted
