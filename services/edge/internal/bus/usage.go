@@ -190,6 +190,10 @@ func (b *Bus) StartAdmit(a Admission) *PendingVerdict {
 	return p
 }
 
+// Refused tells whether the verdict is likely to be a refusal that is remembered, so that there is no need to prepare for
+// anything else.
+func (p *PendingVerdict) Refused() bool { return p.refusal != nil }
+
 // Wait returns the verdict. It gives up when ctx ends, or after AdmitTimeout; the bus then gives the
 // admission back by itself, as soon as it can. A refusal that open holds may still undo is asked again for
 // up to heldWait, by a few calls of the account at a time.

@@ -114,8 +114,11 @@ type Details struct {
 	ResetMs    int64  // Unix milliseconds from which on the same call may succeed
 }
 
-// New makes an error of a kind with the message for the client.
+// New makes an error of a kind with the message for the client. Without args the message is format as it stands.
 func New(kind Kind, format string, args ...any) *Error {
+	if len(args) == 0 {
+		return &Error{Kind: kind, Message: format}
+	}
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 

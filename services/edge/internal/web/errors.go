@@ -96,7 +96,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, route string, err error) {
 		return
 	}
 	h.SetContentType(contentTypeJSON)
-	ctx.SetBody(s.failureBody(e, string(h.Peek(fiber.HeaderXRequestID))))
+	var room [failureBytes]byte
+	ctx.SetBody(s.failureBody(room[:0], e, h.Peek(fiber.HeaderXRequestID)))
 }
 
 // logFailure tells operators of a failure that has a cause for them.
@@ -118,16 +119,23 @@ func forTerminal(ctx *fasthttp.RequestCtx) bool {
 	if ctx.UserValue(failsAsText{}) != nil {
 		return true
 	}
+	if ctx.IsGet() { // a header that could not be read counts as GET /
+		return false
+	}
 	path := string(ctx.Path())
 	if ctx.IsPut() {
 		return path != "/api" && !strings.HasPrefix(path, "/api/")
 	}
-	return path == "/" && !ctx.IsGet() // a header that could not be read counts as GET /
+	return path == "/"
 }
 
-// failureBody is a failure in JSON: docs/api.md, Shape of every answer.
-func (s *Server) failureBody(e *fault.Error, requestID string) []byte {
-	o := object(`{"success":false`).str("reason", e.Message).str("code", string(e.Kind)).str("requestId", requestID)
+// failureBytes has room for most failures.
+const failureBytes = 768
+
+// failureBody is a failure in JSON: docs/api.md, Shape of every answer. It is written into room.
+func (s *Server) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
+	o := append(object(room), `{"success":false`...).str("reason", e.Message).str("code", string(e.Kind))
+	o = append(appendEscaped(append(o.key("requestId"), '"'), requestID), '"')
 	for _, member := range [...]struct{ name, value string }{
 		{"field", e.Field}, {"suggestion", e.Suggestion}, {"quotaKey", e.QuotaKey},
 	} {
@@ -144,7 +152,7 @@ func (s *Server) failureBody(e *fault.Error, requestID string) []byte {
 	if e.Kind == fault.QuotaExhausted || e.Kind == fault.PlanUpgradeRequired {
 		o = o.str("upgradeUrl", s.upgradeURL())
 	}
-	return o.str("docs", s.url("/docs/errors#"+string(e.Kind))).end()
+	return o.strOf("docs", *s.publicURL.Load(), "/docs/errors#", string(e.Kind)).end()
 }
 
 // upgradeURL is where a client gets a plan with more.

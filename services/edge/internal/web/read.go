@@ -50,11 +50,15 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	}
 	m := s.meter(c).startRead()
 	var pending *bus.PendingRead
-	if event.ValidItemID(r.ref) {
+	there := event.ValidItemID(r.ref)
+	if there && !m.pending.Refused() {
 		pending = s.startRead(r)
 	}
 	if err := m.waitRead(); err != nil {
 		return err
+	}
+	if there && pending == nil {
+		pending = s.startRead(r)
 	}
 	f, err := r.find(pending)
 	if errors.Is(err, errNotModified) {
