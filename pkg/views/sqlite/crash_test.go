@@ -32,7 +32,7 @@ func crashBatch(from uint64) views.Batch {
 		if id != "counter" {
 			d.Keys = views.Keys{{Name: "number", Value: views.Int(int64(to))}}
 		}
-		b.Puts = append(b.Puts, views.Put{Collection: "docs", Doc: d})
+		b.Puts = append(b.Puts, views.Put{Collection: "docs", Doc: d, New: id != "counter"})
 	}
 	if to > crashWindow {
 		b.Deletes = []views.Delete{{Collection: "docs", ID: fmt.Sprint("doc-", to-crashWindow), Seq: to}}

@@ -3,9 +3,9 @@ package web
 import (
 	"container/list"
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -97,11 +97,9 @@ func (f *failureLog[K]) waitLocked(source K, now time.Time) int {
 	return int(wait/1000) + 1
 }
 
-// tooManyMessage is made once: nobody is refused more often than a client that goes on failing.
-var tooManyMessage = fmt.Sprintf("More than %d calls failed in the last minute. Try again later.", failureLimit)
-
 func tooManyFailures(retryAfter int, now time.Time) error {
-	return waitFor(&fault.Error{Kind: fault.TooManyFailures, Message: tooManyMessage}, failureLimit, retryAfter, now)
+	message := "More than " + strconv.Itoa(failureLimit) + " calls failed in the last minute. Try again later."
+	return waitFor(&fault.Error{Kind: fault.TooManyFailures, Message: message}, failureLimit, retryAfter, now)
 }
 
 // waitFor is e with the limit that was reached and the seconds after which the same call may succeed.
