@@ -56,7 +56,6 @@ type bench struct {
 	folder  string             // scripts, data and logs; removed at the end
 	servers int
 	running []*server
-	cache   *machine.Cache
 	bare    []*cluster.Process
 }
 
@@ -122,9 +121,6 @@ func exit(err error) {
 // close ends what still runs and removes all data.
 func (b *bench) close() error {
 	err := b.closeServers()
-	if b.cache != nil {
-		err = errors.Join(err, b.cache.Close())
-	}
 	if b.folder != "" {
 		err = errors.Join(err, os.RemoveAll(b.folder))
 	}
@@ -217,9 +213,6 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	if err := wrk.Unpack(b.folder); err != nil {
-		return err
-	}
-	if b.cache, err = machine.NewCache(b.folder); err != nil {
 		return err
 	}
 	about, err := machine.Describe(ctx, b.folder, b.commit(ctx))

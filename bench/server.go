@@ -55,11 +55,6 @@ func (b *bench) startServer(ctx context.Context, name string, settings ...string
 		return nil, err
 	}
 	b.running = append(b.running, s)
-	if !b.smoke {
-		if err := b.cache.Fill(ctx); err != nil {
-			return nil, fmt.Errorf("fill the memory that is free: %w", err)
-		}
-	}
 	return s, s.start(ctx)
 }
 
