@@ -21,21 +21,20 @@ type flakyViews struct {
 	lose    int             // commits that are done and report an unknown outcome
 	largest int             // bytes of a commit
 	put     map[string]bool // documents of all commits: whether they were said to be new
-	twice   []string        // documents that were said to be new, and were not
+	twice   []string        // documents that were said to be new more than once
 }
 
-// note notes what a commit has put.
+// note notes what a commit has put. Two replicas may note their commits in another order than that in which they were done.
 func (f *flakyViews) note(b views.Batch) {
 	if f.put == nil {
 		f.put = map[string]bool{}
 	}
 	for _, p := range b.Puts {
 		id := p.Collection + " " + p.Doc.ID
-		isNew, known := f.put[id]
-		if p.New && known {
+		if p.New && f.put[id] {
 			f.twice = append(f.twice, id)
 		}
-		f.put[id] = isNew || p.New
+		f.put[id] = f.put[id] || p.New
 	}
 }
 

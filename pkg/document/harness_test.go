@@ -113,7 +113,7 @@ func newWorldWithoutBilling(t testing.TB, policy fold.Policy, count int) *world 
 	w.blobs = blobs
 	t.Cleanup(func() {
 		if w.views.twice != nil {
-			t.Errorf("said to be new, and were not: %v", w.views.twice)
+			t.Errorf("said to be new more than once: %v", w.views.twice)
 		}
 		if t.Failed() {
 			t.Logf("log of the engines:\n%s", w.log.String())
