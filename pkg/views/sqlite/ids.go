@@ -14,6 +14,7 @@ import (
 // more come. An id takes 20 to 40 bytes in the map and 16 while it is moved.
 const freshIDs = 100_000
 
+// indexChunk bounds the entries that a statement adds to an index.
 const indexChunk = 16
 
 // ids finds the row of a document by the document's id.

@@ -102,7 +102,7 @@ func (t *table) prepareIDs() {
 	t.findRow = "SELECT d.number FROM " + index + " AS i CROSS JOIN " + t.name + " AS d ON d.number = i.number WHERE i.hash = ? AND d.id = ?"
 	t.above = "SELECT number, id FROM " + t.name + " WHERE number > ? ORDER BY number"
 	for width := 1; width <= indexChunk; width *= 2 {
-		t.addIDs = append(t.addIDs, "INSERT OR IGNORE INTO "+index+" VALUES "+strings.TrimSuffix(strings.Repeat("(?, ?), ", width), ", "))
+		t.addIDs = append(t.addIDs, "INSERT OR IGNORE INTO "+index+" VALUES "+repeat("(?, ?)", width))
 	}
 	t.readMark = `SELECT coalesce(max(number), 0) FROM "moved" WHERE collection = ?`
 	t.writeMark = `INSERT INTO "moved" VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number`
@@ -123,8 +123,11 @@ func (t *table) prepareLoads(index string) {
 	}
 }
 
-func placeholders(n int) string {
-	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
+func placeholders(n int) string { return repeat("?", n) }
+
+// repeat lists a text n times.
+func repeat(text string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(text+", ", n), ", ")
 }
 
 // write runs put or insert for a document that has a row, or else adds one. It returns how many rows it changed.

@@ -135,7 +135,7 @@ const failureBytes = 768
 // failureBody is a failure in JSON: docs/api.md, Shape of every answer. It is written into room.
 func (s *Server) failureBody(room []byte, e *fault.Error, requestID []byte) []byte {
 	o := append(object(room), `{"success":false`...).str("reason", e.Message).str("code", string(e.Kind))
-	o = append(appendEscaped(append(o.key("requestId"), '"'), requestID), '"')
+	o = appendString(o.key("requestId"), requestID)
 	for _, member := range [...]struct{ name, value string }{
 		{"field", e.Field}, {"suggestion", e.Suggestion}, {"quotaKey", e.QuotaKey},
 	} {

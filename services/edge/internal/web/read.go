@@ -57,7 +57,7 @@ func (s *Server) getText(c *call, k *textKind) (err error) {
 	if err := m.waitRead(); err != nil {
 		return err
 	}
-	if there && pending == nil {
+	if there && pending == nil { // the refusal did not hold for this request
 		pending = s.startRead(r)
 	}
 	f, err := r.find(pending)

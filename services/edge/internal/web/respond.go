@@ -105,7 +105,7 @@ func (o object) end() object { return append(o, '}') }
 func (o object) remaining(n int64) object { return o.int("remaining", n).end() }
 
 // appendString appends s as a JSON string.
-func appendString(dst []byte, s string) []byte {
+func appendString[T string | []byte](dst []byte, s T) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
