@@ -53,6 +53,7 @@ type Settings struct {
 
 	MaxConns          int
 	MaxConnsPerSource int
+	RenderBytes       int64
 	StopGrace         time.Duration
 
 	Partitions        int
@@ -164,6 +165,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_MAX_CONNS_PER_SOURCE", value: config.Int(&s.MaxConnsPerSource, 1, 1<<20), readers: Edge, fallback: "12288",
 			meaning: "Highest number of open connections from one IPv4 address or IPv6 /48. Behind a proxy all connections come from its address.",
+		},
+		{
+			name: "QUIRE_RENDER_BYTES", value: config.Bytes(&s.RenderBytes, "64MiB", "16GiB"), readers: Edge | Quire, fallback: "64MiB",
+			meaning: "Memory that the processes which render pages of texts may allocate together. Each gets 64 MiB at least, and there are at most half as many as processors, and 4.",
 		},
 		{
 			name: "QUIRE_STOP_GRACE", value: config.Duration(&s.StopGrace, "1s", "1h"), readers: Edge | Billing, fallback: "10s",

@@ -27,6 +27,7 @@ import (
 	"quire.dev/pkg/telemetry"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/httpin"
+	"quire.dev/services/edge/internal/render"
 	"quire.dev/services/edge/internal/web"
 )
 
@@ -47,6 +48,7 @@ type Config struct {
 
 	MaxConns          int           // DefaultMaxConns
 	MaxConnsPerSource int           // DefaultMaxConnsPerSource
+	RenderBytes       int64         // that processes which render texts may allocate together; 64 MiB
 	StopGrace         time.Duration // for the requests that run at a stop; DefaultStopGrace
 	AdmissionAge      time.Duration // a write that took longer to arrive is admitted anew; 60 s
 }
@@ -76,7 +78,7 @@ func (c *Config) Validate() error {
 	if err := checkContentURL(c.ContentURL, c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 {
+	if c.MaxConns < 0 || c.MaxConnsPerSource < 0 || c.RenderBytes < 0 || c.StopGrace < 0 || c.AdmissionAge < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
@@ -108,6 +110,9 @@ type Deps struct {
 	Metrics *telemetry.Metrics
 	Health  *telemetry.Health
 	Ops     http.Handler // serves /livez, /readyz and /metrics beside the API
+	// RenderCommand starts a process that calls Render; see RenderCommand. Empty: texts are rendered in this process, where a
+	// library that hangs can't be stopped.
+	RenderCommand []string
 	// ReadNow answers reads from the memory of document services in the same process; see bus.Config. nil: there are none.
 	ReadNow func(d event.Domain, partition int, read *event.Read, after uint64, nowMS int64) *event.ReadAnswer
 }
@@ -155,6 +160,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	serving := web.Config{
 		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
 		AdmissionAge: cfg.AdmissionAge,
+		Render:       render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
 		In: httpin.Config{
 			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
 		},

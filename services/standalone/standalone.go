@@ -31,6 +31,9 @@ type Deps struct {
 	// Progress, if set, is told of the steps of a long start. It runs on one goroutine at a time.
 	Progress func(what string, done, total int64)
 
+	// RenderCommand is that of edge.Deps.
+	RenderCommand []string
+
 	// View and Blob, if set, wrap the services' stores, for tests of stores that fail.
 	View func(service string, store views.Store) views.Store
 	Blob func(store blob.Store) blob.Store

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"quire.dev/cluster/load"
+	"quire.dev/services/edge"
 	"quire.dev/services/standalone/internal/quiretest"
 )
 
@@ -243,7 +244,17 @@ func common(t testing.TB) *instance {
 	return shared.i
 }
 
+// renderCommand starts this program as the process that renders texts.
+func renderCommand() []string { return []string{os.Args[0], edge.RenderArgument} }
+
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == edge.RenderArgument {
+		if err := edge.Render(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := parse(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)

@@ -36,7 +36,7 @@ func (p *oneProcess) boot(ctx context.Context, settings map[string]string) error
 	if err != nil {
 		return err
 	}
-	q, err := standalone.New(cfg, standalone.Deps{Logger: logger(), View: p.faulty})
+	q, err := standalone.New(cfg, standalone.Deps{Logger: logger(), View: p.faulty, RenderCommand: renderCommand()})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -11,14 +12,27 @@ import (
 	"quire.dev/services/edge"
 )
 
-func main() { os.Exit(host.Main(host.Edge, wire)) }
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == edge.RenderArgument {
+		if err := edge.Render(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "edge: render: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(host.Main(host.Edge, wire))
+}
 
 func wire(ctx context.Context, p *host.Process) error {
 	if err := rpc.WaitConnected(ctx, p.NC); err != nil { // the server says how large a message may be
 		return err
 	}
+	renderCommand, err := edge.RenderCommand()
+	if err != nil {
+		return err
+	}
 	service, err := edge.New(configure(p.Settings), edge.Deps{
-		NC: p.NC, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics, Health: p.Health, Ops: p.OpsOnAPI(),
+		NC: p.NC, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics, Health: p.Health, Ops: p.OpsOnAPI(), RenderCommand: renderCommand,
 	})
 	if err != nil {
 		return err
@@ -36,6 +50,6 @@ func configure(s host.Settings) edge.Config {
 		Listen: s.Listen, PublicURL: s.PublicURL, UpgradeURL: s.UpgradeURL, ContentURL: s.ContentURL,
 		Secret: []byte(s.Secret.Reveal()), AlsoSecrets: s.SecretPrevious.Bytes(), AdminToken: s.AdminToken.Reveal(), AdminListen: s.AdminListen,
 		TrustedProxies: s.TrustedProxies, Partitions: s.Partitions, AskPartitions: true, ClockOffset: s.ClockOffset,
-		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, StopGrace: s.StopGrace,
+		MaxConns: s.MaxConns, MaxConnsPerSource: s.MaxConnsPerSource, RenderBytes: s.RenderBytes, StopGrace: s.StopGrace,
 	}
 }

@@ -36,25 +36,25 @@ func (r *Renderer) Diff(ctx context.Context, before, after, language string, spl
 	if !Diffable(before) || !Diffable(after) {
 		return nil
 	}
-	kind := byte('u')
+	j := &job{Kind: jobUnified, Language: language, Text: withoutCR(before), After: withoutCR(after)}
 	if split {
-		kind = 's'
+		j.Kind = jobSplit
 	}
-	before, after = withoutCR(before), withoutCR(after)
-	c := r.once(ctx, r.key(kind, r.languages.lexer(language), before, after), func(w *worker) *cached {
-		d := newDiffing(w, before, after, language)
-		if split {
-			d.split()
-		} else {
-			d.unified()
-		}
-		out := d.result()
-		return &cached{diff: out, bytes: len(out.HTML)}
-	})
-	if c == nil {
+	found := r.once(ctx, j)
+	if found == nil {
 		return nil
 	}
-	return c.diff
+	return found.Diff
+}
+
+func (w *worker) diff(j *job) *Diff {
+	d := newDiffing(w, j.Text, j.After, j.Language)
+	if j.Kind == jobSplit {
+		d.split()
+	} else {
+		d.unified()
+	}
+	return d.result()
 }
 
 // Diffable tells whether a text is within the bounds of Diff.

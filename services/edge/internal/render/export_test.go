@@ -1,9 +1,11 @@
 package render
 
-// Occupy takes a worker away until the function that it returns is called.
+import "slices"
+
+// Occupy takes a runner away until the function that it returns is called.
 func Occupy(r *Renderer) (release func()) {
-	w := <-r.workers
-	return func() { r.workers <- w }
+	taken := <-r.runners
+	return func() { r.runners <- taken }
 }
 
 // Patterns is the number of patterns that a name which nobody knows is compared with.
@@ -11,3 +13,18 @@ func Patterns(l *Languages) int { return len(l.patterns) }
 
 // MaxLanguageBytes bounds the name of a language.
 const MaxLanguageBytes = maxLanguageBytes
+
+// JobBytes is what a process has at least.
+const JobBytes = jobBytes
+
+// All has the name of each language that can be highlighted.
+func (l *Languages) All() []string {
+	var out []string
+	for _, config := range l.called {
+		if config.Name != "" && !slices.Contains(out, config.Name) {
+			out = append(out, config.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -119,6 +119,16 @@ type piece struct{ class, text string }
 // tokens are the lines of a text in pieces. The text of all pieces and the line ends between them is the content. It
 // panics with gaveUp at the deadline, which begins once the lexer is compiled.
 func (w *worker) tokens(lexer, content string, deadline time.Duration) ([][]piece, error) {
+	tokens, err := w.lex(lexer, content)
+	if err != nil {
+		return nil, err
+	}
+	w.start(deadline)
+	return splitTokens(tokens, content, w.check)
+}
+
+// lex compiles a lexer and begins a text. The work is done as its tokens are asked for.
+func (w *worker) lex(lexer, content string) (chroma.Iterator, error) {
 	if w.lexers == nil {
 		w.lexers = newLexerSet(w.check)
 	}
@@ -130,8 +140,7 @@ func (w *worker) tokens(lexer, content string, deadline time.Duration) ([][]piec
 	if err != nil {
 		return nil, fmt.Errorf("compile lexer %s: %w", lexer, err)
 	}
-	w.start(deadline)
-	return splitTokens(tokens, content, w.check)
+	return tokens, nil
 }
 
 // errLost is a lexer that lost or changed a part of the text.

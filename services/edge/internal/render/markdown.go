@@ -25,6 +25,7 @@ const (
 	markdownNesting = 64                     // of quotes and lists; what is nested deeper is text
 	delimiters      = 2000                   // of emphasis in one block; the rest is text
 	referenceLines  = 200                    // of a paragraph whose link references are looked for
+	markdownNodes   = 100_000                // of what is in a line, and of quotes, lists and their items
 	codeBlockTime   = 100 * time.Millisecond // to highlight one
 	idPrefix        = "md-"                  // of headings, so that they are no ids of the page around them
 )
@@ -37,23 +38,17 @@ type Document struct {
 // Markdown renders CommonMark with GitHub's tables, strikethrough, task lists and bare links. HTML in it is shown as text.
 // Links lead to http, https and mailto, or to a heading. Images are links, since loading one tells its host who reads.
 //
-// It returns nil where the text is larger than MarkdownBytes or can't be rendered in time.
+// It returns nil where the text is larger than MarkdownBytes, has more than MaxLines, or can't be rendered in time.
 func (r *Renderer) Markdown(ctx context.Context, source string) *Document {
-	if len(source) > MarkdownBytes || !utf8.ValidString(source) {
+	if len(source) > MarkdownBytes || countLines(source) > MaxLines || !utf8.ValidString(source) {
 		return nil
 	}
 	source = withoutCR(source)
-	c := r.once(ctx, r.key('m', source), func(w *worker) *cached {
-		html := w.markdown([]byte(source))
-		if len(html) > maxHTMLBytes {
-			return nil
-		}
-		return &cached{document: &Document{HTML: template.HTML(html)}, bytes: len(html)} //nolint:gosec // from an escaping renderer
-	})
-	if c == nil {
+	found := r.once(ctx, &job{Kind: jobMarkdown, Text: source})
+	if found == nil {
 		return nil
 	}
-	return c.document
+	return found.Document
 }
 
 // markdown panics with gaveUp at the deadline.
@@ -61,7 +56,7 @@ func (w *worker) markdown(source []byte) []byte {
 	m := goldmark.New(
 		goldmark.WithExtensions(
 			extension.Linkify, extension.TaskList,
-			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), // style= is against the policy
+			boundedTables{w},
 		),
 		goldmark.WithParser(parser.NewParser(
 			parser.WithBlockParsers(w.blockParsers()...),
@@ -109,7 +104,7 @@ func (w *worker) blockParsers() []util.PrioritizedValue {
 	for i := range out {
 		switch out[i].Priority {
 		case 300, 800: // lists and quotes
-			out[i].Value = &shallowParser{BlockParser: out[i].Value.(parser.BlockParser)}
+			out[i].Value = &shallowParser{out[i].Value.(parser.BlockParser), w}
 		}
 	}
 	return out
@@ -117,7 +112,10 @@ func (w *worker) blockParsers() []util.PrioritizedValue {
 
 // shallowParser parses blocks that hold others, to a bounded depth. Deep ones would take a time that grows with the square
 // of the text.
-type shallowParser struct{ parser.BlockParser }
+type shallowParser struct {
+	parser.BlockParser
+	w *worker
+}
 
 // Open implements parser.BlockParser.
 func (s *shallowParser) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
@@ -127,7 +125,11 @@ func (s *shallowParser) Open(parent ast.Node, reader text.Reader, pc parser.Cont
 			return nil, parser.NoChildren
 		}
 	}
-	return s.BlockParser.Open(parent, reader, pc)
+	node, state := s.BlockParser.Open(parent, reader, pc)
+	if node != nil {
+		s.w.count()
+	}
+	return node, state
 }
 
 // shortReferences finds link references in paragraphs. goldmark's time for it grows with the square of their lines.
@@ -144,7 +146,7 @@ func (w *worker) inlineParsers() []util.PrioritizedValue {
 	const emphasis = 500 // the priority of its parser
 	out := append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), emphasis))
 	for i := range out {
-		p := checkedParser{out[i].Value.(parser.InlineParser), w.check}
+		p := checkedParser{out[i].Value.(parser.InlineParser), w}
 		if out[i].Priority == emphasis {
 			out[i].Value = &fewDelimiters{checkedParser: p}
 		} else if closer, ok := out[i].Value.(parser.CloseBlocker); ok {
@@ -179,16 +181,20 @@ func (p *fewDelimiters) Parse(parent ast.Node, block text.Reader, pc parser.Cont
 	return node
 }
 
-// checkedParser looks at the deadline each time that it is tried.
+// checkedParser looks at the deadline each time that it is tried, and counts what it finds.
 type checkedParser struct {
 	parser.InlineParser
-	check func()
+	w *worker
 }
 
 // Parse implements parser.InlineParser.
 func (p checkedParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	p.check()
-	return p.InlineParser.Parse(parent, block, pc)
+	p.w.check()
+	node := p.InlineParser.Parse(parent, block, pc)
+	if node != nil {
+		p.w.count()
+	}
+	return node
 }
 
 type checkedCloser struct {

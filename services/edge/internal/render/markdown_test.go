@@ -82,7 +82,7 @@ func TestNothingOfTheCorpusComesThrough(t *testing.T) {
 		for _, language := range []string{"html", "markdown", "javascript", "svg", "php", ""} {
 			requireText(t, r, v, language)
 		}
-		if table := r.Table("a,b\n" + v); table != nil {
+		if table := r.Table(t.Context(), "a,b\n"+v); table != nil {
 			requireHarmless(t, string(table.HTML), atom.Div)
 		}
 		requireDiff(t, r, v, strings.ToUpper(v), "html")
@@ -97,8 +97,40 @@ func TestMarkdownIsBounded(t *testing.T) {
 	if r.Markdown(t.Context(), text+"x") != nil {
 		t.Error("a text of one byte more is rendered")
 	}
+	if requireMarkdown(t, r, strings.Repeat("x\n", render.MaxLines)); r.Markdown(t.Context(), strings.Repeat("x\n", render.MaxLines+1)) != nil {
+		t.Error("a text of one line more is rendered")
+	}
+	if requireMarkdown(t, r, strings.Repeat("<a>", 50_000)+strings.Repeat("\n<b>", 100)); r.Markdown(t.Context(), strings.Repeat("`a`\n`b`", 25_000)) != nil {
+		t.Error("a text of more nodes is rendered")
+	}
 	if got := requireMarkdown(t, r, strings.Repeat("> ", 1000)+"x"); strings.Count(got, "<blockquote>") > 70 {
 		t.Errorf("%d quotes are in each other", strings.Count(got, "<blockquote>"))
+	}
+}
+
+func TestTablesInMarkdownAreBounded(t *testing.T) {
+	r := patient()
+	table := func(columns, rows int) string {
+		return strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("b\n", rows) + "\n"
+	}
+	for name, c := range map[string]struct {
+		source string
+		tables int
+	}{
+		"as wide as may be":           {table(render.TableColumns, 1), 1},
+		"one column more":             {table(render.TableColumns+1, 1), 0},
+		"as many cells as may be":     {table(render.TableColumns, render.TableRows), 1},
+		"one row more":                {table(render.TableColumns, render.TableRows+1), 0},
+		"long and narrow":             {table(2, 10*render.TableRows), 1},
+		"some beside those too large": {table(2, 3) + table(render.TableColumns, render.TableRows) + table(2, 3), 2},
+		"many small ones":             {strings.Repeat(table(render.TableColumns, 3), 1000), 200},
+		"without outer bars":          {strings.TrimSuffix(strings.Repeat("a|", 51), "|") + "\n" + strings.TrimSuffix(strings.Repeat("-|", 51), "|") + "\nb\n", 0},
+		"in quotes and lists":         {"> - " + strings.ReplaceAll(table(60, 2), "\n", "\n>   "), 0},
+	} {
+		got := requireMarkdown(t, r, c.source)
+		if n := strings.Count(got, "<table>"); n != c.tables || strings.Count(got, "<td>") > 50_100 {
+			t.Errorf("%s: %d tables with %d cells, want %d tables", name, n, strings.Count(got, "<td>"), c.tables)
+		}
 	}
 }
 

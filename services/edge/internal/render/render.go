@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -18,17 +19,38 @@ import (
 
 // Config bounds a Renderer. Each field has a default.
 type Config struct {
-	Concurrent int           // texts that are worked on at a time; half of the processors, 4 at most
+	// Command starts a process that calls Serve. The Renderer runs the libraries in such processes: one that hangs is killed,
+	// and one that takes too much memory ends, and the caller never notices more than a plain text. Empty: the libraries run in
+	// this process, where nothing but their own loops ends them. That is for texts of our own, and for tests.
+	Command []string
+	Bytes   int64        // that all renders together may allocate in those processes; DefaultBytes
+	Logger  *slog.Logger // is told of processes that failed; nil: silent
+
+	Concurrent int           // texts that are worked on at a time; half of the processors, 4 at most, each with jobBytes at least
 	Wait       time.Duration // for a turn; 250 ms
 	Deadline   time.Duration // of the work on one text; 1 s
 	CacheBytes int           // of results; 32 MiB
 }
 
+// DefaultBytes is the default of Config.Bytes.
+const DefaultBytes = 64 << 20
+
+// jobBytes is what the largest texts within the bounds need, TestTheLargestTextsFitIntoAProcess.
+const jobBytes = 64 << 20
+
 func (cfg *Config) setDefaults() {
-	cfg.Concurrent = cmp.Or(cfg.Concurrent, min(4, max(1, runtime.GOMAXPROCS(0)/2)))
+	cfg.Bytes = cmp.Or(cfg.Bytes, DefaultBytes)
+	most := min(4, max(1, runtime.GOMAXPROCS(0)/2))
+	if len(cfg.Command) > 0 {
+		most = min(most, max(1, int(cfg.Bytes/jobBytes)))
+	}
+	cfg.Concurrent = cmp.Or(cfg.Concurrent, most)
 	cfg.Wait = cmp.Or(cfg.Wait, 250*time.Millisecond)
 	cfg.Deadline = cmp.Or(cfg.Deadline, time.Second)
 	cfg.CacheBytes = cmp.Or(cfg.CacheBytes, 32<<20)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 }
 
 // gaveUpFor is how long a text that took too long is not tried again.
@@ -37,8 +59,8 @@ const gaveUpFor = time.Minute
 // Renderer renders texts. It is safe for concurrent use.
 type Renderer struct {
 	cfg     Config
-	workers chan *worker // those that are free
-	cache   *otter.Cache[cacheKey, *cached]
+	runners chan runner // those that are free
+	cache   *otter.Cache[cacheKey, *result]
 	seed    maphash.Seed
 	forgets bool // results are not kept in cache
 
@@ -48,15 +70,19 @@ type Renderer struct {
 // New makes a Renderer.
 func New(cfg Config) *Renderer {
 	cfg.setDefaults()
-	r := &Renderer{cfg: cfg, workers: make(chan *worker, cfg.Concurrent), seed: maphash.MakeSeed(), languages: newLanguages()}
+	r := &Renderer{cfg: cfg, runners: make(chan runner, cfg.Concurrent), seed: maphash.MakeSeed(), languages: newLanguages()}
 	for range cfg.Concurrent {
-		r.workers <- &worker{languages: r.languages}
+		if len(cfg.Command) > 0 {
+			r.runners <- &process{command: cfg.Command, bytes: cfg.Bytes / int64(cfg.Concurrent), deadline: cfg.Deadline, log: cfg.Logger}
+		} else {
+			r.runners <- newWorker(r.languages)
+		}
 	}
-	r.cache = otter.Must(&otter.Options[cacheKey, *cached]{
+	r.cache = otter.Must(&otter.Options[cacheKey, *result]{
 		MaximumWeight: uint64(cfg.CacheBytes),
-		Weigher:       func(_ cacheKey, c *cached) uint32 { return uint32(c.bytes) + cacheEntryBytes },
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[cacheKey, *cached]) time.Duration {
-			if e.Value.gaveUp {
+		Weigher:       func(_ cacheKey, found *result) uint32 { return uint32(found.Bytes) + cacheEntryBytes },
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[cacheKey, *result]) time.Duration {
+			if e.Value.GaveUp {
 				return gaveUpFor
 			}
 			return time.Hour
@@ -65,7 +91,14 @@ func New(cfg Config) *Renderer {
 	return r
 }
 
-// Uncached is a Renderer with the same workers that keeps no text and no result once it has returned it. It is for texts
+// Close ends the processes of the Renderer, once they are free. It is called once, and nothing is rendered after it.
+func (r *Renderer) Close() {
+	for range r.cfg.Concurrent {
+		(<-r.runners).close()
+	}
+}
+
+// Uncached is a Renderer with the same processes that keeps no text and no result once it has returned it. It is for texts
 // that must not outlive their reading.
 func (r *Renderer) Uncached() *Renderer {
 	out := *r
@@ -86,22 +119,19 @@ type cacheKey struct {
 	bytes        int
 }
 
-// cached is a result and its size. Exactly one of the fields is set, unless the work was given up.
-type cached struct {
-	lines    []string
-	document *Document
-	diff     *Diff
-	bytes    int
-	gaveUp   bool
+// runner does one job at a time, to its deadline. It belongs to whoever took it out of Renderer.runners.
+type runner interface {
+	run(j *job, deadline time.Duration) *result
+	close()
 }
 
-func (r *Renderer) key(kind byte, parts ...string) cacheKey {
-	k := cacheKey{kind: kind}
+func (r *Renderer) key(j *job) cacheKey {
+	k := cacheKey{kind: j.Kind}
 	var first, other maphash.Hash
 	first.SetSeed(r.seed)
 	other.SetSeed(r.seed)
-	other.WriteByte(kind) // a different start, so that the hashes are independent
-	for _, part := range parts {
+	other.WriteByte(j.Kind) // a different start, so that the hashes are independent
+	for _, part := range [...]string{j.Lexer, j.Language, j.Text, j.After} {
 		first.WriteString(part)
 		first.WriteByte(0xff) // which UTF-8 doesn't have
 		other.WriteString(part)
@@ -112,93 +142,54 @@ func (r *Renderer) key(kind byte, parts ...string) cacheKey {
 	return k
 }
 
-// worker does the work on one text at a time. It belongs to whoever took it out of Renderer.workers.
-type worker struct {
-	languages *Languages
-	lexers    *lexerSet // made when first needed
-	deadline  time.Time
-}
-
-// gaveUp is the panic that ends work at its deadline. It leaves the libraries that have no other way out.
-type gaveUp struct{}
-
-// check panics with gaveUp once the deadline is over.
-func (w *worker) check() {
-	if time.Now().After(w.deadline) {
-		panic(gaveUp{})
+// once returns the cached result of a job, or that of a free runner. It returns nil where none becomes free in time or the
+// job is given up. A job is done to its end even if ctx ends.
+func (r *Renderer) once(ctx context.Context, j *job) *result {
+	key := r.key(j)
+	if found, ok := r.cache.GetIfPresent(key); ok {
+		return found.whole()
 	}
-}
-
-// start begins the time of a piece of work.
-func (w *worker) start(d time.Duration) { w.deadline = time.Now().Add(d) }
-
-// once returns the cached result of key, or that of work, which a free worker runs. It returns nil where no worker becomes
-// free in time or the work takes longer than the deadline allows. Work that does not look at the deadline often enough is
-// left alone, and keeps its worker until it ends.
-func (r *Renderer) once(ctx context.Context, key cacheKey, work func(*worker) *cached) *cached {
-	if c, ok := r.cache.GetIfPresent(key); ok {
-		return c.whole()
-	}
-	w := r.take(ctx)
-	if w == nil {
+	runner := r.take(ctx)
+	if runner == nil {
 		return nil
 	}
-	if c, ok := r.cache.GetIfPresent(key); ok { // somebody else's turn was the same text's
-		r.workers <- w
-		return c.whole()
+	if found, ok := r.cache.GetIfPresent(key); ok { // somebody else's turn was the same text's
+		r.runners <- runner
+		return found.whole()
 	}
-	done := make(chan *cached, 1)
+	done := make(chan *result, 1)
 	go func() {
-		c := attempt(w, r.cfg.Deadline, work)
-		if !r.forgets || c.gaveUp { // the key of a text says nothing about it
-			r.cache.Set(key, c)
+		found := runner.run(j, r.cfg.Deadline)
+		if !r.forgets || found.GaveUp { // the key of a text says nothing about it
+			r.cache.Set(key, found)
 		}
-		r.workers <- w
-		done <- c
+		r.runners <- runner
+		done <- found
 	}()
 	late := time.NewTimer(2 * r.cfg.Deadline)
 	defer late.Stop()
 	select {
-	case c := <-done:
-		return c.whole()
+	case found := <-done:
+		return found.whole()
 	case <-late.C:
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-func (c *cached) whole() *cached {
-	if c.gaveUp {
-		return nil
-	}
-	return c
-}
-
-func (r *Renderer) take(ctx context.Context) *worker {
+func (r *Renderer) take(ctx context.Context) runner {
 	select {
-	case w := <-r.workers:
-		return w
+	case free := <-r.runners:
+		return free
 	default:
 	}
 	wait := time.NewTimer(r.cfg.Wait)
 	defer wait.Stop()
 	select {
-	case w := <-r.workers:
-		return w
+	case free := <-r.runners:
+		return free
 	case <-wait.C:
 	case <-ctx.Done():
 	}
 	return nil
-}
-
-// attempt is work, or a result that was given up where it panics: at its deadline, or because a library meets a text that
-// it was not made for. Neither is worth more than a plain page.
-func attempt(w *worker, deadline time.Duration, work func(*worker) *cached) (c *cached) {
-	defer func() {
-		if recover() != nil || c == nil {
-			c = &cached{gaveUp: true}
-		}
-	}()
-	w.start(deadline)
-	return work(w)
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"html/template"
@@ -12,6 +13,7 @@ import (
 
 // Bounds of a table.
 const (
+	TableBytes   = 512 << 10
 	TableRows    = 1000
 	TableColumns = 50
 	tableCell    = 2000 // bytes shown of a cell
@@ -24,9 +26,21 @@ type Table struct {
 	Cut  bool // not all of the text is shown
 }
 
-// Table reads values separated by commas, semicolons or tabs: what the first line has most of. It returns nil where the
-// text has no such line. It shows what it could read of a broken text.
-func (r *Renderer) Table(content string) *Table {
+// Table reads values separated by commas, semicolons or tabs: what the first line has most of. It shows what it could read
+// of a broken text. It returns nil where the text has no such line or is larger than TableBytes, or the work can't be done in
+// time.
+func (r *Renderer) Table(ctx context.Context, content string) *Table {
+	if len(content) > TableBytes {
+		return nil
+	}
+	found := r.once(ctx, &job{Kind: jobTable, Text: content})
+	if found == nil {
+		return nil
+	}
+	return found.Table
+}
+
+func (w *worker) table(content string) *Table {
 	content = strings.TrimPrefix(content, "\uFEFF")
 	first, _, _ := strings.Cut(content, "\n")
 	reader := csv.NewReader(strings.NewReader(content))
@@ -44,6 +58,7 @@ func (r *Renderer) Table(content string) *Table {
 	html = out.appendRow(html, head, columns, "th")
 	html = append(html, "</tr></thead>\n<tbody>\n"...)
 	for {
+		w.check()
 		record, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			break

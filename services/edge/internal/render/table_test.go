@@ -32,7 +32,7 @@ y</td><td></td></tr>
 </tbody></table>`},
 		{"bidi", "a\n\u202e\n", "<table><thead><tr><th scope=\"col\">a</th></tr></thead>\n<tbody>\n<tr><td><bdi class=\"ctl\" data-c=\"RLO\">\u202e</bdi></td></tr>\n</tbody></table>"},
 	} {
-		table := r.Table(c.content)
+		table := r.Table(t.Context(), c.content)
 		if table == nil {
 			t.Errorf("%s: there is no table", c.name)
 			continue
@@ -42,7 +42,7 @@ y</td><td></td></tr>
 			t.Errorf("%s: %d rows, cut %v\n%s\nwant\n%s", c.name, table.Rows, table.Cut, table.HTML, c.html)
 		}
 	}
-	if r.Table("") != nil || r.Table("\n\n") != nil {
+	if r.Table(t.Context(), "") != nil || r.Table(t.Context(), "\n\n") != nil {
 		t.Error("nothing is a table")
 	}
 }
@@ -64,14 +64,14 @@ func TestATableIsBounded(t *testing.T) {
 		"a longer cell":        {"a\n" + strings.Repeat("é", 1001) + "\n", 1, true},
 		"an open quote":        {"a,b\n1,\"" + strings.Repeat("x\n", 50_000), 1, true},
 	} {
-		table := r.Table(c.content)
+		table := r.Table(t.Context(), c.content)
 		if table == nil || table.Rows != c.rows || table.Cut != c.cut {
 			t.Errorf("%s: %+v", name, table != nil && table.Cut)
 			continue
 		}
 		requireHarmless(t, string(table.HTML), atom.Div)
 	}
-	wide := r.Table(columns(50) + strings.Repeat(strings.Repeat("\"\x00\x00\x00\x00\",", 49)+"x\n", 1000))
+	wide := r.Table(t.Context(), columns(50)+strings.Repeat(strings.Repeat("\"\x00\x00\x00\x00\",", 49)+"x\n", 1000))
 	if size := len(wide.HTML); !wide.Cut || size > 5<<20 {
 		t.Errorf("cut is %v, and the page takes %d bytes", wide.Cut, size)
 	}
@@ -82,7 +82,7 @@ func FuzzTable(f *testing.F) {
 	f.Add("a\tb\n\"\n;\x00\u202e<b>")
 	r := patient()
 	f.Fuzz(func(t *testing.T, content string) {
-		if table := r.Table(strings.ToValidUTF8(content, "?")); table != nil {
+		if table := r.Table(t.Context(), strings.ToValidUTF8(content, "?")); table != nil {
 			nodes := requireHarmless(t, string(table.HTML), atom.Div)
 			if n := strings.Count(string(table.HTML), "<tr>"); n != table.Rows+1 || len(nodes) != 1 {
 				t.Errorf("%s rows for %d", strconv.Itoa(n), table.Rows)

@@ -65,21 +65,11 @@ func (r *Renderer) highlight(ctx context.Context, content, language string) []st
 	if name == "" || !highlightable(content) {
 		return nil
 	}
-	found := r.once(ctx, r.key('t', name, content), func(w *worker) *cached {
-		lines, err := w.tokens(name, content, r.cfg.Deadline)
-		if err != nil {
-			return nil
-		}
-		c := &cached{lines: joinLines(lines, func(to []byte, line []piece) []byte { return appendPieces(to, line) })}
-		for _, line := range c.lines {
-			c.bytes += len(line) + 16
-		}
-		return c
-	})
+	found := r.once(ctx, &job{Kind: jobText, Lexer: name, Text: content})
 	if found == nil {
 		return nil
 	}
-	return found.lines
+	return found.Lines
 }
 
 // highlightable tells whether a text is within the bounds of highlighting.
@@ -135,24 +125,34 @@ func limitLines(content string) string {
 	return content[:end]
 }
 
-// joinLines makes the HTML of lines one buffer, of which the results are parts. It stops at the bounds of a page.
+// joinLines makes the HTML of lines some large strings, of which the results are parts. It stops at the bounds of a page.
 func joinLines[T any](lines []T, appendLine func([]byte, T) []byte) []string {
+	const chunk = 64 << 10
 	lines = lines[:min(len(lines), MaxLines)]
-	ends := make([]int, 0, len(lines))
-	var all []byte
+	out := make([]string, 0, len(lines))
+	var html []byte
+	var ends []int
+	cut := func() {
+		text, start := string(html), 0
+		for _, end := range ends {
+			out = append(out, text[start:end])
+			start = end
+		}
+		html, ends = html[:0], ends[:0]
+	}
+	size := 0
 	for _, line := range lines {
-		all = appendLine(all, line)
-		if len(all) > maxHTMLBytes && len(ends) > 0 {
+		before := len(html)
+		html = appendLine(html, line)
+		if size += len(html) - before; size > maxHTMLBytes && size > len(html)-before {
+			html = html[:before]
 			break
 		}
-		ends = append(ends, len(all))
+		if ends = append(ends, len(html)); len(html) > chunk {
+			cut()
+		}
 	}
-	text, start := string(all), 0
-	out := make([]string, len(ends))
-	for i, end := range ends {
-		out[i] = text[start:end]
-		start = end
-	}
+	cut()
 	return out
 }
 

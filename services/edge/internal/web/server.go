@@ -38,6 +38,7 @@ type Config struct {
 	AdminTokens    admins.Tokens // none: the admin paths do not exist
 	AdminOnly      bool          // no other paths exist
 	Partitions     int           // of every journal
+	Render         render.Config // of texts that strangers wrote
 	PasswordHashes int           // of each kind that may run at a time, 19 MiB each; 2
 	AdmissionAge   time.Duration // a write that took longer to arrive is admitted anew; 60 s
 	In             httpin.Config // NewRequestID, Fail, Answered and Logger are set by New
@@ -119,7 +120,7 @@ func New(cfg Config, deps Deps) *Server {
 		changes: newRates(changesPerMinute/60.0, changesAtOnce),
 		keyless: newKeylessLimit(deps.Secret.Network),
 		pages:   pages.New(),
-		render:  render.New(render.Config{}),
+		render:  render.New(cfg.Render),
 		whole:   newWholeBlobs(deps.Blobs),
 	}
 	if b, ok := deps.Blobs.(blob.Buffering); ok {
@@ -143,6 +144,7 @@ func New(cfg Config, deps Deps) *Server {
 
 // Serve answers requests on ln until ctx ends: see httpin.Server.Serve.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	defer s.render.Close()
 	if s.PublicURL() == "" {
 		s.SetPublicURL(URLOf(ln.Addr()))
 	}

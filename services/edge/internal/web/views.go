@@ -264,7 +264,7 @@ func (s *Server) renderView(renderer *render.Renderer, content string, shown *pa
 		}
 	case "csv", "tsv":
 		shown.Kind = "table"
-		if table := renderer.Table(content); table != nil {
+		if table := renderer.Table(s.ctx, content); table != nil {
 			shown.View = table.HTML
 			if table.Cut {
 				shown.Notice = "Only a part of the table is shown here. The source has all of it."

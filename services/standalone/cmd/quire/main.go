@@ -14,6 +14,7 @@ import (
 	"quire.dev/cli"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/services/edge"
 )
 
 // version is set by the linker.
@@ -133,6 +134,11 @@ folder, on a free port of this machine, and stop it again.`,
 	root.AddCommand(operator...)
 	root.AddCommand(
 		paste, listen,
+		&cobra.Command{
+			Use: edge.RenderArgument, Hidden: true, Args: cli.None,
+			Short: "Render the texts that an edge sends (which it starts by itself)",
+			RunE:  func(*cobra.Command, []string) error { return edge.Render(c.stdin, c.stdout) },
+		},
 		&cobra.Command{
 			Use: "licenses", Short: "Print the licences of the software of others in quire", Args: cli.None,
 			RunE: func(*cobra.Command, []string) error { return c.licenses() },

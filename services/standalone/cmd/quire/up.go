@@ -13,6 +13,7 @@ import (
 	"quire.dev/cli"
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/host"
+	"quire.dev/services/edge"
 	"quire.dev/services/standalone"
 )
 
@@ -40,7 +41,11 @@ func (c *command) up(ctx context.Context) error {
 		return err
 	}
 	boundMemory()
-	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress()})
+	renderCommand, err := edge.RenderCommand()
+	if err != nil {
+		return err
+	}
+	q, err := standalone.New(cfg, standalone.Deps{Logger: log, Progress: c.progress(), RenderCommand: renderCommand})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,71 @@
+package render
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// exitHung is the status of a process whose job did not end.
+const exitHung = 3
+
+// Serve runs the jobs of a Renderer that it reads from in, and writes their results to out, until in ends. It is for a
+// process of its own, whose memory it bounds (see Config.Bytes) and which it ends where a job does not end in time: the
+// Renderer does so too, unless it was killed.
+func Serve(in io.Reader, out io.Writer) error {
+	from, to := gob.NewDecoder(in), gob.NewEncoder(out)
+	var s setup
+	if err := from.Decode(&s); err != nil {
+		return fmt.Errorf("this command is for a quire that renders texts: %w", err)
+	}
+	w := newWorker(newLanguages())
+	base := heap()
+	if err := limitMemory(s.Bytes); err != nil {
+		return fmt.Errorf("bound the memory: %w", err)
+	}
+	for {
+		var j job
+		if err := from.Decode(&j); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("receive a job: %w", err)
+		}
+		hung := time.AfterFunc(compileLimit+s.Deadline, func() { os.Exit(exitHung) })
+		failed := error(nil)
+		w.started = func() { failed = to.Encode(&reply{}) }
+		r := &reply{Result: w.run(&j, ownTime(s.Deadline))}
+		hung.Stop()
+		r.Last = grown(base + s.Bytes/4)
+		if err := errors.Join(failed, to.Encode(r)); err != nil {
+			return fmt.Errorf("send a result: %w", err)
+		}
+		if r.Last {
+			return nil
+		}
+	}
+}
+
+// grown tells whether more is in use than the given bytes, once all garbage is collected: lexers that were compiled stay.
+func grown(bytes int64) bool {
+	if heap() <= bytes {
+		return false
+	}
+	runtime.GC()
+	return heap() > bytes
+}
+
+// heap is the memory that objects take, garbage that was not swept too.
+func heap() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64()) //nolint:gosec // far below
+}
+
+// limitGarbage has the collector work harder as the heap comes near its bound, above what the process takes already.
+func limitGarbage(taken, bytes int64) { debug.SetMemoryLimit(taken + bytes*3/4) }
