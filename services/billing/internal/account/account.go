@@ -53,7 +53,7 @@ func (f *Fold) roll(a *account, to month, closed func(*event.StatementAnswer)) {
 		}
 		a.current = counters{}
 		a.month++
-		if a.storageBytes > 0 && f.daysKept(a, monthNumber(a.month)) {
+		if a.storageBytes > 0 {
 			a.current.days = &storageDays{startBytes: a.storageBytes}
 		}
 	}
@@ -78,9 +78,7 @@ func (f *Fold) statement(a *account, m month) *event.StatementAnswer {
 	}
 	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, book)
 	s.StorageByteMsHigh, s.StorageByteMsLow = c.byteMillis.high, c.byteMillis.low
-	if s.StorageByDay = f.daysKept(a, m); s.StorageByDay {
-		s.StorageDays = c.days.list(m, min(a.storageSince, m.end))
-	}
+	s.StorageByDay, s.StorageDays = true, c.days.list(m, min(a.storageSince, m.end))
 	return s
 }
 

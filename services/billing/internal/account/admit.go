@@ -16,7 +16,7 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	}
 	h := f.newHold()
 	h.request = event.RequestID(item.RequestId)
-	if id := f.idempotencyOf(item); len(id) == 16 {
+	if id := idempotencyOf(item); len(id) == 16 {
 		h.idempotency, h.hasIdempotency = event.IdempotencyID(id), true
 		if len(item.IdempotencyId) == 0 {
 			h.readHash = item.ReadHash
@@ -28,7 +28,7 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	if item.Anonymous {
 		f.admitNetwork(item, h, v)
 	} else {
-		h.keyNumber = f.sentNumber(item)
+		h.keyNumber = item.Key
 		f.admitAccount(item, h, v)
 	}
 	number := h.keyNumber
@@ -98,10 +98,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	case !term.Overage || a.available < int64(term.Price):
 		v.Decision, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, v.ResetSeconds
-		v.Final = a.openBy[h.key] == 0 && (!term.Overage || a.openPaid == 0)
-		if f.rules >= RulesHeld {
-			f.hold(v, a.held(h.key, term))
-		}
+		f.hold(v, a.held(h.key, term))
 		return
 	default:
 		f.overage(a, h, uint64(term.Price))
@@ -129,21 +126,11 @@ func (f *Fold) overage(a *account, h *hold, price uint64) {
 	before := a.available
 	f.pay(a, h, price)
 	f.lowered(a, before, f.time)
-	if f.rules >= RulesHeld {
-		h.movable = true
-		a.current.paid[h.key]++
-	}
+	h.movable = true
+	a.current.paid[h.key]++
 	f.spend(a, h, price)
 	a.current.overage[h.key]++
 	a.current.spent[h.key] += price
-}
-
-// sentNumber is the number of the key that a request was sent with. Earlier rules know one key.
-func (f *Fold) sentNumber(item *event.Admission) uint32 {
-	if f.rules < RulesHolders {
-		return 0
-	}
-	return item.Key
 }
 
 func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
@@ -160,15 +147,12 @@ func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {
 	}
 	if admitted >= limit {
 		v.Decision = event.Decision_ANONYMOUS_LIMIT
-		v.Final = n.open.count == 0
 		if admitted > 0 && limit > 0 {
 			// After the limit was lowered more than one has to leave the window.
 			v.RetryAfterSeconds = secondsUntil(n.admitted[admitted-limit]+window, f.time)
 			v.ResetSeconds = v.RetryAfterSeconds
 		}
-		if f.rules >= RulesHeld {
-			f.hold(v, limit > 0 && admitted-n.open.count < limit)
-		}
+		f.hold(v, limit > 0 && admitted-n.open.count < limit)
 		return
 	}
 	n = f.network(item.Account)
@@ -221,9 +205,9 @@ func (f *Fold) refused(p *principal, h *hold, v *event.Verdict) bool {
 	return true
 }
 
-// idempotencyOf is the idempotency id of a request; empty where it has none. That of a read counts from RulesHolders on.
-func (f *Fold) idempotencyOf(item *event.Admission) []byte {
-	if len(item.IdempotencyId) == 0 && f.rules >= RulesHolders && !item.Write && !item.Anonymous && item.ReadHash != 0 {
+// idempotencyOf is the idempotency id of a request; empty where it has none.
+func idempotencyOf(item *event.Admission) []byte {
+	if len(item.IdempotencyId) == 0 && !item.Write && !item.Anonymous && item.ReadHash != 0 {
 		return item.ReadId
 	}
 	return item.IdempotencyId

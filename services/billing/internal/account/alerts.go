@@ -13,8 +13,8 @@ import (
 )
 
 // An account's webhooks are told of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
-// value. They are told before a key expires (warnings.go). The fold decides them, from RulesHolders on, so that each happens once, on every replica and after every crash. What
-// is paid for or refused never depends on them. A crossing is told once a period: a void that takes the counter back and a
+// value. They are told before a key expires (warnings.go). The fold decides them, so that each happens once, on every replica and after every crash. What is
+// paid for or refused never depends on them. A crossing is told once a period: a void that takes the counter back and a
 // later request that brings it to the same share again tell nothing.
 
 // MaxWebhooks is how many webhooks an account may have.
@@ -252,19 +252,6 @@ func (f *Fold) grown(a *account, of limited, g growth) {
 	}
 }
 
-// usualPeriod is the period of a cap that began then, as far as that tells: a day that begins with its month is unlike others.
-func usualPeriod(kind event.AlertType, from int64) event.CapPeriod {
-	switch {
-	case kind != event.AlertType_ALERT_CAP:
-		return event.CapPeriod_CAP_NONE
-	case from == 0:
-		return event.CapPeriod_CAP_TOTAL
-	case monthOf(from).start == from:
-		return event.CapPeriod_CAP_MONTH
-	}
-	return event.CapPeriod_CAP_DAY
-}
-
 // seen finds what webhooks were told of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
 // too many limits.
 func (l *alerts) seen(of limited, limit uint64) *told {
@@ -382,10 +369,8 @@ func (l *alerts) state() *event.AlertState {
 	for _, t := range l.told {
 		s.Told = append(s.Told, &event.CrossingState{
 			Type: t.kind, QuotaKey: uint32(t.key), KeyCap: t.keyCap, Key: t.apiKey, FromMs: t.from, Limit: t.limit, Percent: t.percent,
+			Period: t.period,
 		})
-		if t.period != usualPeriod(t.kind, t.from) {
-			s.Told[len(s.Told)-1].Period = t.period
-		}
 	}
 	return s
 }
@@ -410,7 +395,7 @@ func alertsOf(s *event.AlertState) *alerts {
 		l.told = append(l.told, told{
 			limited: limited{
 				kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs,
-				period: cmp.Or(t.Period, usualPeriod(t.Type, t.FromMs)),
+				period: t.Period,
 			},
 			limit: t.Limit, percent: t.Percent,
 		})

@@ -445,20 +445,6 @@ func TestAChangeOfAWebhookIsAMerge(t *testing.T) {
 	}
 }
 
-// A webhook that was there before the rules of webhooks can't be: programs of then do not see what its command asks for.
-func TestEarlierRulesKnowNoWebhooks(t *testing.T) {
-	h := newHistory(t, nil)
-	h.rules = RulesHolders - 1
-	h.prices(plan.Published(10))
-	h.account(alice, plan.Free)
-	for _, c := range []*event.Command{webhookOf(alice, 1, toldQuota, 0), unhook(alice, 1), tryHook(alice, 1)} {
-		if o := h.command(c); o.Status != event.CommandStatus_COMMAND_INVALID {
-			t.Errorf("%v", o)
-		}
-	}
-	h.sound()
-}
-
 // modelHooks are the webhooks of an account in the model, which keeps all that it ever told of.
 type modelHooks struct {
 	hooks map[uint64]*event.WebhookRules
@@ -600,7 +586,7 @@ func (m *machine) webhookCommand(t *rapid.T) {
 	o := m.command(c)
 	m.model.advance(m.now)
 	a := m.model.accounts[id]
-	if a == nil || m.model.rules < RulesHolders {
+	if a == nil {
 		if o.Status == event.CommandStatus_COMMAND_OK {
 			t.Fatalf("%v: %v", c, o)
 		}

@@ -8,9 +8,8 @@ package account
 const backMillis = 2 * aheadMillis
 
 // follow turns the fold's time back to the journal's clock, if that has come back. The clock of development is ahead by the
-// largest offset that a source has had.
-func (f *Fold) follow(stored, offset int64) {
-	f.offset = max(f.offset, offset)
+// largest offset that a price book has had.
+func (f *Fold) follow(stored int64) {
 	if clock := stored + f.offset; f.time-clock > backMillis {
 		f.turnBack(clock)
 	}
@@ -48,7 +47,6 @@ func (f *Fold) turnBack(to int64) {
 	for _, k := range f.keptFifo.waiting() {
 		k.time = min(k.time, to)
 	}
-	f.older = min(f.older, to)
 	for _, a := range f.accounts { // the order does not show
 		f.earlierBy(&a.principal, &a.deletes, DeletionMillis)
 		for _, g := range a.grants {
@@ -86,7 +84,7 @@ func (f *Fold) allEarlier(p *principal, times []int64) {
 }
 
 // isClosed tells whether a month's statement does not change any more.
-func (f *Fold) isClosed(m month) bool { return f.rules >= RulesHeld && f.peak >= m.end+CloseMillis }
+func (f *Fold) isClosed(m month) bool { return f.peak >= m.end+CloseMillis }
 
 // nextClose is when the next month is closed.
 func (f *Fold) nextClose() int64 {

@@ -20,7 +20,7 @@ func (f *Fold) applyCommands(m Message) error {
 	if err := b.UnmarshalVT(m.Data); err != nil {
 		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
-	f.advance(f.timeOf(m, b.StampMs, b.OffsetMs))
+	f.advance(f.timeOf(m, b.StampMs, f.offset))
 	s := f.source(b.Source)
 	s.numbered = true
 	if b.Number <= s.commandMark {
@@ -85,7 +85,7 @@ func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
 	a := f.account(c.Account)
 	create, note := c.GetCreate(), c.GetNote()
 	switch {
-	case c.Action == nil || f.rules < RulesSafe && sinceRulesSafe(c) || f.rules < RulesHolders && sinceRulesHolders(c):
+	case c.Action == nil:
 		return f.outcome(event.CommandStatus_COMMAND_INVALID, nil)
 	case c.Account == 0 && note != nil:
 		return f.outcome(event.CommandStatus_COMMAND_OK, nil)
@@ -114,7 +114,7 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	switch action := c.Action.(type) {
 	case *event.Command_SetTier:
 		if tier := plan.Tier(action.SetTier.GetTier()); validTier(tier) {
-			if a.tier != tier && f.rules >= RulesHeld {
+			if a.tier != tier {
 				f.newTerms(a, f.sequence)
 			}
 			a.tier = tier
@@ -146,8 +146,8 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 	return f.outcome(status, a)
 }
 
-// forgetInvalid forgets commands that the rules of before did not know, or did not take. They changed nothing, so they are decided
-// anew where they are sent again under their ids.
+// forgetInvalid forgets commands that the previous rules did not know, or refused. They changed nothing, so a retry under the same
+// id is decided by the new rules.
 func (f *Fold) forgetInvalid() {
 	kept := f.keptFifo.waiting()
 	f.keptFifo = fifo[*keptCommand]{}
@@ -158,27 +158,6 @@ func (f *Fold) forgetInvalid() {
 		}
 		f.keptFifo.push(k)
 	}
-}
-
-// sinceRulesSafe tells whether earlier rules know no such action. Programs of then don't see what such a command asks for.
-func sinceRulesSafe(c *event.Command) bool {
-	switch c.Action.(type) {
-	case *event.Command_Suspend, *event.Command_Resume, *event.Command_Note:
-		return true
-	}
-	return false
-}
-
-// sinceRulesHolders is sinceRulesSafe for the next rules.
-func sinceRulesHolders(c *event.Command) bool {
-	switch c.Action.(type) {
-	case *event.Command_SetWebhook, *event.Command_DeleteWebhook, *event.Command_TestWebhook,
-		*event.Command_CreateKey, *event.Command_UpdateKey, *event.Command_ReplaceKey, *event.Command_RevokeKey,
-		*event.Command_SetSpendingCap,
-		*event.Command_DeleteAccount, *event.Command_KeepAccount, *event.Command_EraseAccount:
-		return true
-	}
-	return false
 }
 
 // outcome is the answer to a command, with the account's state after it if there is one.

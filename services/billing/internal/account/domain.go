@@ -9,7 +9,7 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// From RulesHolders on each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
+// Each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
 // what that domain can know: how a write with one of its quota keys ended, by the id of the hold. So the same settlement twice
 // counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the marks guard them
 // against being counted twice.
@@ -26,20 +26,22 @@ type RefusalReason string
 
 // The reasons.
 const (
-	RefusedSource    RefusalReason = "source"    // not of a stream of the domain that owns the subject
+	RefusedSource    RefusalReason = "source"    // not of a stream of the domain that owns the subject; the edges' subject has none
 	RefusedQuotaKey  RefusalReason = "quota_key" // of another domain
 	RefusedHold      RefusalReason = "hold"      // of no write that is open, or was voided in the last day, or of another account or quota key
 	RefusedStorage   RefusalReason = "storage"   // only files have storage
 	RefusedMalformed RefusalReason = "malformed"
-	RefusedOlder     RefusalReason = "older" // on the subject of edges, where only earlier versions of the domains settle
 )
 
 // RefusalReasons lists them.
 func RefusalReasons() []RefusalReason {
-	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed, RefusedOlder}
+	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed}
 }
 
 func (f *Fold) refuse(source string, reason RefusalReason, count int) {
+	if count == 0 {
+		return
+	}
 	for i := range f.effects.Refused {
 		if r := &f.effects.Refused[i]; r.Reason == reason {
 			r.Count += count
@@ -51,44 +53,17 @@ func (f *Fold) refuse(source string, reason RefusalReason, count int) {
 
 // applyDomain folds a batch on the subject of a domain.
 func (f *Fold) applyDomain(m Message) error {
-	if f.rules < RulesHolders {
-		return errUnknownSubject // as in earlier versions
-	}
 	b, err := f.decode(m.Data)
 	if err != nil {
 		return err
 	}
-	f.advance(f.timeOf(m, b.StampMs, 0))
+	f.advance(f.timeOf(m, b.StampMs, f.offset))
 	if b.Number != 0 || len(b.Admissions) > 0 {
 		f.refuse(b.Source, RefusedMalformed, len(b.Admissions)+len(b.Settlements))
 		return nil
 	}
 	f.settleDomain(m.Kind.domain(), b, m.TimeMillis)
 	return nil
-}
-
-// settleAsBefore folds a batch without a number on the subject of the edges: a tick, which is empty, or the settlements of a
-// domain whose program is of an earlier version. These are taken until there were none for a day.
-func (f *Fold) settleAsBefore(b *event.UsageBatch, messageMillis int64) {
-	if len(b.Settlements) == 0 {
-		return
-	}
-	if !f.takesOlder() {
-		f.refuse(b.Source, RefusedOlder, len(b.Settlements))
-		return
-	}
-	domain, _, _ := strings.Cut(b.Source, "_")
-	f.settleDomain(event.Domain(strings.ToLower(domain)), b, messageMillis)
-}
-
-// takesOlder tells whether a message that only an earlier version writes is still taken.
-func (f *Fold) takesOlder() bool {
-	if f.older == 0 || f.time >= f.older+OlderMillis {
-		f.older = 0
-		return false
-	}
-	f.older = f.time
-	return true
 }
 
 // settleDomain folds the settlements of a domain. The journal stored them at messageMillis.
@@ -106,19 +81,15 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 	var latest int64
 	anew := false
 	for _, item := range b.Settlements {
-		if item.Sequence == 0 {
+		if item.Sequence == 0 || item.StoredMs == 0 {
 			f.refuse(b.Source, RefusedMalformed, 1)
 			continue
 		}
 		// A time that is far ahead tells nothing. It must not move the mark beyond the requests to come.
-		seen := item.Sequence <= s.mark && item.StoredMs > most || f.seen(s, item)
+		seen := item.Sequence <= s.mark && item.StoredMs > most || s.settled(item)
 		if !seen {
-			stored := item.StoredMs
-			if stored == 0 { // of an earlier version
-				stored = messageMillis + aheadMillis
-			}
 			anew = anew || item.Sequence <= s.mark
-			last, latest = max(last, item.Sequence), max(latest, min(stored, most))
+			last, latest = max(last, item.Sequence), max(latest, min(item.StoredMs, most))
 			f.entries++
 		}
 		if reason := f.settleItem(domain, item, seen); reason != "" {
@@ -127,7 +98,7 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 	}
 	if anew {
 		f.effects.Anew = append(f.effects.Anew, Anew{Stream: s.name, Mark: s.mark, Sequence: last})
-		s.mark, s.floorMillis = 0, s.settledUntil(f)
+		s.mark, s.floorMillis = 0, s.markMillis
 	}
 	s.mark, s.markMillis = max(s.mark, last), max(s.markMillis, latest)
 }
@@ -241,7 +212,7 @@ type lateWrite struct {
 // remain remembers a write that is about to be voided without the word of its service. The oldest is forgotten beyond maxLate:
 // its service can't charge it any more.
 func (f *Fold) remain(h *hold, at int64) {
-	if f.rules < RulesHolders || !h.write {
+	if !h.write {
 		return
 	}
 	p := h.principal

@@ -30,7 +30,6 @@ const (
 	maxOffset      = 3650 * 24 * 60 * 60 * 1000 // of a development clock, forwards or backwards
 	aheadMillis    = 5 * 1000                   // that a stamp may be ahead of the journal's clock
 	LateMillis     = 24 * 60 * 60 * 1000        // for which the service of a voided write may still say that it was served
-	OlderMillis    = 24 * 60 * 60 * 1000        // without a message of an earlier version, after which none is taken any more
 	skewMillis     = 10 * 60 * 1000             // that a document journal's clock is believed to be ahead of this one's
 	maxLate        = 10_000                     // voided writes of a principal that are remembered
 	maxStreams     = 1 << 12                    // partitions of a domain
@@ -80,7 +79,7 @@ const (
 	Usage
 	Commands
 	Prices
-	// Settlements of the domains, each on a subject of its own, from RulesHolders on.
+	// Settlements of the domains, each on a subject of its own.
 	SettledPaste
 	SettledLite
 	SettledFile
@@ -159,20 +158,15 @@ type Fold struct {
 	sequence uint64
 	time     int64             // of the journal: it decides months, time-outs and expiries
 	peak     int64             // the latest that time ever was
-	offset   int64             // the largest of the sources, from RulesHeld on; of the price books alone, from RulesHolders on
-	older    int64             // time of the last message of an earlier version, from RulesHolders on; 0: no such message is taken
+	offset   int64             // the largest development clock offset of the price books
 	chain    [sha256.Size]byte // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 	entries  uint64
 	rules    uint32 // version that decides the next message
-	// rulesMillis is when the message that brought the rules was stored, by the journal's clock.
-	rulesMillis int64
-	// daysMillis is the fold's time when RulesHolders came into force, from which on it counts by day; 0: before.
-	daysMillis int64
-	terms      uint64 // sequence of the last message that changed prices or rules, from RulesHeld on
-	books      []bookFrom
-	book       *plan.Book // the last of books, nil before the first
-	month      month      // of time
+	terms    uint64 // sequence of the last message that changed prices or rules
+	books    []bookFrom
+	book     *plan.Book // the last of books, nil before the first
+	month    month      // of time
 
 	accounts map[uint64]*account
 	networks map[uint64]*network
@@ -197,7 +191,7 @@ type Fold struct {
 	dirty []*principal
 	total hash128
 
-	newest uint32 // rules that this fold may use
+	newest uint32 // newest rules that the program knows
 	broken error  // ErrState, ErrRules or a CoupledError; nothing can be folded after it
 
 	keep func(id uint64) bool // of a part: the principals that it decides about; nil: all
@@ -226,7 +220,7 @@ type bookFrom struct {
 type source struct {
 	name          string
 	mark          uint64 // edges: number of the last usage batch; domains: sequence
-	markMillis    int64  // domains: latest time of a request that was settled, by the clock of their journal; 0: not known
+	markMillis    int64  // domains: latest time of a request that was settled, by the clock of their journal
 	floorMillis   int64  // domains: markMillis of the stream that was there before
 	answer        []byte // to that batch
 	commandMark   uint64
@@ -238,7 +232,7 @@ type source struct {
 // New returns the state before the first message.
 func New() *Fold {
 	return &Fold{
-		rules: RulesFirst, newest: NewestRules,
+		rules: Rules1, newest: NewestRules,
 		month:         monthOf(0),
 		accounts:      map[uint64]*account{},
 		networks:      map[uint64]*network{},
@@ -295,7 +289,7 @@ func (f *Fold) NextDueMillis() int64 {
 	if len(f.warnings) > 0 && (due == 0 || f.warnings[0].due < due) {
 		due = f.warnings[0].due
 	}
-	if f.rules >= RulesHeld {
+	if f.book != nil {
 		if closes := f.nextClose(); due == 0 || closes < due {
 			due = closes
 		}
@@ -309,6 +303,9 @@ func (f *Fold) NextDueMillis() int64 {
 // no use: this call has no effects, and each later one returns the error again.
 func (f *Fold) Apply(m Message) (Effects, error) {
 	f.resetEffects()
+	if f.broken == nil && f.rules > f.newest { // restored from the snapshot of a newer program
+		f.broken = f.unknown(f.rules)
+	}
 	if f.broken != nil {
 		return f.effects, f.broken
 	}
@@ -366,9 +363,7 @@ func Digest(m Message) [sha256.Size]byte {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], m.Sequence)
 	binary.BigEndian.PutUint64(head[8:], uint64(m.TimeMillis))
-	if m.Kind <= Prices {
-		head[16] = byte(m.Kind) // earlier versions do not know the subjects of the others
-	}
+	head[16] = byte(m.Kind)
 	h := sha256.New()
 	h.Write(head[:])
 	h.Write(m.Data)
@@ -402,27 +397,21 @@ func (f *Fold) applyUsage(m Message) error {
 	if err != nil {
 		return err
 	}
-	f.advance(f.timeOf(m, f.stampOf(b), b.OffsetMs))
-	if b.Number == 0 {
-		if f.rules >= RulesHolders {
-			f.settleAsBefore(b, m.TimeMillis)
-		} else {
-			f.applySettled(b, m.TimeMillis)
-		}
+	f.advance(f.timeOf(m, stampOf(b), f.offset))
+	if b.Number == 0 { // a tick
+		f.refuse(b.Source, RefusedSource, len(b.Settlements))
 		return nil
 	}
 	s := f.source(b.Source)
 	s.numbered = true
 	if b.Number <= s.mark {
 		if b.Number == s.mark {
-			f.answer(b.Source, Verdicts, f.withRules(s.answer))
+			f.answer(b.Source, Verdicts, s.answer)
 		}
 		return nil
 	}
 	verdicts := f.verdicts(len(b.Admissions))
-	if f.rules >= RulesHolders {
-		f.entries += f.serveBatches(b.Served)
-	}
+	f.entries += f.serveBatches(b.Served)
 	// Settlements come first: what they give back is there for the admissions of the same batch. Settlements of unknown
 	// holds come last: they may be of admissions in the same batch whose callers have given up.
 	f.later = f.later[:0]
@@ -436,7 +425,7 @@ func (f *Fold) applyUsage(m Message) error {
 		}
 	}
 	for i, item := range b.Admissions {
-		if f.passes(item.Account, item.RequestId, f.idempotencyOf(item)) {
+		if f.passes(item.Account, item.RequestId, idempotencyOf(item)) {
 			continue
 		}
 		f.admit(item, uint32(i), verdicts[i])
@@ -450,38 +439,23 @@ func (f *Fold) applyUsage(m Message) error {
 	clear(f.later)
 	f.entries += uint64(len(b.Admissions) + len(b.Settlements))
 	answer := event.VerdictBatch{
-		Source: b.Source, Number: b.Number, Sequence: m.Sequence, TimeMs: f.time, Verdicts: verdicts,
+		Source: b.Source, Number: b.Number, Sequence: m.Sequence, TimeMs: f.time, Verdicts: verdicts, Rules: f.rules,
 	}
 	data, err := answer.MarshalVT()
 	if err != nil {
 		return err
 	}
 	s.mark, s.answer = b.Number, data
-	f.answer(b.Source, Verdicts, f.withRules(data))
+	f.answer(b.Source, Verdicts, data)
 	return nil
 }
 
 // stampOf is the source's clock. An edge shortens it where the batch has an admission.
-func (f *Fold) stampOf(b *event.UsageBatch) int64 {
-	if f.rules < RulesHolders || b.StampMs != 0 || len(b.Admissions) == 0 || len(b.Admissions[0].RequestId) != 16 {
+func stampOf(b *event.UsageBatch) int64 {
+	if b.StampMs != 0 || len(b.Admissions) == 0 || len(b.Admissions[0].RequestId) != 16 {
 		return b.StampMs
 	}
 	return event.RequestID(b.Admissions[0].RequestId).UnixMilli() + b.SinceMs
-}
-
-// withRules adds the rules to an encoded VerdictBatch, so that the edge knows whether it may settle by places. They are no part of
-// the answer that the state keeps.
-func (f *Fold) withRules(answer []byte) []byte {
-	if f.rules < RulesHolders {
-		return answer
-	}
-	rules := event.VerdictBatch{Rules: f.rules}
-	told := make([]byte, len(answer)+rules.SizeVT())
-	copy(told, answer)
-	if _, err := rules.MarshalToSizedBufferVT(told[len(answer):]); err != nil { // which has the size that it takes
-		return answer
-	}
-	return told
 }
 
 // verdicts gives n empty verdicts. Every batch uses the same memory.
@@ -507,11 +481,11 @@ func (f *Fold) applyPrices(m Message) error {
 		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	if book.Rules > f.newest {
-		f.broken = fmt.Errorf("fold message %d: %w: version %d, this program knows %d", f.sequence, ErrRules, book.Rules, f.newest)
+		f.broken = fmt.Errorf("fold message %d: %w", f.sequence, f.unknown(book.Rules))
 		return nil
 	}
-	f.advance(f.timeOf(m, book.StampMs, book.OffsetMs))
-	f.setBook(book, m.TimeMillis)
+	f.advance(f.timeOf(m, book.StampMs, boundOffset(book.OffsetMs)))
+	f.setBook(book)
 	return nil
 }
 
@@ -531,15 +505,10 @@ func (f *Fold) bookAt(millis int64) *plan.Book {
 // timeOf is the fold's time from this message on: the source's stamp. It goes back with the journal's own clock only, and a
 // stamp is cut to a little ahead of that clock, so that one bad clock can't carry all accounts into the next month.
 //
-// The offset of a development clock is the source's own. From RulesHolders on it is that of the price books: only billing
-// publishes them.
+// The offset of a development clock is that of the price books: only billing publishes them.
 func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
-	if offset = boundOffset(offset); f.rules >= RulesHolders && m.Kind != Prices {
-		offset = f.offset
-	}
-	if f.rules >= RulesHeld {
-		f.follow(m.TimeMillis, offset)
-	}
+	f.offset = max(f.offset, offset)
+	f.follow(m.TimeMillis)
 	return max(f.time, min(stamp, m.TimeMillis+offset+aheadMillis))
 }
 

@@ -19,9 +19,9 @@ type hold struct {
 	charge         event.ChargeSource
 	result         event.Result // of a closed one
 	month          uint32       // in which it is counted
-	day            uint32       // likewise; 0: admitted before RulesHolders
+	day            uint32       // likewise
 	index          uint32       // position in its batch
-	keyNumber      uint32       // of the API key; 0: the default key, a network, or before RulesHolders
+	keyNumber      uint32       // of the API key; 0: the default key, or a network
 	line           uint32       // of that key
 	recent         recent.Ref   // of an account's; not part of the state
 	sequence       uint64

@@ -63,9 +63,6 @@ func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) boo
 
 // countKey counts a request that was admitted for its key.
 func (f *Fold) countKey(a *account, k *apiKey, l *keyLine, h *hold) {
-	if f.rules < RulesHolders {
-		return
-	}
 	if k == nil || k.number == 0 {
 		a.keyUsed = f.time
 	} else {

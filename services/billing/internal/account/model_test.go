@@ -14,11 +14,8 @@ import (
 // by looking at all of them.
 type model struct {
 	now      int64
-	rules    uint32
-	older    int64 // when a domain of an earlier version settled last, from RulesHolders on; 0: none may
 	book     *plan.Book
-	changes  int   // of prices and rules
-	byDay    int64 // when RulesHolders came into force; 0: not yet
+	changes  int // of prices and rules
 	accounts map[uint64]*modelAccount
 	networks map[uint64]*modelParty
 	requests []*modelRequest
@@ -97,19 +94,6 @@ type modelRequest struct {
 	day       int64  // in which it counts; 0: in none
 }
 
-func newModel(now int64, book *plan.Book, rules uint32) *model {
-	m := &model{now: now, book: book, accounts: map[uint64]*modelAccount{}, networks: map[uint64]*modelParty{}}
-	m.bring(rules)
-	return m
-}
-
-// bring brings rules into force.
-func (m *model) bring(rules uint32) {
-	if m.rules = rules; rules >= RulesHolders && m.byDay == 0 {
-		m.byDay = m.now
-	}
-}
-
 // balance is the sum of what the grants have left.
 func (a *modelAccount) balance() (sum int64) {
 	for _, g := range a.grants {
@@ -168,7 +152,7 @@ func (m *model) terms(a *modelAccount) [2]int { return [2]int{m.changes, a.chang
 func (m *model) makeRoom(account uint64, key plan.QuotaKey, month uint32) {
 	a := m.accounts[account]
 	limit := m.book.Terms[a.tier][key].Limit
-	for m.rules >= RulesHeld && limit != plan.Unlimited {
+	for limit != plan.Unlimited {
 		used, _, _ := m.counted(account, key, month)
 		var newest *modelRequest
 		paid := 0
@@ -219,14 +203,13 @@ func (m *model) integralBetween(a *modelAccount, of month, start, end int64) *bi
 		from := max(s.from, a.created)
 		add(s.delta, min(m.now, end)-max(from, start))
 		before := monthNumber(of.number - 1)
-		if learned := monthOf(s.learned); m.rules >= RulesHeld {
-			switch last := monthNumber(learned.number - 1); {
-			case s.learned < last.end+CloseMillis: // that month was not closed yet
-			case of.number == last.number:
-				add(-s.delta, min(m.now, end)-max(from, start))
-			case of.number == learned.number && s.learned >= start && s.learned < end:
-				add(s.delta, before.end-max(from, before.start))
-			}
+		learned := monthOf(s.learned)
+		switch last := monthNumber(learned.number - 1); {
+		case s.learned < last.end+CloseMillis: // that month was not closed yet
+		case of.number == last.number:
+			add(-s.delta, min(m.now, end)-max(from, start))
+		case of.number == learned.number && s.learned >= start && s.learned < end:
+			add(s.delta, before.end-max(from, before.start))
 		}
 	}
 	return sum
@@ -276,7 +259,7 @@ func (m *model) expireRest(a *modelAccount, g *modelGrant) {
 func (m *model) timeOut(r *modelRequest) {
 	r.closed, r.timedOut = r.at+HoldMillis, true
 	if r.write {
-		r.late = m.rules >= RulesHolders
+		r.late = true
 		m.void(r)
 		r.memory, r.idem = "void", ""
 	} else {
@@ -364,7 +347,7 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 		id: string(item.RequestId), account: item.Account, anonymous: item.Anonymous, key: plan.QuotaKey(item.QuotaKey),
 		month: monthOf(m.now).number, at: m.now, write: item.Write, idem: string(item.IdempotencyId), state: "open", memory: "open",
 	}
-	if r.idem == "" && m.rules >= RulesHolders && !item.Write && !item.Anonymous && item.ReadHash != 0 {
+	if r.idem == "" && !item.Write && !item.Anonymous && item.ReadHash != 0 {
 		r.idem, r.read = string(item.ReadId), item.ReadHash
 	}
 	if item.Anonymous {
@@ -412,9 +395,7 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64, int64) {
 	term := m.book.Terms[a.tier][r.key]
 	used, _, _ := m.counted(r.account, r.key, r.month)
-	if m.rules >= RulesHolders {
-		r.day = m.now / dayMillis
-	}
+	r.day = m.now / dayMillis
 	l := a.lines[r.line]
 	if l != nil && l.quota >= 0 && r.key == plan.FilesUpload && (term.Limit != 0 || term.Overage) && m.countedBy(r, r.line) >= l.quota {
 		return event.Decision_KEY_QUOTA_EXHAUSTED, 0, 0
@@ -445,16 +426,6 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	return admitted, 0, r.paid
 }
 
-// takesOlder tells whether a domain of an earlier version may settle now.
-func (m *model) takesOlder() bool {
-	if m.older == 0 || m.now >= m.older+OlderMillis {
-		m.older = 0
-		return false
-	}
-	m.older = m.now
-	return true
-}
-
 // settle closes a request.
 func (m *model) settle(s *event.Settlement) {
 	i := slices.IndexFunc(m.requests, func(r *modelRequest) bool { return r.id == string(s.RequestId) })
@@ -470,8 +441,8 @@ func (m *model) settle(s *event.Settlement) {
 	}
 	served := s.Result == event.Result_SERVED
 	late := r.late && r.closed > m.now-LateMillis
-	checked := m.rules >= RulesHolders && s.Sequence != 0
-	if checked {
+	fromDomain := s.Sequence != 0
+	if fromDomain {
 		if !r.write || domainOf(r.key) == "" {
 			return
 		}
@@ -481,7 +452,7 @@ func (m *model) settle(s *event.Settlement) {
 	case r.memory == "open":
 		r.closed, r.memory = m.now, ""
 		if !served {
-			r.late = m.rules >= RulesHolders && !checked && r.write
+			r.late = !fromDomain && r.write
 			m.void(r)
 			fail()
 			return
@@ -490,16 +461,11 @@ func (m *model) settle(s *event.Settlement) {
 		if r.idem != "" {
 			r.memory = "served"
 		}
-	case !m.known(r) && checked:
+	case !m.known(r) && fromDomain:
 		if late && served {
 			m.chargeAnew(r)
 		}
 	case !m.known(r):
-		if served && s.Sequence != 0 {
-			forgotten := *r
-			forgotten.line, forgotten.counts = 0, 0
-			m.chargeAnew(&forgotten)
-		}
 		fail()
 	case served && r.memory == "void":
 		r.memory, r.timedOut = "served", false
@@ -558,7 +524,7 @@ func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
 		return nil
 	}
 	if a.keys == nil {
-		if item.KeyVersion == a.version && (item.Key == 0 || m.rules < RulesHolders) {
+		if item.KeyVersion == a.version && item.Key == 0 {
 			return &modelKey{}
 		}
 		return nil

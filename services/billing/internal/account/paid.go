@@ -10,7 +10,7 @@ import (
 	"quire.dev/services/billing/internal/recent"
 )
 
-// Failed calls cost nothing, neither themselves nor those beside them (RulesHeld). While nothing is in flight and neither
+// Failed calls cost nothing, neither themselves nor those beside them. While nothing is in flight and neither
 // tier nor prices have changed, an account has paid for max(0, served - limit) requests of a month and quota key.
 //
 // A hold counts from its admission. So a call that will fail may take the last free request, and the call beside it pays.
@@ -35,7 +35,7 @@ type paidRequest struct {
 	index     uint32
 	keyNumber uint32 // as hold.keyNumber
 	line      uint32 // likewise
-	day       uint32 // in which it is counted; 0: admitted before RulesHolders
+	day       uint32 // in which it is counted
 	cost      uint64
 	use       []grantUse
 	recent    recent.Ref // not part of the state

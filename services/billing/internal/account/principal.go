@@ -71,7 +71,7 @@ type counters struct {
 	paid          [plan.KeyCount]uint32
 	spent         [plan.KeyCount]uint64
 	byteMillis    uint128
-	days          *storageDays // byteMillis by day; nil: all are zero, or the month began before RulesHolders
+	days          *storageDays // byteMillis by day; nil: all are zero
 }
 
 func (c *counters) zero() bool { return c == nil || *c == counters{} }

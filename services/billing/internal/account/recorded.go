@@ -16,10 +16,7 @@ func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Ve
 	}
 	r := recent.Record{
 		Request: event.RequestID(item.RequestId), TimeMillis: f.time, CostMicros: v.CostMicros, Remaining: v.Remaining,
-		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open,
-	}
-	if f.rules >= RulesHolders {
-		r.Key = number
+		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Status: recent.Open, Key: number,
 	}
 	switch {
 	case h != nil:

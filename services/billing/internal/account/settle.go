@@ -81,9 +81,6 @@ func (f *Fold) void(h *hold, at int64, timedOut bool) {
 	f.removeOpen(h)
 	f.giveBack(h, at)
 	f.ended(h, SettlementVoid)
-	if timedOut && f.watches(h.request) {
-		f.trace.voidedByTime = true
-	}
 	if !timedOut {
 		f.drop(h)
 		return
@@ -161,9 +158,6 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 		if h.result == event.Result_SERVED {
 			f.finalLate(h)
 		}
-		if f.watches(h.request) {
-			f.trace.voidedByTime = false
-		}
 		if item.Failed && item.Result == event.Result_VOID {
 			f.fail(p)
 		}
@@ -198,24 +192,21 @@ func (f *Fold) takeBack(h *hold) {
 	f.ended(h, SettlementVoid)
 }
 
-// settleUnknown takes a settlement whose hold is not remembered. A domain's is of a write that a time-out voided long
-// ago; it is charged if it was served. An edge's is of a read that the time-out has served, and counts already.
+// settleUnknown takes an edge's settlement whose hold is not remembered. A read that was served counts already, by its
+// time-out.
 func (f *Fold) settleUnknown(item *event.Settlement) {
-	switch {
-	case item.Result == event.Result_SERVED && item.Sequence != 0:
-		f.chargeAnew(item, 0, 0)
-	case item.Result == event.Result_VOID && item.Failed:
-		if item.Anonymous {
-			f.fail(&f.network(item.Account).principal)
-		} else if a := f.account(item.Account); a != nil {
-			f.fail(&a.principal)
-		}
+	if item.Result != event.Result_VOID || !item.Failed {
+		return
+	}
+	if item.Anonymous {
+		f.fail(&f.network(item.Account).principal)
+	} else if a := f.account(item.Account); a != nil {
+		f.fail(&a.principal)
 	}
 }
 
 // chargeAnew counts a request that was served after its hold was voided, by the limits and prices of this moment. If
-// neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent. The key
-// is the default one where the hold is forgotten.
+// neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent.
 func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
 	key := plan.QuotaKey(item.QuotaKey)
 	if f.book == nil || !key.Valid() {

@@ -14,7 +14,7 @@ type spendingCap struct {
 	amount uint64
 }
 
-// spending is what was taken from the credits, from RulesHolders on, without what came back.
+// spending is what was taken from the credits, without what came back.
 type spending struct {
 	day   uint32 // since 1970
 	today uint64 // in that day
@@ -184,7 +184,7 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 		return true
 	}
 	counts := func(line, in, month uint32) bool {
-		return (c.line == nil || c.line.number == line) && in != 0 &&
+		return (c.line == nil || c.line.number == line) &&
 			(c.period != event.CapPeriod_CAP_DAY || in == day) && (c.period != event.CapPeriod_CAP_MONTH || month == a.month)
 	}
 	back := uint64(0)
@@ -212,9 +212,6 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 
 // spend notes what a hold has paid, for the caps and the counters of its key.
 func (f *Fold) spend(a *account, h *hold, price uint64) {
-	if f.rules < RulesHolders {
-		return
-	}
 	h.day = f.dayOf(a)
 	l, day := a.lineOf(h.line), f.capDay(a) // of both, so that the key's cap has the day that it is compared with
 	var before [2]capped
@@ -265,15 +262,12 @@ type payment struct {
 
 func (h *hold) payment() payment { return payment{h.key, h.month, h.line, h.day, h.cost} }
 
-// unspend takes a payment out of what counts towards caps and of the counters of its key. What was paid before RulesHolders has
-// no day, and counts in a keyring that was made since only for its month.
+// unspend takes a payment out of what counts towards caps and of the counters of its key.
 func (f *Fold) unspend(a *account, p payment) {
 	l := a.lineOf(p.line)
-	if p.day != 0 {
-		f.takeSpending(&a.spending, p.day, p.cost)
-		if l != nil {
-			f.takeSpending(&l.spending, p.day, p.cost)
-		}
+	f.takeSpending(&a.spending, p.day, p.cost)
+	if l != nil {
+		f.takeSpending(&l.spending, p.day, p.cost)
 	}
 	if l != nil && l.month == p.month {
 		take(f, "overage requests of a key", &l.overage[p.key], 1)

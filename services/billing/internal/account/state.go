@@ -13,16 +13,13 @@ import (
 // CodeVersion is part of a snapshot's name. It grows whenever the fold makes other decisions, or keeps other state, from
 // the same messages. A start uses snapshots of this version and of the one before, an
 // explanation those of every earlier one: they are kept for ever, and Restore reads them all.
-const CodeVersion = 3
+const CodeVersion = 1
 
 // globalState is the state without accounts and networks.
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
-		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries, Book: f.Prices(),
-		Terms: f.terms,
-	}
-	if f.rules > RulesFirst {
-		s.Rules, s.RulesMs, s.OffsetMs, s.OlderMs, s.DaysMs = f.rules, f.rulesMillis, f.offset, f.older, f.daysMillis
+		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries,
+		Rules: f.rules, OffsetMs: f.offset, Terms: f.terms,
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
@@ -161,23 +158,15 @@ var errSnapshot = errors.New("snapshot is damaged")
 // StateHash with the image's to know that the snapshot is whole.
 func Restore(s *event.BillingState) (*Fold, error) {
 	f := New()
-	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) {
-		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d", errSnapshot, len(s.Chain), len(s.LastDigest))
+	if len(s.Chain) != len(f.chain) || len(s.LastDigest) != len(f.digest) || s.Rules < Rules1 {
+		return nil, fmt.Errorf("%w: chain of %d bytes, digest of %d, rules %d", errSnapshot, len(s.Chain), len(s.LastDigest), s.Rules)
 	}
 	f.sequence, f.time, f.entries = s.Sequence, s.TimeMs, s.Entries
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
-	f.peak, f.offset, f.older = max(s.PeakMs, f.time), s.OffsetMs, s.OlderMs
-	f.rules, f.rulesMillis, f.terms = max(s.Rules, RulesFirst), s.RulesMs, s.Terms
-	f.daysMillis = s.DaysMs
-	if f.rules > f.newest {
-		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrRules, f.rules, f.newest)
-	}
+	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
+	f.rules, f.terms = s.Rules, s.Terms
 	for _, b := range s.Books {
-		// A program that does not know rules keeps their field of a book, and goes on by those that it knows.
-		if rules := b.Book.GetRules(); rules > f.rules {
-			return nil, fmt.Errorf("%w: folded by a program that does not know rules %d", errSnapshot, rules)
-		}
 		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
 		f.book = f.books[len(f.books)-1].book
 	}

@@ -111,35 +111,32 @@ func (f *Fold) store(a *account, delta, from int64) {
 		signed = -signed
 	}
 	if from >= to {
-		f.storeDay(a, &a.current, monthNumber(a.month), signed, to)
+		a.current.storeDay(monthNumber(a.month), signed, to)
 		return
 	}
 	correct := func(c *counters, millis int64) {
 		if millis <= 0 {
 			return
 		}
-		switch part := product(size, uint64(millis)); {
-		case delta >= 0:
+		if part := product(size, uint64(millis)); delta >= 0 {
 			c.byteMillis = c.byteMillis.plus(part)
-		case f.rules >= RulesHeld:
+		} else {
 			c.byteMillis = c.byteMillis.less(part)
-		default:
-			c.byteMillis = c.byteMillis.minus(part)
 		}
 	}
 	from = max(from, a.created)
 	this := monthNumber(a.month)
 	correct(&a.current, to-max(from, this.start))
-	f.storeDay(a, &a.current, this, signed, max(from, this.start))
+	a.current.storeDay(this, signed, max(from, this.start))
 	if before := monthNumber(a.month - 1); from < before.end {
 		late := max(from, before.start)
 		if f.isClosed(before) {
 			correct(&a.current, before.end-late)
-			f.makeUpDay(a, this, signed, before.end-late, to)
+			a.current.makeUpDay(this, signed, before.end-late, to)
 			return
 		}
 		correct(a.before(), before.end-late)
-		f.storeDay(a, a.before(), before, signed, late)
+		a.before().storeDay(before, signed, late)
 	}
 }
 

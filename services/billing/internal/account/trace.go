@@ -16,12 +16,11 @@ const againMillis = 60 * 1000
 
 // Trace records the decision about one request, and its settlement, while messages are folded.
 type Trace struct {
-	request      event.RequestID
-	until        int64
-	write        bool
-	voidedByTime bool
-	voidFinal    bool // nobody says later that it was served
-	answer       *event.ExplainAnswer
+	request   event.RequestID
+	until     int64
+	write     bool
+	voidFinal bool // nobody says later that it was served
+	answer    *event.ExplainAnswer
 }
 
 // Watch makes the fold trace a request in the messages to come. There is one trace at a time.
@@ -50,9 +49,6 @@ func (t *Trace) Done(f *Fold) bool {
 	case SettlementVoid:
 		if t.voidFinal {
 			return true
-		}
-		if t.voidedByTime && f.rules < RulesHolders {
-			return false // its service may still say that it was served
 		}
 		return f.time > t.until
 	}

@@ -114,7 +114,7 @@ func New(cfg Config, deps Deps) *Partition {
 	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: kindsOf(cfg.Partition),
 		journal:   journal.Open(deps.NC, stream),
-		snapshots: snapshots.New(deps.Blobs, deps.Views, deps.Clock, stream, log),
+		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		recent:    recent.New(cfg.RecentBytes),
 		audits:    newAudits(), explanations: newExplanations(), patient: make(chan struct{}, maxPatient),
 	}
