@@ -79,10 +79,17 @@ type told struct {
 	percent uint32
 }
 
+// notifier decides what the webhooks of all accounts are told of.
+type notifier struct {
+	*base
+	warnings warnings
+	alerted  map[uint64]uint32 // alerts of this message, by account
+}
+
 // setWebhook makes or changes a webhook.
-func (f *Fold) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus, *webhook) {
+func (n *notifier) setWebhook(a *account, c *event.SetWebhook) (event.CommandStatus, *webhook) {
 	before := a.webhook(c.GetWebhook())
-	w := webhook{id: c.GetWebhook(), created: f.time}
+	w := webhook{id: c.GetWebhook(), created: n.time}
 	switch {
 	case before != nil:
 		w = *before
@@ -124,11 +131,11 @@ func (f *Fold) webhookCommand(a *account, c *event.Command) *event.CommandOutcom
 	var alert string
 	switch action := c.Action.(type) {
 	case *event.Command_SetWebhook:
-		status, set = f.setWebhook(a, action.SetWebhook)
+		status, set = f.alerts.setWebhook(a, action.SetWebhook)
 	case *event.Command_DeleteWebhook:
-		status = f.deleteWebhook(a, action.DeleteWebhook.GetWebhook())
+		status = f.alerts.deleteWebhook(a, action.DeleteWebhook.GetWebhook())
 	case *event.Command_TestWebhook:
-		status, alert = f.testWebhook(a, action.TestWebhook.GetWebhook())
+		status, alert = f.alerts.testWebhook(a, action.TestWebhook.GetWebhook())
 	}
 	o := f.outcome(status, a)
 	o.Alert = alert
@@ -148,7 +155,7 @@ func (w *webhook) valid() bool {
 	return w.below > 0 || !w.wants(event.AlertType_ALERT_BALANCE)
 }
 
-func (f *Fold) deleteWebhook(a *account, id uint64) event.CommandStatus {
+func (n *notifier) deleteWebhook(a *account, id uint64) event.CommandStatus {
 	if a.webhook(id) == nil {
 		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND
 	}
@@ -160,11 +167,11 @@ func (f *Fold) deleteWebhook(a *account, id uint64) event.CommandStatus {
 }
 
 // testWebhook has a webhook told of a test, and returns the id of that alert.
-func (f *Fold) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
+func (n *notifier) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
 	if a.webhook(id) == nil {
 		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND, ""
 	}
-	alert := f.tell(a, f.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
+	alert := n.tell(a, n.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
 	return event.CommandStatus_COMMAND_OK, alert.Id
 }
 
@@ -190,12 +197,12 @@ func (w *webhook) wantsBelow(value uint64) bool {
 }
 
 // usedMore tells of what one more request of a quota key has reached. It is counted already.
-func (f *Fold) usedMore(a *account, key plan.QuotaKey, limit int64) {
+func (n *notifier) usedMore(a *account, key plan.QuotaKey, limit int64) {
 	if a.alerts == nil || limit <= 0 {
 		return
 	}
 	m := monthNumber(a.month)
-	f.grown(a, limited{kind: event.AlertType_ALERT_QUOTA, key: key, from: m.start}, growth{
+	n.grown(a, limited{kind: event.AlertType_ALERT_QUOTA, key: key, from: m.start}, growth{
 		before: uint64(a.current.used[key]) - 1, after: uint64(a.current.used[key]), limit: uint64(limit), until: m.end,
 	})
 }
@@ -214,7 +221,7 @@ func (g growth) crosses(percent uint32) bool {
 }
 
 // grown tells of the shares of a limit that a growth has reached, unless they were told of in this period.
-func (f *Fold) grown(a *account, of limited, g growth) {
+func (n *notifier) grown(a *account, of limited, g growth) {
 	if a.alerts == nil || g.limit == 0 || g.limit > math.MaxUint64/100 || g.after > math.MaxUint64/100 {
 		return
 	}
@@ -245,7 +252,7 @@ func (f *Fold) grown(a *account, of limited, g growth) {
 				to = append(to, w.id)
 			}
 		}
-		f.tell(a, f.time, to, &event.Alert{
+		n.tell(a, n.time, to, &event.Alert{
 			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: g.apiKey, Threshold: percent,
 			Used: g.after, Limit: g.limit, FromMs: of.from, UntilMs: g.until,
 		})
@@ -281,7 +288,7 @@ func (l *alerts) seen(of limited, limit uint64) *told {
 }
 
 // lowered tells of the values that the balance has gone below.
-func (f *Fold) lowered(a *account, before, at int64) {
+func (n *notifier) lowered(a *account, before, at int64) {
 	if a.alerts == nil || before <= a.available {
 		return
 	}
@@ -301,7 +308,7 @@ func (f *Fold) lowered(a *account, before, at int64) {
 				to = append(to, w.id)
 			}
 		}
-		f.tell(a, at, to, &event.Alert{
+		n.tell(a, at, to, &event.Alert{
 			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: uint64(a.available), BelowMicros: value,
 		})
 	}
@@ -317,20 +324,20 @@ func (a *account) lifted() {
 // tell adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
 // goes on from a backup gives no id again. It does not follow from the alerts of other accounts, which a part does not have: the
 // outcome of a test has it.
-func (f *Fold) tell(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
+func (n *notifier) tell(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
 	h := sha256.New()
 	h.Write([]byte("alert"))
-	h.Write(f.chain[:])
+	h.Write(n.chain[:])
 	h.Write(binary.BigEndian.AppendUint64(nil, a.id))
-	h.Write(binary.BigEndian.AppendUint32(nil, f.alerted[a.id]))
+	h.Write(binary.BigEndian.AppendUint32(nil, n.alerted[a.id]))
 	sum := h.Sum(nil)
 	id := append(make([]byte, 0, len(alertPrefix)+2*alertDigits), alertPrefix...)
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum), alertDigits)
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum[8:]), alertDigits)
 	alert.Id, alert.Account, alert.TimeMs, alert.Webhooks = string(id), a.id, at, webhooks
-	alert.Position = string(ledgerID(f.sequence, uint32(len(f.effects.Alerts))))
-	f.effects.Alerts = append(f.effects.Alerts, alert)
-	f.alerted[a.id]++
+	alert.Position = string(ledgerID(n.sequence, uint32(len(n.effects.Alerts))))
+	n.effects.Alerts = append(n.effects.Alerts, alert)
+	n.alerted[a.id]++
 	return alert
 }
 
@@ -341,7 +348,7 @@ const (
 
 // Webhooks are what an account's webhooks are told of, in the order in which they were made.
 func (f *Fold) Webhooks(id event.AccountID) []*event.WebhookRules {
-	a := f.accounts[uint64(id)]
+	a := f.principals.accounts[uint64(id)]
 	if a == nil || a.alerts == nil {
 		return nil
 	}
@@ -380,7 +387,7 @@ func (f *Fold) restoreAlerts(a *account, s *event.AlertState) {
 	if s != nil {
 		a.alerts = alertsOf(s)
 		a.alerts.account = a
-		f.schedule(a.alerts)
+		f.alerts.schedule(a.alerts)
 	}
 }
 

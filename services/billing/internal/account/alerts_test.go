@@ -377,8 +377,8 @@ func TestTheEndOfAnAccountEndsItsWarnings(t *testing.T) {
 	h.command(unhook(bob, 7))
 	h.wait(15 * 24 * time.Hour)
 	h.command(eraseAccount(alice))
-	if len(h.fold.warnings) != 0 {
-		t.Errorf("%d accounts are still watched", len(h.fold.warnings))
+	if len(h.fold.alerts.warnings) != 0 {
+		t.Errorf("%d accounts are still watched", len(h.fold.alerts.warnings))
 	}
 	h.wait(20 * 24 * time.Hour).tick()
 	if len(h.alerts) != 0 {
@@ -419,7 +419,7 @@ func TestWebhooksAreBounded(t *testing.T) {
 	for i := range uint64(MaxWebhooks) {
 		status(unhook(alice, i+1), event.CommandStatus_COMMAND_OK)
 	}
-	if h.fold.accounts[alice].alerts != nil {
+	if h.fold.principals.accounts[alice].alerts != nil {
 		t.Error("an account without webhooks keeps their state")
 	}
 }

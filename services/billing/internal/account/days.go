@@ -27,17 +27,17 @@ type UsageDelta struct {
 
 // DaysSinceMillis is when the fold began to count usage: when the first price book came into force; 0 before that.
 func (f *Fold) DaysSinceMillis() int64 {
-	if len(f.books) == 0 {
+	if len(f.prices.list) == 0 {
 		return 0
 	}
-	return f.books[0].fromMillis
+	return f.prices.list[0].fromMillis
 }
 
 // dayOf is the day in which a request of the account counts now. It is one of the month that counts it, also while that is
 // later than the time.
-func (f *Fold) dayOf(a *account) uint32 {
-	m := f.monthOf(a)
-	return uint32(max(m.start, min(f.time, m.end-1)) / dayMillis)
+func (a *account) dayOf(b *base) uint32 {
+	m := a.monthOf(b)
+	return uint32(max(m.start, min(b.time, m.end-1)) / dayMillis)
 }
 
 // counted is the hold as a change of its day.
@@ -50,9 +50,9 @@ func (h *hold) counted(requests int32) UsageDelta {
 }
 
 // countDay adds a change of a day to the effects.
-func (f *Fold) countDay(a *account, day uint32, key plan.QuotaKey, d UsageDelta) {
+func (b *base) countDay(a *account, day uint32, key plan.QuotaKey, d UsageDelta) {
 	d.Account, d.Day, d.QuotaKey = event.AccountID(a.id), day, key
-	f.effects.Usage = append(f.effects.Usage, d)
+	b.effects.Usage = append(b.effects.Usage, d)
 }
 
 // storageDays splits the storage integral of a month by day. It has an entry for each day with a change, and none for the days

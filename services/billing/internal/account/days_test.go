@@ -85,7 +85,7 @@ func (m *machine) compareDays(t *rapid.T, id uint64) {
 
 // compareStorageDays holds the days of a month to the model, and their sum to the month.
 func (m *machine) compareStorageDays(t *rapid.T, id uint64, a *modelAccount, now *account, of month) {
-	s := m.fold.statement(now, of)
+	s := m.fold.prices.statement(now, of)
 	byDay, sum := map[int64]*big.Int{}, new(big.Int)
 	for _, d := range s.StorageDays {
 		byDay[int64(d.Day)*dayMillis] = signed(uint128{d.ByteMsHigh, d.ByteMsLow})

@@ -38,22 +38,22 @@ func RefusalReasons() []RefusalReason {
 	return []RefusalReason{RefusedSource, RefusedQuotaKey, RefusedHold, RefusedStorage, RefusedMalformed}
 }
 
-func (f *Fold) refuse(source string, reason RefusalReason, count int) {
+func (b *base) refuse(source string, reason RefusalReason, count int) {
 	if count == 0 {
 		return
 	}
-	for i := range f.effects.Refused {
-		if r := &f.effects.Refused[i]; r.Reason == reason {
+	for i := range b.effects.Refused {
+		if r := &b.effects.Refused[i]; r.Reason == reason {
 			r.Count += count
 			return
 		}
 	}
-	f.effects.Refused = append(f.effects.Refused, Refused{Source: source, Reason: reason, Count: count})
+	b.effects.Refused = append(b.effects.Refused, Refused{Source: source, Reason: reason, Count: count})
 }
 
 // applyDomain folds a batch on the subject of a domain.
 func (f *Fold) applyDomain(m Message) error {
-	b, err := f.decode(m.Data)
+	b, err := f.scratch.decode(m.Data)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 		f.refuse(b.Source, RefusedSource, len(b.Settlements))
 		return
 	}
-	s := f.source(b.Source)
+	s := f.sources.get(b.Source, f.time)
 	most := messageMillis + skewMillis
 	var last uint64
 	var latest int64
@@ -145,7 +145,7 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 	}
 	if item.StorageDelta != 0 && !seen {
 		if a := f.account(item.Account); a != nil {
-			f.store(a, item.StorageDelta, item.StorageAtMs)
+			a.store(&f.base, item.StorageDelta, item.StorageAtMs)
 		}
 	}
 	if storageOnly || f.settleWrite(key, item) || seen {
@@ -157,18 +157,18 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 // settleWrite closes the hold of a write, or corrects how it was closed. It returns false if no such write is known.
 func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 	request := event.RequestID(item.RequestId)
-	p := f.principalOf(item.Account, item.Anonymous)
+	p := f.principals.principalOf(item.Account, item.Anonymous)
 	if p == nil {
 		return false
 	}
-	late, wasLate := f.takeLate(p, request, key)
-	h := f.byRequest[request]
+	late, wasLate := f.principals.takeLate(p, request, key)
+	h := f.holds.byRequest[request]
 	switch {
 	case h == nil || h.principal != p || h.key != key || !h.write:
 		if wasLate && item.Result == event.Result_SERVED {
 			f.chargeAnew(item, late.keyNumber, late.line)
 		}
-		f.reap(p)
+		f.principals.reap(p)
 		return wasLate
 	case h.result != event.Result_RESULT_UNSPECIFIED:
 		f.settleLate(item, h)
@@ -176,24 +176,24 @@ func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 		f.serve(h, f.time, false)
 	default:
 		f.void(h, f.time, false)
-		f.traceVoidedBy(item)
+		f.records.traceVoidedBy(item)
 		if item.Failed {
-			f.fail(p)
+			f.principals.fail(p)
 		}
-		f.reap(p)
+		f.principals.reap(p)
 	}
 	return true
 }
 
 // principalOf is the account or network, nil where there is none.
-func (f *Fold) principalOf(id uint64, anonymous bool) *principal {
+func (s *principals) principalOf(id uint64, anonymous bool) *principal {
 	if anonymous {
-		if n := f.networks[id]; n != nil {
+		if n := s.networks[id]; n != nil {
 			return &n.principal
 		}
 		return nil
 	}
-	if a := f.accounts[id]; a != nil {
+	if a := s.accounts[id]; a != nil {
 		return &a.principal
 	}
 	return nil
@@ -221,19 +221,19 @@ func (f *Fold) remain(h *hold, at int64) {
 		p.late = slices.Delete(p.late, 0, 1)
 	}
 	p.late = append(p.late, lateWrite{request: h.request, key: h.key, time: at, keyNumber: h.keyNumber, line: h.line})
-	f.late.push(principalTime{at, p})
-	if f.watches(h.request) {
-		f.trace.until = at + LateMillis
+	f.principals.late.push(principalTime{at, p})
+	if f.records.watches(h.request) {
+		f.records.trace.until = at + LateMillis
 	}
 }
 
 // takeLate forgets a voided write and returns it, if it was remembered.
-func (f *Fold) takeLate(p *principal, request event.RequestID, key plan.QuotaKey) (late lateWrite, ok bool) {
+func (s *principals) takeLate(p *principal, request event.RequestID, key plan.QuotaKey) (late lateWrite, ok bool) {
 	i := slices.IndexFunc(p.late, func(l lateWrite) bool { return l.request == request && l.key == key })
 	if i < 0 {
 		return late, false
 	}
-	f.touch(p)
+	s.touch(p)
 	late = p.late[i]
 	p.late = slices.Delete(p.late, i, i+1)
 	if len(p.late) == 0 {
@@ -243,12 +243,12 @@ func (f *Fold) takeLate(p *principal, request event.RequestID, key plan.QuotaKey
 }
 
 // trimLate forgets the voided writes up to a time.
-func (f *Fold) trimLate(at principalTime) {
+func (s *principals) trimLate(at principalTime) {
 	p := at.principal
 	if p.gone || len(p.late) == 0 || p.late[0].time > at.time {
 		return
 	}
-	f.touch(p)
+	s.touch(p)
 	n := 0
 	for n < len(p.late) && p.late[n].time <= at.time {
 		n++
@@ -256,5 +256,5 @@ func (f *Fold) trimLate(at principalTime) {
 	if p.late = slices.Delete(p.late, 0, n); len(p.late) == 0 {
 		p.late = nil
 	}
-	f.reap(p)
+	s.reap(p)
 }

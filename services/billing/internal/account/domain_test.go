@@ -150,7 +150,7 @@ func TestADomainSettlesItsOwnWritesOnly(t *testing.T) {
 				t.Errorf("refused for %q, want %q", reasons, c.reason)
 			}
 			after := h.fold.UsageAt(event.AccountID(alice), h.now).String()
-			if after != before || h.fold.OpenHolds() != open || len(h.fold.accounts[alice].failures) > 0 || len(h.ledger) > 0 {
+			if after != before || h.fold.OpenHolds() != open || len(h.fold.principals.accounts[alice].failures) > 0 || len(h.ledger) > 0 {
 				t.Errorf("it had an effect: %d holds of %d are open\n%s\n%s", h.fold.OpenHolds(), open, after, before)
 			}
 			// The true service goes on as if nothing had happened.
@@ -256,8 +256,8 @@ func TestAVoidedWriteIsChargedForADay(t *testing.T) {
 				h.sends(SettledLite, &event.UsageBatch{Source: "LITE_0", Settlements: []*event.Settlement{s}})
 				used := int(h.usedBy(alice, plan.LiteCreate).Used)
 				if keyless {
-					if used = 0; h.fold.networks[net1] != nil {
-						used = len(h.fold.networks[net1].admitted)
+					if used = 0; h.fold.principals.networks[net1] != nil {
+						used = len(h.fold.principals.networks[net1].admitted)
 					}
 				}
 				if used != c.used || (c.used == 0) != slices.Equal(reasons, []RefusalReason{RefusedHold}) {
@@ -307,7 +307,7 @@ func TestTheOldestOfTooManyVoidedWritesIsForgotten(t *testing.T) {
 			h.usage(admissions, nil)
 			h.usage(nil, voids)
 		}
-		if got := len(h.fold.accounts[alice].late); got != maxLate {
+		if got := len(h.fold.principals.accounts[alice].late); got != maxLate {
 			t.Fatalf("%d are remembered", got)
 		}
 		h.domain(1, settlementOf(first, event.Result_SERVED))
@@ -315,7 +315,7 @@ func TestTheOldestOfTooManyVoidedWritesIsForgotten(t *testing.T) {
 			t.Errorf("the oldest of %d is charged %d times, want %d", maxLate+more, used, charged)
 		}
 		h.wait(LateMillis * time.Millisecond).tick()
-		if got := len(h.fold.accounts[alice].late); got != 0 || h.fold.late.len() != 0 {
+		if got := len(h.fold.principals.accounts[alice].late); got != 0 || h.fold.principals.late.len() != 0 {
 			t.Errorf("%d are remembered for more than a day", got)
 		}
 		h.sound()

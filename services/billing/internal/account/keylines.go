@@ -42,7 +42,7 @@ func (l *keyLine) full(key plan.QuotaKey, month uint32) bool {
 }
 
 // keyRefused applies the rules of the key that come before the account's quota. The account's month is the present one.
-func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) bool {
+func (a *account) keyRefused(b *base, l *keyLine, h *hold, v *event.Verdict) bool {
 	if !l.full(h.key, a.month) {
 		return false
 	}
@@ -57,16 +57,16 @@ func (f *Fold) keyRefused(a *account, l *keyLine, h *hold, v *event.Verdict) boo
 			open++
 		}
 	}
-	f.hold(v, open > 0 && l.used[h.key]-open < limit)
+	setHeld(v, open > 0 && l.used[h.key]-open < limit)
 	return true
 }
 
 // countKey counts a request that was admitted for its key.
-func (f *Fold) countKey(a *account, k *apiKey, l *keyLine, h *hold) {
+func (a *account) countKey(b *base, k *apiKey, l *keyLine, h *hold) {
 	if k == nil || k.number == 0 {
-		a.keyUsed = f.time
+		a.keyUsed = b.time
 	} else {
-		k.used = f.time
+		k.used = b.time
 	}
 	if l != nil {
 		l.roll(a.month)

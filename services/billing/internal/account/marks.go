@@ -2,6 +2,34 @@ package account
 
 import "quire.dev/pkg/event"
 
+// source publishes batches. An edge instance numbers its batches. A domain's stream does not, but each of its
+// settlements carries that stream's sequence.
+type source struct {
+	name          string
+	mark          uint64 // edges: number of the last usage batch; domains: sequence
+	markMillis    int64  // domains: latest time of a request that was settled, by the clock of their journal
+	floorMillis   int64  // domains: markMillis of the stream that was there before
+	answer        []byte // to that batch
+	commandMark   uint64
+	commandAnswer []byte
+	seen          int64
+	numbered      bool // an edge: it is forgotten when it is idle
+}
+
+// sources are the edges and the domains' streams, by name.
+type sources map[string]*source
+
+// get finds a source, or adds it, and notes that it was seen.
+func (l sources) get(name string, now int64) *source {
+	s := l[name]
+	if s == nil {
+		s = &source{name: name}
+		l[name] = s
+	}
+	s.seen = now
+	return s
+}
+
 // settled tells whether a domain's settlement was folded before. Its sequence alone does not tell: a stream that was restored
 // from a backup, cut or recreated gives the same sequences to other requests. Those are stored later than everything that was
 // settled before.

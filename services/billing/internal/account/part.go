@@ -33,10 +33,10 @@ func NewPart(keep func(id uint64) bool) *Fold {
 }
 
 // Principals is the number of accounts and networks in the state.
-func (f *Fold) Principals() int { return len(f.accounts) + len(f.networks) }
+func (f *Fold) Principals() int { return len(f.principals.accounts) + len(f.principals.networks) }
 
 // crowded tells whether a part has to be cut again.
-func (f *Fold) crowded() bool { return f.most > 0 && f.Principals() > f.most }
+func (f *Fold) crowded() bool { return f.maxPrincipals > 0 && f.Principals() > f.maxPrincipals }
 
 // keeps tells whether the fold decides about a principal.
 func (f *Fold) keeps(id uint64) bool { return f.keep == nil || f.keep(id) }
@@ -48,10 +48,10 @@ func (f *Fold) passes(id uint64, request, idempotency []byte) bool {
 	}
 	var h *hold
 	if len(request) == 16 {
-		h = f.byRequest[event.RequestID(request)]
+		h = f.holds.byRequest[event.RequestID(request)]
 	}
 	if h == nil && len(idempotency) == 16 {
-		h = f.byIdempotency[event.IdempotencyID(idempotency)]
+		h = f.holds.byIdempotency[event.IdempotencyID(idempotency)]
 	}
 	if h != nil && f.broken == nil {
 		f.broken = &CoupledError{Sequence: f.sequence, Kept: event.AccountID(h.principal.id), Other: event.AccountID(id)}
@@ -116,7 +116,7 @@ func hashInParts(bits, most int, together map[uint64]uint64, replay func(*Fold, 
 			fold = NewPart(func(id uint64) bool { return s.has(group(together, id)) })
 		}
 		if s.bits < maxBits {
-			fold.most = most
+			fold.maxPrincipals = most
 		}
 		err := replay(fold, done, done+len(todo))
 		if errors.Is(err, errCrowded) {

@@ -20,18 +20,18 @@ const (
 )
 
 // place enters a read into the index by places.
-func (f *Fold) place(h *hold) {
+func (s *holds) place(h *hold) {
 	if h.write || h.index >= maxPlaces {
 		return
 	}
-	b := f.byPlace[h.sequence]
+	b := s.byPlace[h.sequence]
 	if b == nil {
-		if last := len(f.spareBatches) - 1; last >= 0 {
-			b, f.spareBatches = f.spareBatches[last], f.spareBatches[:last]
+		if last := len(s.spareBatches) - 1; last >= 0 {
+			b, s.spareBatches = s.spareBatches[last], s.spareBatches[:last]
 		} else {
 			b = &batchHolds{}
 		}
-		f.byPlace[h.sequence] = b
+		s.byPlace[h.sequence] = b
 	}
 	for len(b.holds) <= int(h.index) {
 		b.holds = append(b.holds, nil)
@@ -41,24 +41,24 @@ func (f *Fold) place(h *hold) {
 }
 
 // displace takes a hold out of the index by places, if it is there.
-func (f *Fold) displace(h *hold) {
-	if f.placed(h.sequence, h.index) != h {
+func (s *holds) displace(h *hold) {
+	if s.placed(h.sequence, h.index) != h {
 		return
 	}
-	b := f.byPlace[h.sequence]
+	b := s.byPlace[h.sequence]
 	b.holds[h.index] = nil
 	if b.left--; b.left > 0 {
 		return
 	}
-	delete(f.byPlace, h.sequence)
-	if b.holds = b.holds[:0]; len(f.spareBatches) < maxSpare {
-		f.spareBatches = append(f.spareBatches, b)
+	delete(s.byPlace, h.sequence)
+	if b.holds = b.holds[:0]; len(s.spareBatches) < maxSpare {
+		s.spareBatches = append(s.spareBatches, b)
 	}
 }
 
 // placed is the hold of the admission at a place, nil if none can be settled there.
-func (f *Fold) placed(sequence uint64, place uint32) *hold {
-	if b := f.byPlace[sequence]; b != nil && int64(place) < int64(len(b.holds)) {
+func (s *holds) placed(sequence uint64, place uint32) *hold {
+	if b := s.byPlace[sequence]; b != nil && int64(place) < int64(len(b.holds)) {
 		return b.holds[place]
 	}
 	return nil
@@ -81,13 +81,13 @@ func (f *Fold) serveBatches(batches []*event.Served) (named uint64) {
 }
 
 func (f *Fold) servePlace(sequence uint64, place uint32) {
-	h := f.placed(sequence, place)
+	h := f.holds.placed(sequence, place)
 	switch {
 	case h == nil:
 	case h.result == event.Result_RESULT_UNSPECIFIED:
 		f.serve(h, f.time, false)
 	default: // a time-out has served it
-		f.displace(h)
+		f.holds.displace(h)
 		f.settleLate(&event.Settlement{Result: event.Result_SERVED}, h)
 	}
 }

@@ -271,10 +271,10 @@ func (m *machine) pricesChange(t *rapid.T) {
 		m.rules = rules2
 	}
 	if book == *m.model.book && m.rules == m.fold.Rules() {
-		changes := m.fold.terms
+		changes := m.fold.prices.terms
 		m.prices(&book)
 		m.model.advance(m.now)
-		if m.fold.terms != changes {
+		if m.fold.prices.terms != changes {
 			t.Fatal("the same prices again are new terms")
 		}
 		return
@@ -506,7 +506,7 @@ func (m *machine) compare(t *rapid.T) {
 		if a.balance() != a.granted-a.taken-a.expired-spent || a.balance() < 0 {
 			t.Fatalf("%x: balance %d is not %d granted - %d taken - %d expired - %d spent", id, a.balance(), a.granted, a.taken, a.expired, spent)
 		}
-		if sum := m.ledgerSum(id); sum != a.ledger || sum != a.balance()+open || m.fold.accounts[id].settled != sum {
+		if sum := m.ledgerSum(id); sum != a.ledger || sum != a.balance()+open || m.fold.principals.accounts[id].settled != sum {
 			t.Fatalf("%x: ledger %d, model %d, balance %d with %d in flight", id, sum, a.ledger, a.balance(), open)
 		}
 	}
@@ -563,7 +563,7 @@ func (m *machine) finish(t *rapid.T) {
 	}
 }
 
-func (f *Fold) grantHeap() expiryHeap { return f.expiries }
+func (f *Fold) grantHeap() expiryHeap { return f.credits.expiries }
 
 // undone tells whether open holds may undo such a refusal.
 func undone(d event.Decision) bool {

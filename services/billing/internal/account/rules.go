@@ -38,17 +38,17 @@ func SameTerms(a, b *event.PriceBook) bool {
 // setBook brings a price book into force, and the rules that it names. Only the first book needs no agreement.
 func (f *Fold) setBook(book *event.PriceBook) {
 	if book.Rules > f.rules {
-		f.rules, f.terms = book.Rules, f.sequence
-		f.forgetInvalid()
+		f.rules, f.prices.terms = book.Rules, f.sequence
+		f.kept.forgetInvalid()
 	}
 	if have := f.Prices(); have != nil &&
 		(!book.Agreed || SameTerms(book, have) || publishedMillis(book) < publishedMillis(have)) { // the last: published again
 		return
 	}
-	f.books = append(f.books, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
-	f.book = f.books[len(f.books)-1].book
-	f.terms = f.sequence
-	f.trimAdmitted()
+	f.prices.list = append(f.prices.list, bookFrom{fromMillis: f.time, book: BookOf(book), event: book})
+	f.prices.current = f.prices.list[len(f.prices.list)-1].book
+	f.prices.terms = f.sequence
+	f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
 }
 
 // publishedMillis is when a price book was published, by the clock of the instance without an offset.

@@ -166,8 +166,8 @@ func TestNewRulesDecideARefusedCommandAgain(t *testing.T) {
 	if o := h.does(keyed(suspend(alice), 2)); !o.Replayed {
 		t.Errorf("it is carried out twice: %v", o)
 	}
-	if n := h.fold.keptFifo.len(); n != 2 || len(h.fold.kept) != 2 {
-		t.Errorf("%d and %d outcomes are kept", n, len(h.fold.kept))
+	if n := h.fold.kept.queue.len(); n != 2 || len(h.fold.kept.byID) != 2 {
+		t.Errorf("%d and %d outcomes are kept", n, len(h.fold.kept.byID))
 	}
 	h.sound()
 }
@@ -182,7 +182,7 @@ func TestOldPricesDoNotComeBack(t *testing.T) {
 		e := PriceEvent(b)
 		e.StampMs, e.Rules, e.Agreed = h.now, rules, agreed
 		h.append(Prices, e)
-		return h.fold.book.Terms[plan.Pro][plan.FilesUpload].Limit
+		return h.fold.prices.current.Terms[plan.Pro][plan.FilesUpload].Limit
 	}
 	for i, c := range []struct {
 		limit  int64
@@ -212,7 +212,7 @@ func TestAnEarlierPriceBookDoesNotComeBack(t *testing.T) {
 		e := PriceEvent(b)
 		e.StampMs, e.OffsetMs, e.Rules, e.Agreed = stamp+offset, offset, Rules1, true
 		h.append(Prices, e)
-		return h.fold.book.Terms[plan.Pro][plan.FilesUpload].Limit
+		return h.fold.prices.current.Terms[plan.Pro][plan.FilesUpload].Limit
 	}
 	first := h.now
 	for i, c := range []struct{ limit, stamp, offset, want int64 }{

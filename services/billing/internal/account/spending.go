@@ -86,11 +86,11 @@ func (s *spending) add(day uint32, price uint64) {
 }
 
 // takeSpending takes out what add has added in a day.
-func (f *Fold) takeSpending(s *spending, day uint32, price uint64) {
+func (s *spending) take(b *base, day uint32, price uint64) {
 	if s.day == day {
-		take(f, "credits spent in a day", &s.today, price)
+		take(b, "credits spent in a day", &s.today, price)
 	}
-	take(f, "credits spent in all", &s.total, price)
+	take(b, "credits spent in all", &s.total, price)
 }
 
 func (s spending) state() *event.SpendingState {
@@ -151,27 +151,27 @@ func (a *account) passed(l *keyLine, day uint32, price uint64) (capped, bool) {
 }
 
 // keepsCaps tells whether a price passes no cap.
-func (f *Fold) keepsCaps(a *account, l *keyLine, price uint64) bool {
-	_, passed := a.passed(l, f.capDay(a), price)
+func (a *account) keepsCaps(b *base, l *keyLine, price uint64) bool {
+	_, passed := a.passed(l, a.capDay(b), price)
 	return !passed
 }
 
 // capDay is the day whose cap a price has to keep: as dayOf, or a later one if that had begun before the time was turned back.
-func (f *Fold) capDay(a *account) uint32 { return max(a.spending.day, f.dayOf(a)) }
+func (a *account) capDay(b *base) uint32 { return max(a.spending.day, a.dayOf(b)) }
 
 // capRefused refuses a request whose price would pass a cap.
-func (f *Fold) capRefused(a *account, l *keyLine, h *hold, term plan.Term, v *event.Verdict) bool {
+func (a *account) capRefused(b *base, l *keyLine, h *hold, term plan.Term, v *event.Verdict) bool {
 	price := uint64(term.Price)
-	day := f.capDay(a)
+	day := a.capDay(b)
 	c, passed := a.passed(l, day, price)
 	if !passed {
 		return false
 	}
 	v.Decision, v.KeyCap, v.Cap = event.Decision_SPENDING_CAP_REACHED, c.line != nil, c.event()
-	if end := c.ends(day, f.monthOf(a)); end != 0 && price <= c.amount {
-		v.RetryAfterSeconds = secondsUntil(end, f.time)
+	if end := c.ends(day, a.monthOf(b)); end != 0 && price <= c.amount {
+		v.RetryAfterSeconds = secondsUntil(end, b.time)
 	}
-	f.hold(v, a.capHeld(c, day, h.key, term))
+	setHeld(v, a.capHeld(c, day, h.key, term))
 	return true
 }
 
@@ -212,8 +212,8 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 
 // spend notes what a hold has paid, for the caps and the counters of its key.
 func (f *Fold) spend(a *account, h *hold, price uint64) {
-	h.day = f.dayOf(a)
-	l, day := a.lineOf(h.line), f.capDay(a) // of both, so that the key's cap has the day that it is compared with
+	h.day = a.dayOf(&f.base)
+	l, day := a.lineOf(h.line), a.capDay(&f.base) // of both, so that the key's cap has the day that it is compared with
 	var before [2]capped
 	if a.alerts != nil {
 		before = a.caps(l, day)
@@ -226,12 +226,12 @@ func (f *Fold) spend(a *account, h *hold, price uint64) {
 		l.spent[h.key] += price
 	}
 	if a.alerts != nil {
-		f.tellCaps(a, before, day, price)
+		f.alerts.tellCaps(a, before, day, price)
 	}
 }
 
 // tellCaps tells webhooks of the shares of caps that a price has reached.
-func (f *Fold) tellCaps(a *account, before [2]capped, day uint32, price uint64) {
+func (n *notifier) tellCaps(a *account, before [2]capped, day uint32, price uint64) {
 	for _, c := range before {
 		if c.period == event.CapPeriod_CAP_NONE {
 			continue
@@ -247,7 +247,7 @@ func (f *Fold) tellCaps(a *account, before [2]capped, day uint32, price uint64) 
 		case event.CapPeriod_CAP_MONTH:
 			of.from = monthNumber(a.month).start
 		}
-		f.grown(a, of, g)
+		n.grown(a, of, g)
 	}
 }
 
@@ -263,21 +263,21 @@ type payment struct {
 func (h *hold) payment() payment { return payment{h.key, h.month, h.line, h.day, h.cost} }
 
 // unspend takes a payment out of what counts towards caps and of the counters of its key.
-func (f *Fold) unspend(a *account, p payment) {
+func (a *account) unspend(b *base, p payment) {
 	l := a.lineOf(p.line)
-	f.takeSpending(&a.spending, p.day, p.cost)
+	a.spending.take(b, p.day, p.cost)
 	if l != nil {
-		f.takeSpending(&l.spending, p.day, p.cost)
+		l.spending.take(b, p.day, p.cost)
 	}
 	if l != nil && l.month == p.month {
-		take(f, "overage requests of a key", &l.overage[p.key], 1)
-		take(f, "spent credits of a key", &l.spent[p.key], p.cost)
+		take(b, "overage requests of a key", &l.overage[p.key], 1)
+		take(b, "spent credits of a key", &l.spent[p.key], p.cost)
 	}
 }
 
 // unuse takes a request out of the counters of its key.
-func (f *Fold) unuse(a *account, h *hold) {
+func (a *account) unuse(b *base, h *hold) {
 	if l := a.lineOf(h.line); l != nil && l.month == h.month {
-		take(f, "used requests of a key", &l.used[h.key], 1)
+		take(b, "used requests of a key", &l.used[h.key], 1)
 	}
 }

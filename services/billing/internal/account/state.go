@@ -19,19 +19,19 @@ const CodeVersion = 1
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
 		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries,
-		Rules: f.rules, OffsetMs: f.offset, Terms: f.terms,
+		Rules: f.rules, OffsetMs: f.offset, Terms: f.prices.terms,
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
 	}
-	for _, b := range f.books {
+	for _, b := range f.prices.list {
 		s.Books = append(s.Books, &event.BookState{FromMs: b.fromMillis, Book: b.event})
 	}
 	for _, src := range f.sources {
 		s.Sources = append(s.Sources, src.state())
 	}
 	slices.SortFunc(s.Sources, func(a, b *event.SourceState) int { return cmp.Compare(a.Source, b.Source) })
-	for _, k := range f.keptFifo.items[f.keptFifo.head:] {
+	for _, k := range f.kept.queue.items[f.kept.queue.head:] {
 		s.Commands = append(s.Commands, &event.CommandKept{
 			IdempotencyId: slices.Clone(k.id[:]), BodyHash: k.body, TimeMs: k.time, Outcome: k.outcome,
 		})
@@ -165,10 +165,10 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
-	f.rules, f.terms = s.Rules, s.Terms
+	f.rules, f.prices.terms = s.Rules, s.Terms
 	for _, b := range s.Books {
-		f.books = append(f.books, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
-		f.book = f.books[len(f.books)-1].book
+		f.prices.list = append(f.prices.list, bookFrom{fromMillis: b.FromMs, book: BookOf(b.Book), event: b.Book})
+		f.prices.current = f.prices.list[len(f.prices.list)-1].book
 	}
 	for _, src := range s.Sources {
 		f.sources[src.Source] = &source{
@@ -182,8 +182,8 @@ func Restore(s *event.BillingState) (*Fold, error) {
 			return nil, fmt.Errorf("%w: idempotency id of %d bytes", errSnapshot, len(c.IdempotencyId))
 		}
 		k := &keptCommand{id: event.IdempotencyID(c.IdempotencyId), body: c.BodyHash, time: c.TimeMs, outcome: c.Outcome}
-		f.kept[k.id] = k
-		f.keptFifo.push(k)
+		f.kept.byID[k.id] = k
+		f.kept.queue.push(k)
 	}
 	var r restorer
 	for _, a := range s.Accounts {
@@ -239,12 +239,12 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 			reason: g.Reason, account: a, over: g.Over || g.ExpiresMs != 0 && g.ExpiresMs <= f.time, early: g.Over,
 		}
 		a.available += int64(grant.left)
-		f.addGrant(grant)
+		f.credits.addGrant(grant)
 	}
 	if err := a.restorePaid(s.Paid); err != nil {
 		return err
 	}
-	f.accounts[a.id] = a
+	f.principals.accounts[a.id] = a
 	f.restoreAlerts(a, s.Alerts)
 	if err := f.restoreLate(&a.principal, s.Late, r); err != nil {
 		return err
@@ -306,7 +306,7 @@ func (a *account) restoreUse(uses []*event.GrantUse, request []byte) (use []gran
 }
 
 func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
-	n := f.network(s.Network)
+	n := f.principals.network(s.Network)
 	n.admitted = slices.Clone(s.AdmittedMs)
 	for _, t := range n.admitted {
 		r.admitted = append(r.admitted, networkTime{t, n})
@@ -385,9 +385,9 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 func (f *Fold) relink(r *restorer) {
 	slices.SortStableFunc(r.closed, func(a, b *hold) int { return cmp.Compare(a.closedAt, b.closedAt) })
 	for _, h := range r.closed {
-		f.closed.push(h)
+		f.holds.closed.push(h)
 		h.principal.closed.push(h)
-		f.byRequest[h.request] = h
+		f.holds.byRequest[h.request] = h
 		switch {
 		case h.movable:
 			h.principal.latePaid++
@@ -395,22 +395,22 @@ func (f *Fold) relink(r *restorer) {
 			h.principal.holding[h.key]++
 		}
 		if h.timedOut {
-			f.place(h)
+			f.holds.place(h)
 		}
 		if h.hasIdempotency {
-			f.byIdempotency[h.idempotency] = h
+			f.holds.byIdempotency[h.idempotency] = h
 		}
 	}
 	slices.SortFunc(r.open, compareHolds)
 	for _, h := range r.open {
-		f.addOpen(h)
+		f.holds.addOpen(h)
 	}
 	slices.SortStableFunc(r.admitted, func(a, b networkTime) int { return cmp.Compare(a.time, b.time) })
-	f.admitted.items = r.admitted
+	f.principals.admitted.items = r.admitted
 	slices.SortStableFunc(r.failures, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
-	f.failures.items = r.failures
+	f.principals.failures.items = r.failures
 	slices.SortStableFunc(r.late, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
-	f.late.items = r.late
+	f.principals.late.items = r.late
 }
 
 // compareHolds is the order of admission.

@@ -90,8 +90,8 @@ func (a *account) integrate(to int64) {
 // store changes the account's stored bytes, from a time on that may be past. The integrals of the current and the
 // previous month are corrected. Once the previous month is closed, its part is made up for in the current one. Older months
 // are left alone.
-func (f *Fold) store(a *account, delta, from int64) {
-	a.integrate(f.time)
+func (a *account) store(b *base, delta, from int64) {
+	a.integrate(b.time)
 	size := uint64(delta)
 	if delta < 0 {
 		size = min(-size, a.storageBytes)
@@ -100,9 +100,9 @@ func (f *Fold) store(a *account, delta, from int64) {
 		a.storageBytes += min(size, math.MaxInt64-a.storageBytes)
 	}
 	if from <= 0 {
-		from = f.time
+		from = b.time
 	}
-	to := max(f.time, a.storageSince) // ahead of the time if that was turned back
+	to := max(b.time, a.storageSince) // ahead of the time if that was turned back
 	if size == 0 {
 		return
 	}
@@ -130,7 +130,7 @@ func (f *Fold) store(a *account, delta, from int64) {
 	a.current.storeDay(this, signed, max(from, this.start))
 	if before := monthNumber(a.month - 1); from < before.end {
 		late := max(from, before.start)
-		if f.isClosed(before) {
+		if b.isClosed(before) {
 			correct(&a.current, before.end-late)
 			a.current.makeUpDay(this, signed, before.end-late, to)
 			return
