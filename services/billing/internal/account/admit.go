@@ -63,14 +63,14 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	if key != nil {
-		h.keyNumber, h.line = key.number, key.line
+		h.keyNumber, h.lineage = key.number, key.lineage
 	}
-	line := a.lineOf(h.line)
+	lineage := a.lineageOf(h.lineage)
 	if a.barred() {
 		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
 		return
 	}
-	if !line.allows(h.key) {
+	if !lineage.allows(h.key) {
 		v.Decision, v.Final = event.Decision_KEY_SCOPE, true
 		return
 	}
@@ -83,7 +83,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	a = f.account(item.Account)
 	h.principal, h.terms, h.month = &a.principal, a.terms, a.month
 	used := a.current.used[h.key]
-	if (term.Limit != 0 || term.Overage) && a.keyRefused(&f.base, line, h, v) {
+	if (term.Limit != 0 || term.Overage) && a.keyRefused(&f.base, lineage, h, v) {
 		return
 	}
 	switch {
@@ -94,7 +94,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	case !term.Overage && term.Limit == 0:
 		v.Decision, v.Final = event.Decision_PLAN_UPGRADE_REQUIRED, true
 		return
-	case term.Overage && a.capRefused(&f.base, line, h, term, v):
+	case term.Overage && a.capRefused(&f.base, lineage, h, term, v):
 		return
 	case !term.Overage || a.available < int64(term.Price):
 		v.Decision, v.RetryAfterSeconds = event.Decision_QUOTA_EXHAUSTED, v.ResetSeconds
@@ -105,7 +105,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		v.CostMicros, v.BalanceMicros = h.cost, uint64(a.available)
 	}
 	a.current.used[h.key]++
-	a.countKey(&f.base, key, line, h)
+	a.countKey(&f.base, key, lineage, h)
 	f.alerts.usedMore(a, h.key, term.Limit)
 	h.day = a.dayOf(&f.base)
 	f.countDay(a, h.day, h.key, h.counted(1))

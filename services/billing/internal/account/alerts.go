@@ -12,38 +12,38 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// An account's webhooks are told of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
-// value. They are told before a key expires (warnings.go). The fold decides them, so that each happens once, on every replica and after every crash. What is
-// paid for or refused never depends on them. A crossing is told once a period: a void that takes the counter back and a
-// later request that brings it to the same share again tell nothing.
+// An account's webhooks are notified of crossings: a counter or an amount reaches a share of its limit, or the balance goes below a
+// value. They are notified before a key expires (warnings.go). The fold decides them, so that each happens once, on every replica and
+// after every crash. What is paid for or refused never depends on them. A crossing is notified once a period: a void that takes the counter back and a
+// later request that brings it to the same share again notify nobody.
 
 // MaxWebhooks is how many webhooks an account may have.
 const MaxWebhooks = 10
 
 const (
 	maxThresholds = 10 // of a webhook
-	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as told of. Whoever changes a cap
-	// more often may be told of one again.
+	// maxLimits is how many limits of one quota key or cap, and one period, are remembered as notified. A cap that
+	// changes more often may be notified again.
 	maxLimits = 8
 )
 
-// alertEvents are the bits of all events that a webhook may be told of.
+// alertEvents are the bits of all events that a webhook may subscribe to.
 const alertEvents = 1<<(event.AlertType_ALERT_QUOTA-1) | 1<<(event.AlertType_ALERT_CAP-1) |
 	1<<(event.AlertType_ALERT_BALANCE-1) | 1<<(event.AlertType_ALERT_KEY-1)
 
-// alerts are the webhooks of an account, and what they were told.
+// alerts are the webhooks of an account, and what they were notified of.
 type alerts struct {
 	webhooks []*webhook // in the order in which they were made
-	told     []told
+	notified []notified
 	low      []uint64 // values that the balance has gone below since a grant lifted it above them
 
 	account  *account
 	expiring []expiring // keys that webhooks are warned of, while one wants that
 	due      int64      // of the next warning
-	place    int        // in Fold.warnings, from 1 on; 0: there is no warning to come
+	position int        // in the heap of warnings, from 1; 0: no warning to come
 }
 
-// webhook says what one webhook is told of. It is replaced and never changed, since alerts share it.
+// webhook says what one webhook is notified of. It is replaced and never changed, since alerts share it.
 type webhook struct {
 	id         uint64
 	events     uint32
@@ -66,20 +66,20 @@ type limited struct {
 	kind   event.AlertType
 	key    plan.QuotaKey // of a quota
 	keyCap bool          // of a cap: it is that of apiKey
-	apiKey uint32        // the line, which stays the same where the key is replaced
+	apiKey uint32        // the lineage, which stays the same where the key is replaced
 	from   int64         // when the period began; 0: it has no end
 
 	period event.CapPeriod // of a cap: a day and a month that begin together are two periods
 }
 
-// told is the highest share of a limit that webhooks were told of.
-type told struct {
+// notified is the highest share of a limit that webhooks were notified of.
+type notified struct {
 	limited
 	limit   uint64
 	percent uint32
 }
 
-// notifier decides what the webhooks of all accounts are told of.
+// notifier decides what the webhooks of all accounts are notified of.
 type notifier struct {
 	*base
 	warnings warnings
@@ -166,12 +166,12 @@ func (n *notifier) deleteWebhook(a *account, id uint64) event.CommandStatus {
 	return event.CommandStatus_COMMAND_OK
 }
 
-// testWebhook has a webhook told of a test, and returns the id of that alert.
+// testWebhook sends a webhook a test, and returns the id of that alert.
 func (n *notifier) testWebhook(a *account, id uint64) (event.CommandStatus, string) {
 	if a.webhook(id) == nil {
 		return event.CommandStatus_COMMAND_WEBHOOK_NOT_FOUND, ""
 	}
-	alert := n.tell(a, n.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
+	alert := n.notify(a, n.time, []uint64{id}, &event.Alert{Type: event.AlertType_ALERT_TEST})
 	return event.CommandStatus_COMMAND_OK, alert.Id
 }
 
@@ -185,7 +185,7 @@ func (a *account) webhook(id uint64) *webhook {
 	return nil
 }
 
-// tidy forgets values of the balance that no webhook is told of any more.
+// tidy forgets values of the balance that no webhook watches any more.
 func (l *alerts) tidy() {
 	l.low = slices.DeleteFunc(l.low, func(value uint64) bool {
 		return !slices.ContainsFunc(l.webhooks, func(w *webhook) bool { return w.wantsBelow(value) })
@@ -196,7 +196,7 @@ func (w *webhook) wantsBelow(value uint64) bool {
 	return w.below == value && w.wants(event.AlertType_ALERT_BALANCE)
 }
 
-// usedMore tells of what one more request of a quota key has reached. It is counted already.
+// usedMore notifies of what one more request of a quota key has reached. It is counted already.
 func (n *notifier) usedMore(a *account, key plan.QuotaKey, limit int64) {
 	if a.alerts == nil || limit <= 0 {
 		return
@@ -220,7 +220,7 @@ func (g growth) crosses(percent uint32) bool {
 	return g.before*100 < at && g.after*100 >= at
 }
 
-// grown tells of the shares of a limit that a growth has reached, unless they were told of in this period.
+// grown notifies of the shares of a limit that a growth has reached, unless that was done in this period.
 func (n *notifier) grown(a *account, of limited, g growth) {
 	if a.alerts == nil || g.limit == 0 || g.limit > math.MaxUint64/100 || g.after > math.MaxUint64/100 {
 		return
@@ -252,24 +252,24 @@ func (n *notifier) grown(a *account, of limited, g growth) {
 				to = append(to, w.id)
 			}
 		}
-		n.tell(a, n.time, to, &event.Alert{
+		n.notify(a, n.time, to, &event.Alert{
 			Type: of.kind, QuotaKey: uint32(of.key), KeyCap: of.keyCap, Key: g.apiKey, Threshold: percent,
 			Used: g.after, Limit: g.limit, FromMs: of.from, UntilMs: g.until,
 		})
 	}
 }
 
-// seen finds what webhooks were told of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
+// seen finds what webhooks were notified of a limit, or begins to remember it. Its earlier periods are forgotten, and the oldest of
 // too many limits.
-func (l *alerts) seen(of limited, limit uint64) *told {
+func (l *alerts) seen(of limited, limit uint64) *notified {
 	same, oldest := 0, -1
-	l.told = slices.DeleteFunc(l.told, func(t told) bool {
+	l.notified = slices.DeleteFunc(l.notified, func(t notified) bool {
 		past := t.from < of.from
 		t.from = of.from
 		return past && t.limited == of
 	})
-	for i := range l.told {
-		t := &l.told[i]
+	for i := range l.notified {
+		t := &l.notified[i]
 		if t.limited != of {
 			continue
 		}
@@ -281,13 +281,13 @@ func (l *alerts) seen(of limited, limit uint64) *told {
 		}
 	}
 	if same >= maxLimits {
-		l.told = slices.Delete(l.told, oldest, oldest+1)
+		l.notified = slices.Delete(l.notified, oldest, oldest+1)
 	}
-	l.told = append(l.told, told{limited: of, limit: limit})
-	return &l.told[len(l.told)-1]
+	l.notified = append(l.notified, notified{limited: of, limit: limit})
+	return &l.notified[len(l.notified)-1]
 }
 
-// lowered tells of the values that the balance has gone below.
+// lowered notifies of the values that the balance has gone below.
 func (n *notifier) lowered(a *account, before, at int64) {
 	if a.alerts == nil || before <= a.available {
 		return
@@ -308,7 +308,7 @@ func (n *notifier) lowered(a *account, before, at int64) {
 				to = append(to, w.id)
 			}
 		}
-		n.tell(a, at, to, &event.Alert{
+		n.notify(a, at, to, &event.Alert{
 			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: uint64(a.available), BelowMicros: value,
 		})
 	}
@@ -321,10 +321,10 @@ func (a *account) lifted() {
 	}
 }
 
-// tell adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
+// notify adds an alert to the effects. Its id follows from all messages of the journal up to this one, so that a journal which
 // goes on from a backup gives no id again. It does not follow from the alerts of other accounts, which a part does not have: the
 // outcome of a test has it.
-func (n *notifier) tell(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
+func (n *notifier) notify(a *account, at int64, webhooks []uint64, alert *event.Alert) *event.Alert {
 	h := sha256.New()
 	h.Write([]byte("alert"))
 	h.Write(n.chain[:])
@@ -346,7 +346,7 @@ const (
 	alertDigits = 11 // in base62, of each half of the hash
 )
 
-// Webhooks are what an account's webhooks are told of, in the order in which they were made.
+// Webhooks are what an account's webhooks are notified of, in the order in which they were made.
 func (f *Fold) Webhooks(id event.AccountID) []*event.WebhookRules {
 	a := f.principals.accounts[uint64(id)]
 	if a == nil || a.alerts == nil {
@@ -373,7 +373,7 @@ func (l *alerts) state() *event.AlertState {
 		return nil
 	}
 	s := &event.AlertState{Webhooks: l.rules(), LowMicros: slices.Clone(l.low), Expiring: l.expiringState()}
-	for _, t := range l.told {
+	for _, t := range l.notified {
 		s.Told = append(s.Told, &event.CrossingState{
 			Type: t.kind, QuotaKey: uint32(t.key), KeyCap: t.keyCap, Key: t.apiKey, FromMs: t.from, Limit: t.limit, Percent: t.percent,
 			Period: t.period,
@@ -382,7 +382,7 @@ func (l *alerts) state() *event.AlertState {
 	return s
 }
 
-// restoreAlerts gives the account its alerts, and their next warning its place.
+// restoreAlerts gives the account its alerts, and schedules their next warning.
 func (f *Fold) restoreAlerts(a *account, s *event.AlertState) {
 	if s != nil {
 		a.alerts = alertsOf(s)
@@ -399,7 +399,7 @@ func alertsOf(s *event.AlertState) *alerts {
 		})
 	}
 	for _, t := range s.Told {
-		l.told = append(l.told, told{
+		l.notified = append(l.notified, notified{
 			limited: limited{
 				kind: t.Type, key: plan.QuotaKey(t.QuotaKey), keyCap: t.KeyCap, apiKey: t.Key, from: t.FromMs,
 				period: t.Period,

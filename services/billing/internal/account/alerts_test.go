@@ -489,9 +489,9 @@ func (m *model) tellShares(a *modelAccount, kind uint32, period event.CapPeriod,
 	}
 }
 
-// tellCaps is called before a request that was paid is in the list.
-func (m *model) tellCaps(a *modelAccount, r *modelRequest) {
-	tell := func(c spendingCap, whose string, line *uint32) {
+// notifyCaps is called before a request that was paid is in the list.
+func (m *model) notifyCaps(a *modelAccount, r *modelRequest) {
+	tell := func(c spendingCap, whose string, lineage *uint32) {
 		from := int64(0)
 		switch c.period {
 		case event.CapPeriod_CAP_NONE:
@@ -501,18 +501,18 @@ func (m *model) tellCaps(a *modelAccount, r *modelRequest) {
 		case event.CapPeriod_CAP_MONTH:
 			from = monthOf(m.now).start
 		}
-		spent := m.spentFor(c, r.account, line)
+		spent := m.spentFor(c, r.account, lineage)
 		what := fmt.Sprintf("%x cap of %s from %d", r.account, whose, from)
 		m.tellShares(a, toldCap, c.period, what, spent, spent+r.paid, int64(c.amount))
 	}
-	if l := a.lines[r.line]; l != nil {
-		newest := r.line
+	if l := a.lineages[r.lineage]; l != nil {
+		newest := r.lineage
 		for _, k := range a.keys {
-			if k.line == r.line && !k.replaced {
+			if k.lineage == r.lineage && !k.replaced {
 				newest = k.counts
 			}
 		}
-		tell(l.cap, fmt.Sprintf("key %d", newest), &r.line)
+		tell(l.cap, fmt.Sprintf("key %d", newest), &r.lineage)
 	}
 	tell(a.cap, "account", nil)
 }

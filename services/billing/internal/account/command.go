@@ -29,8 +29,8 @@ func (f *Fold) applyCommands(m Message) error {
 	f.advance(f.timeOf(m, b.StampMs, f.offset))
 	s := f.sources.get(b.Source, f.time)
 	s.numbered = true
-	if b.Number <= s.commandMark {
-		if b.Number == s.commandMark {
+	if b.Number <= s.commandWatermark {
+		if b.Number == s.commandWatermark {
 			f.answer(b.Source, Outcomes, s.commandAnswer)
 		}
 		return nil
@@ -44,7 +44,7 @@ func (f *Fold) applyCommands(m Message) error {
 	if err != nil {
 		return err
 	}
-	s.commandMark, s.commandAnswer = b.Number, data
+	s.commandWatermark, s.commandAnswer = b.Number, data
 	f.answer(b.Source, Outcomes, data)
 	return nil
 }

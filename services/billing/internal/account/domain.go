@@ -11,7 +11,7 @@ import (
 
 // Each domain settles on a subject of its own, which no other service may publish to. The fold takes from it
 // what that domain can know: how a write with one of its quota keys ended, by the id of the hold. So the same settlement twice
-// counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the marks guard them
+// counts once, whatever the sequences of the domain's stream are. Only changes of storage have no id: the watermarks guard them
 // against being counted twice.
 
 // Refused is a number of settlements of one batch that the fold did not take, all for the same reason.
@@ -76,31 +76,31 @@ func (f *Fold) settleDomain(domain event.Domain, b *event.UsageBatch, messageMil
 		return
 	}
 	s := f.sources.get(b.Source, f.time)
-	most := messageMillis + skewMillis
+	maxStored := messageMillis + skewMillis
 	var last uint64
 	var latest int64
-	anew := false
+	recreated := false
 	for _, item := range b.Settlements {
 		if item.Sequence == 0 || item.StoredMs == 0 {
 			f.refuse(b.Source, RefusedMalformed, 1)
 			continue
 		}
-		// A time that is far ahead tells nothing. It must not move the mark beyond the requests to come.
-		seen := item.Sequence <= s.mark && item.StoredMs > most || s.settled(item)
+		// A time that is far ahead means nothing. It must not move the watermark beyond the requests to come.
+		seen := item.Sequence <= s.watermark && item.StoredMs > maxStored || s.settled(item)
 		if !seen {
-			anew = anew || item.Sequence <= s.mark
-			last, latest = max(last, item.Sequence), max(latest, min(item.StoredMs, most))
+			recreated = recreated || item.Sequence <= s.watermark
+			last, latest = max(last, item.Sequence), max(latest, min(item.StoredMs, maxStored))
 			f.entries++
 		}
 		if reason := f.settleItem(domain, item, seen); reason != "" {
 			f.refuse(b.Source, reason, 1)
 		}
 	}
-	if anew {
-		f.effects.Anew = append(f.effects.Anew, Anew{Stream: s.name, Mark: s.mark, Sequence: last})
-		s.mark, s.floorMillis = 0, s.markMillis
+	if recreated {
+		f.effects.Recreated = append(f.effects.Recreated, Recreated{Stream: s.name, Watermark: s.watermark, Sequence: last})
+		s.watermark, s.floorMillis = 0, s.watermarkMillis
 	}
-	s.mark, s.markMillis = max(s.mark, last), max(s.markMillis, latest)
+	s.watermark, s.watermarkMillis = max(s.watermark, last), max(s.watermarkMillis, latest)
 }
 
 // isStream tells whether a source is the name of a stream of the domain.
@@ -166,7 +166,7 @@ func (f *Fold) settleWrite(key plan.QuotaKey, item *event.Settlement) bool {
 	switch {
 	case h == nil || h.principal != p || h.key != key || !h.write:
 		if wasLate && item.Result == event.Result_SERVED {
-			f.chargeAnew(item, late.keyNumber, late.line)
+			f.chargeLate(item, late.keyNumber, late.lineage)
 		}
 		f.principals.reap(p)
 		return wasLate
@@ -205,8 +205,8 @@ type lateWrite struct {
 	request event.RequestID
 	key     plan.QuotaKey
 	time    int64 // of the void
-	// keyNumber and line are those of the hold.
-	keyNumber, line uint32
+	// Those of the hold.
+	keyNumber, lineage uint32
 }
 
 // remain remembers a write that is about to be voided without the word of its service. The oldest is forgotten beyond maxLate:
@@ -220,7 +220,7 @@ func (f *Fold) remain(h *hold, at int64) {
 	if len(p.late) >= maxLate {
 		p.late = slices.Delete(p.late, 0, 1)
 	}
-	p.late = append(p.late, lateWrite{request: h.request, key: h.key, time: at, keyNumber: h.keyNumber, line: h.line})
+	p.late = append(p.late, lateWrite{request: h.request, key: h.key, time: at, keyNumber: h.keyNumber, lineage: h.lineage})
 	f.principals.late.push(principalTime{at, p})
 	if f.records.watches(h.request) {
 		f.records.trace.until = at + LateMillis

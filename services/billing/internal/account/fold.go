@@ -187,7 +187,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Closed)
 	clear(e.Admin)
 	clear(e.Alerts)
-	e.Answers, e.Ledger, e.Closed, e.Changed, e.Anew = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Anew[:0]
+	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0]
 	e.Rules = f.rules
 	f.credits.ordinal = 0
@@ -206,8 +206,8 @@ func (f *Fold) applyUsage(m Message) error {
 	}
 	s := f.sources.get(b.Source, f.time)
 	s.numbered = true
-	if b.Number <= s.mark {
-		if b.Number == s.mark {
+	if b.Number <= s.watermark {
+		if b.Number == s.watermark {
 			f.answer(b.Source, Verdicts, s.answer)
 		}
 		return nil
@@ -247,7 +247,7 @@ func (f *Fold) applyUsage(m Message) error {
 	if err != nil {
 		return err
 	}
-	s.mark, s.answer = b.Number, data
+	s.watermark, s.answer = b.Number, data
 	f.answer(b.Source, Verdicts, data)
 	return nil
 }

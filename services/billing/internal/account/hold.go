@@ -22,7 +22,7 @@ type hold struct {
 	day            uint32       // likewise
 	index          uint32       // position in its batch
 	keyNumber      uint32       // of the API key; 0: the default key, or a network
-	line           uint32       // of that key
+	lineage        uint32       // of that key
 	recent         recent.Ref   // of an account's; not part of the state
 	sequence       uint64
 	time           int64
@@ -90,7 +90,7 @@ func (h *hold) after() *hold { return h.links[linkPrincipal].next }
 type holds struct {
 	*base
 	byRequest     map[event.RequestID]*hold // open or remembered
-	byPlace       map[uint64]*batchHolds    // reads that an edge may settle, by the sequence of their message
+	byOffset      map[uint64]*batchHolds    // reads that an edge may settle, by the sequence of their message
 	spareBatches  []*batchHolds
 	byIdempotency map[event.IdempotencyID]*hold
 	open          holdList // in the order of admission, which is that of time-outs
@@ -102,7 +102,7 @@ func newHolds(b *base) holds {
 	return holds{
 		base:          b,
 		byRequest:     map[event.RequestID]*hold{},
-		byPlace:       map[uint64]*batchHolds{},
+		byOffset:      map[uint64]*batchHolds{},
 		byIdempotency: map[event.IdempotencyID]*hold{},
 		open:          holdList{kind: linkGlobal},
 		closed:        holdList{kind: linkGlobal},
@@ -140,7 +140,7 @@ func (s *holds) addOpen(h *hold) {
 		p.holding[h.key]++
 	}
 	s.byRequest[h.request] = h
-	s.place(h)
+	s.index(h)
 	if h.hasIdempotency {
 		s.replace(h)
 		s.byIdempotency[h.idempotency] = h
@@ -189,7 +189,7 @@ func (f *Fold) forget(h *hold) {
 // drop takes a closed hold out of the indexes and returns it to the free list.
 func (f *Fold) drop(h *hold) {
 	delete(f.holds.byRequest, h.request)
-	f.holds.displace(h)
+	f.holds.unindex(h)
 	if h.hasIdempotency && f.holds.byIdempotency[h.idempotency] == h {
 		delete(f.holds.byIdempotency, h.idempotency)
 	}

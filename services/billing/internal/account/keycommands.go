@@ -62,13 +62,13 @@ func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *
 		return event.CommandStatus_COMMAND_TOO_MANY_KEYS, nil
 	}
 	r := a.ring()
-	l := &keyLine{number: r.next, month: a.month}
+	l := &keyLineage{number: r.next, month: a.month}
 	k := &apiKey{
-		number: r.next, line: r.next, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time,
+		number: r.next, lineage: r.next, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time,
 	}
 	r.next++
 	applyRules(k, l, rules, b.time)
-	r.lines = append(r.lines, l)
+	r.lineages = append(r.lineages, l)
 	a.addKey(k, b.time)
 	return event.CommandStatus_COMMAND_OK, k
 }
@@ -77,7 +77,7 @@ func (a *account) changeKey(b *base, k *apiKey, rules *event.KeyRules) event.Com
 	if rules == nil || !validRules(rules, b.time) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	applyRules(k, a.lineOf(k.line), rules, b.time)
+	applyRules(k, a.lineageOf(k.lineage), rules, b.time)
 	return event.CommandStatus_COMMAND_OK
 }
 
@@ -102,10 +102,10 @@ func (a *account) replaceKey(b *base, c *event.ReplaceKey) (event.CommandStatus,
 	if old.expires != 0 {
 		ends = min(ends, old.expires)
 	}
-	made := &apiKey{number: r.next, line: old.line, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time}
+	made := &apiKey{number: r.next, lineage: old.lineage, version: 1, fingerprint: c.GetFingerprint(), prefix: c.GetPrefix(), created: b.time}
 	if old.number == 0 {
 		made = &apiKey{
-			number: r.next, line: old.line, former: true, version: a.keyVersion, fingerprint: a.fingerprint, prefix: a.keyPrefix,
+			number: r.next, lineage: old.lineage, former: true, version: a.keyVersion, fingerprint: a.fingerprint, prefix: a.keyPrefix,
 			created: a.keyCreated, used: a.keyUsed, expires: ends, replaced: true,
 		}
 		a.keyVersion++
@@ -156,7 +156,7 @@ func (a *account) defaultReplaced(now int64) {
 	}
 }
 
-// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were told of their caps.
+// addKey enters a key, and forgets the oldest of too many that have ended, with what webhooks were notified of their caps.
 func (a *account) addKey(k *apiKey, now int64) {
 	r := a.keys
 	r.keys = append(r.keys, k)
@@ -173,11 +173,11 @@ func (a *account) addKey(k *apiKey, now int64) {
 		ended--
 		return true
 	})
-	r.lines = slices.DeleteFunc(r.lines, func(l *keyLine) bool {
-		return !slices.ContainsFunc(r.keys, func(k *apiKey) bool { return k.line == l.number })
+	r.lineages = slices.DeleteFunc(r.lineages, func(l *keyLineage) bool {
+		return !slices.ContainsFunc(r.keys, func(k *apiKey) bool { return k.lineage == l.number })
 	})
 	if a.alerts != nil {
-		a.alerts.told = slices.DeleteFunc(a.alerts.told, func(t told) bool { return t.keyCap && a.lineOf(t.apiKey) == nil })
+		a.alerts.notified = slices.DeleteFunc(a.alerts.notified, func(t notified) bool { return t.keyCap && a.lineageOf(t.apiKey) == nil })
 	}
 }
 
@@ -224,7 +224,7 @@ func validRules(r *event.KeyRules, now int64) bool {
 	return r.Cap == nil || capOf(r.Cap).valid()
 }
 
-func applyRules(k *apiKey, l *keyLine, r *event.KeyRules, now int64) {
+func applyRules(k *apiKey, l *keyLineage, r *event.KeyRules, now int64) {
 	if r.Name != nil {
 		l.name = *r.Name
 	}

@@ -78,16 +78,16 @@ type Closed struct {
 // Effects are what the caller has to do after a message. The slices belong to the fold and are overwritten by the next
 // Apply. The values that they point to are not.
 type Effects struct {
-	Answers []Answer
-	Ledger  []*event.LedgerEntry // in order
-	Closed  []Closed
-	Changed []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
-	Anew    []Anew
-	Admin   []*event.AdminEntry // in order; without ids
-	Alerts  []*event.Alert      // in order
-	Usage   []UsageDelta        // in order
-	Refused []Refused
-	Rules   uint32 // that decided the message
+	Answers   []Answer
+	Ledger    []*event.LedgerEntry // in order
+	Closed    []Closed
+	Changed   []event.AccountID // accounts whose refusals, as edges remember them, may be wrong now
+	Recreated []Recreated
+	Admin     []*event.AdminEntry // in order; without ids
+	Alerts    []*event.Alert      // in order
+	Usage     []UsageDelta        // in order
+	Refused   []Refused
+	Rules     uint32 // that decided the message
 }
 
 // Digest is the SHA-256 of a message. The chain is made of digests.

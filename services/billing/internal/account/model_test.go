@@ -47,11 +47,11 @@ type modelAccount struct {
 	deletes   int64 // when it may be erased; 0: it is not to be deleted
 	erased    bool
 
-	keys  []*modelKey // the default key, once there are others
-	lines map[uint32]*modelLine
-	next  uint32
-	cap   spendingCap
-	hooks modelHooks
+	keys     []*modelKey // the default key, once there are others
+	lineages map[uint32]*modelLine
+	next     uint32
+	cap      spendingCap
+	hooks    modelHooks
 }
 
 // modelStorage is a change of stored bytes.
@@ -89,7 +89,7 @@ type modelRequest struct {
 	entered   bool   // the charge is in the ledger
 	terms     [2]int // changes of prices, rules and tier before it
 	order     int    // of being counted
-	line      uint32
+	lineage   uint32
 	counts    uint32 // number of the key
 	day       int64  // in which it counts; 0: in none
 }
@@ -371,11 +371,11 @@ func (m *model) admit(item *event.Admission) (decision event.Decision, remaining
 	if k == nil || a.erased {
 		return invalid, 0, 0
 	}
-	r.line, r.counts = k.line, k.counts
+	r.lineage, r.counts = k.lineage, k.counts
 	if a.suspended || a.deletes != 0 {
 		return event.Decision_ACCOUNT_SUSPENDED, 0, 0
 	}
-	if l := a.lines[r.line]; l != nil && l.scope != 0 && l.scope != r.key {
+	if l := a.lineages[r.lineage]; l != nil && l.scope != 0 && l.scope != r.key {
 		return event.Decision_KEY_SCOPE, 0, 0
 	}
 	if m.recentFailures(&a.modelParty) > MaxFailures {
@@ -396,8 +396,8 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	term := m.book.Terms[a.tier][r.key]
 	used, _, _ := m.counted(r.account, r.key, r.month)
 	r.day = m.now / dayMillis
-	l := a.lines[r.line]
-	if l != nil && l.quota >= 0 && r.key == plan.FilesUpload && (term.Limit != 0 || term.Overage) && m.countedBy(r, r.line) >= l.quota {
+	l := a.lineages[r.lineage]
+	if l != nil && l.quota >= 0 && r.key == plan.FilesUpload && (term.Limit != 0 || term.Overage) && m.countedBy(r, r.lineage) >= l.quota {
 		return event.Decision_KEY_QUOTA_EXHAUSTED, 0, 0
 	}
 	switch {
@@ -410,7 +410,7 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 		return admitted, term.Limit - int64(used) - 1, 0
 	case term.Limit == 0 && !term.Overage:
 		return upgrade, 0, 0
-	case term.Overage && (l != nil && m.passes(l.cap, r, &r.line, int64(term.Price)) || m.passes(a.cap, r, nil, int64(term.Price))):
+	case term.Overage && (l != nil && m.passes(l.cap, r, &r.lineage, int64(term.Price)) || m.passes(a.cap, r, nil, int64(term.Price))):
 		return event.Decision_SPENDING_CAP_REACHED, 0, 0
 	case !term.Overage || a.balance() < int64(term.Price):
 		return exhausted, 0, 0
@@ -419,7 +419,7 @@ func (m *model) charge(a *modelAccount, r *modelRequest) (event.Decision, int64,
 	before := a.balance()
 	r.uses = a.take(r.paid)
 	m.tellLow(r.account, before)
-	m.tellCaps(a, r)
+	m.notifyCaps(a, r)
 	r.terms, r.order = m.terms(a), len(m.requests)
 	m.requests = append(m.requests, r)
 	m.tellUsed(r.account, r.key, r.month, used+1)
@@ -463,13 +463,13 @@ func (m *model) settle(s *event.Settlement) {
 		}
 	case !m.known(r) && fromDomain:
 		if late && served {
-			m.chargeAnew(r)
+			m.chargeLate(r)
 		}
 	case !m.known(r):
 		fail()
 	case served && r.memory == "void":
 		r.memory, r.timedOut = "served", false
-		m.chargeAnew(r)
+		m.chargeLate(r)
 	case r.timedOut && served == (r.memory == "served"):
 		r.timedOut = false
 		fail()
@@ -480,10 +480,10 @@ func (m *model) settle(s *event.Settlement) {
 	}
 }
 
-// chargeAnew counts a request that was served after its hold was gone.
-func (m *model) chargeAnew(r *modelRequest) {
+// chargeLate counts a request that was served after its hold was gone.
+func (m *model) chargeLate(r *modelRequest) {
 	n := &modelRequest{account: r.account, anonymous: r.anonymous, key: r.key, month: monthOf(m.now).number, at: m.now, state: "open"}
-	n.line, n.counts = r.line, r.counts
+	n.lineage, n.counts = r.lineage, r.counts
 	if r.anonymous {
 		if m.inWindow(r.account) < m.book.AnonymousLimit {
 			n.state = "served"
@@ -504,7 +504,7 @@ type modelKey struct {
 	number, version uint32
 	fingerprint     uint64
 	counts          uint32 // number that its requests count for
-	line            uint32
+	lineage         uint32
 	ends            int64 // 0: never
 	replaced        bool
 	created         int64
@@ -539,24 +539,24 @@ func (m *model) key(a *modelAccount, item *event.Admission) *modelKey {
 
 func (k *modelKey) live(now int64) bool { return k.ends == 0 || now < k.ends }
 
-// countedBy is how many requests like r count for a line.
-func (m *model) countedBy(r *modelRequest, line uint32) (n int64) {
+// countedBy is how many requests like r count for a lineage.
+func (m *model) countedBy(r *modelRequest, lineage uint32) (n int64) {
 	for _, o := range m.requests {
-		if o.account == r.account && !o.anonymous && o.key == r.key && o.month == r.month && o.line == line && o.state != "void" {
+		if o.account == r.account && !o.anonymous && o.key == r.key && o.month == r.month && o.lineage == lineage && o.state != "void" {
 			n++
 		}
 	}
 	return n
 }
 
-// passes tells whether a price would pass a cap, of a line or of the account.
-func (m *model) passes(c spendingCap, r *modelRequest, line *uint32, price int64) bool {
-	return c.period != event.CapPeriod_CAP_NONE && price > 0 && m.spentFor(c, r.account, line)+price > int64(c.amount)
+// passes tells whether a price would pass a cap, of a lineage or of the account.
+func (m *model) passes(c spendingCap, r *modelRequest, lineage *uint32, price int64) bool {
+	return c.period != event.CapPeriod_CAP_NONE && price > 0 && m.spentFor(c, r.account, lineage)+price > int64(c.amount)
 }
 
-func (m *model) spentFor(c spendingCap, account uint64, line *uint32) (sum int64) {
+func (m *model) spentFor(c spendingCap, account uint64, lineage *uint32) (sum int64) {
 	for _, o := range m.requests {
-		if o.account != account || o.anonymous || o.state == "void" || o.uses == nil || line != nil && o.line != *line {
+		if o.account != account || o.anonymous || o.state == "void" || o.uses == nil || lineage != nil && o.lineage != *lineage {
 			continue
 		}
 		switch c.period {
@@ -581,7 +581,7 @@ func (m *model) spentFor(c spendingCap, account uint64, line *uint32) (sum int64
 func (a *modelAccount) several() {
 	if a.keys == nil {
 		a.keys = []*modelKey{{version: a.version, fingerprint: 1, created: a.renewed}}
-		a.lines = map[uint32]*modelLine{0: {quota: -1}}
+		a.lineages = map[uint32]*modelLine{0: {quota: -1}}
 		a.next = 1
 	}
 }
@@ -619,16 +619,16 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 		a.several()
 		l := &modelLine{quota: -1}
 		k := &modelKey{
-			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, line: a.next, created: m.now,
+			number: a.next, version: 1, fingerprint: action.CreateKey.Fingerprint, counts: a.next, lineage: a.next, created: m.now,
 		}
 		set(k, l, action.CreateKey.Rules)
-		a.lines[a.next] = l
+		a.lineages[a.next] = l
 		a.keys = append(a.keys, k)
 		a.next++
 	case *event.Command_UpdateKey:
 		a.several()
 		k := find(action.UpdateKey.Key)
-		set(k, a.lines[k.line], action.UpdateKey.Rules)
+		set(k, a.lineages[k.lineage], action.UpdateKey.Rules)
 	case *event.Command_RevokeKey:
 		a.several()
 		if k := find(action.RevokeKey.Key); k.live(m.now) {
@@ -639,7 +639,7 @@ func (m *model) keyCommand(a *modelAccount, c *event.Command) {
 		old, number := find(action.ReplaceKey.Key), a.next
 		ends := m.now + action.ReplaceKey.OverlapMs
 		a.next++
-		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, line: old.line, created: m.now}
+		made := &modelKey{number: number, version: 1, fingerprint: action.ReplaceKey.Fingerprint, counts: number, lineage: old.lineage, created: m.now}
 		if old.expires != 0 {
 			made.expires = m.now + old.expires - old.created
 			made.ends, ends = made.expires, min(ends, old.expires)

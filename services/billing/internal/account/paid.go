@@ -34,14 +34,14 @@ type paidRequest struct {
 	sequence  uint64 // of its admission
 	index     uint32
 	keyNumber uint32 // as hold.keyNumber
-	line      uint32 // likewise
+	lineage   uint32 // likewise
 	day       uint32 // in which it is counted
 	cost      uint64
 	use       []grantUse
 	recent    recent.Ref // not part of the state
 }
 
-// chargedLate is the index of a request that was charged anew: it comes after the admissions of the message.
+// chargedLate is the index of a request that is charged late: it comes after the admissions of the message.
 const chargedLate = math.MaxUint32
 
 func compareAdmitted(sequence uint64, index uint32, than uint64, thanIndex uint32) int {
@@ -134,7 +134,7 @@ func (c *credits) keepPaid(a *account, h *hold) {
 	}
 	l.items = slices.Insert(l.items, at, paidRequest{
 		request: h.request, sequence: h.sequence, index: h.index, cost: h.cost, use: h.use,
-		keyNumber: h.keyNumber, line: h.line, day: h.day, recent: h.recent,
+		keyNumber: h.keyNumber, lineage: h.lineage, day: h.day, recent: h.recent,
 	})
 	h.use = nil
 	c.trimPaid(a, h.key)
@@ -201,7 +201,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		items := a.paid[i].items
 		last := &items[len(items)-1]
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
-			a.uncount(&f.base, c, payment{key, month, last.line, last.day, last.cost})
+			a.uncount(&f.base, c, payment{key, month, last.lineage, last.day, last.cost})
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
 			f.credits.enterReturn(a, last.request, key, last.cost, at)
 			f.credits.refundUses(a, last.use, at)

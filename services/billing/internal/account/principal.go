@@ -119,7 +119,7 @@ func (s *principals) network(id uint64) *network {
 	return n
 }
 
-// touch notes that the principal changes, so that it is hashed anew.
+// touch notes that the principal changes, so that it is hashed again.
 func (b *base) touch(p *principal) {
 	if !p.dirty {
 		p.dirty = true

@@ -670,13 +670,13 @@ func (m *machine) compareKeys(t *rapid.T, id uint64, a *modelAccount) {
 			used[n.QuotaKey] = n.Used
 		}
 		for _, key := range machineKeys {
-			if want := m.model.countedBy(&modelRequest{account: id, key: key, month: month}, o.line); used[uint32(key)] != uint64(want) {
+			if want := m.model.countedBy(&modelRequest{account: id, key: key, month: month}, o.lineage); used[uint32(key)] != uint64(want) {
 				t.Fatalf("%v of %x with %v: model %d", key, id, k, want)
 			}
 		}
-		l := a.lines[o.line]
-		if l.cap.period != event.CapPeriod_CAP_NONE && int64(k.Cap.SpentMicros) != m.model.spentFor(l.cap, id, &o.line) {
-			t.Fatalf("%x: %v, model %d", id, k, m.model.spentFor(l.cap, id, &o.line))
+		l := a.lineages[o.lineage]
+		if l.cap.period != event.CapPeriod_CAP_NONE && int64(k.Cap.SpentMicros) != m.model.spentFor(l.cap, id, &o.lineage) {
+			t.Fatalf("%x: %v, model %d", id, k, m.model.spentFor(l.cap, id, &o.lineage))
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.Que
 	case k == nil:
 		return event.QueryStatus_QUERY_OK
 	}
-	if l := a.lineOf(k.line); l.scopes != 0 && (!plan.QuotaKey(q.Scope).Valid() || !l.allows(plan.QuotaKey(q.Scope))) {
+	if l := a.lineageOf(k.lineage); l.scopes != 0 && (!plan.QuotaKey(q.Scope).Valid() || !l.allows(plan.QuotaKey(q.Scope))) {
 		return event.QueryStatus_QUERY_KEY_SCOPE
 	}
 	return event.QueryStatus_QUERY_OK
@@ -51,14 +51,14 @@ func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
 	}
 }
 
-// heldGrants are the grants that have credits left at a time, in the order in which they are spent, and their number. No more than
-// most are in the list.
-func (a *account) heldGrants(at int64, most int) (list []*event.HeldGrant, count uint32) {
+// heldGrants are the grants that have credits left at a time, in the order in which they are spent, and their number. The list
+// has no more than limit.
+func (a *account) heldGrants(at int64, limit int) (list []*event.HeldGrant, count uint32) {
 	for _, g := range a.grants {
 		if g.left == 0 || g.over || g.expires != 0 && g.expires <= at {
 			continue
 		}
-		if count++; len(list) < most {
+		if count++; len(list) < limit {
 			list = append(list, &event.HeldGrant{AmountMicros: g.amount, LeftMicros: g.left, ExpiresMs: g.expires, CreatedMs: g.created, Reason: g.reason})
 		}
 	}

@@ -69,7 +69,7 @@ func (s *records) ended(h *hold, settlement string) {
 	}
 }
 
-// recordCharged notes how a request is paid that is charged anew.
+// recordCharged notes how a request that is charged late is paid.
 func (s *records) recordCharged(h *hold) {
 	if r := s.recorded(h.recent, h.principal.id, h.request); r != nil {
 		r.Charge, r.CostMicros = uint8(h.charge), h.cost

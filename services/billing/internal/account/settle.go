@@ -62,7 +62,7 @@ func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	}
 	if h.hasIdempotency || timedOut {
 		if !timedOut {
-			f.holds.displace(h)
+			f.holds.unindex(h)
 		}
 		f.holds.remember(h, event.Result_SERVED, at)
 		return
@@ -164,7 +164,7 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	case item.Result == event.Result_SERVED && h.result == event.Result_VOID:
 		h.result, h.timedOut = event.Result_SERVED, false
 		f.credits.release(h)
-		f.chargeAnew(item, h.keyNumber, h.line)
+		f.chargeLate(item, h.keyNumber, h.lineage)
 	case item.Result == event.Result_VOID && h.timedOut:
 		f.takeBack(h)
 		if item.Failed {
@@ -205,9 +205,9 @@ func (f *Fold) settleUnknown(item *event.Settlement) {
 	}
 }
 
-// chargeAnew counts a request that was served after its hold was voided, by the limits and prices of this moment. If
+// chargeLate counts a request that was served after its hold was voided, by the limits and prices of this moment. If
 // neither quota nor credits cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent.
-func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
+func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	key := plan.QuotaKey(item.QuotaKey)
 	if f.prices.current == nil || !key.Valid() {
 		return
@@ -229,11 +229,11 @@ func (f *Fold) chargeAnew(item *event.Settlement, keyNumber, line uint32) {
 		return
 	}
 	h := f.holds.newHold()
-	h.request, h.key, h.principal, h.keyNumber, h.line = request, key, &a.principal, keyNumber, line
+	h.request, h.key, h.principal, h.keyNumber, h.lineage = request, key, &a.principal, keyNumber, lineage
 	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
 	term := f.prices.current.Terms[a.tier][key]
 	used := int64(a.current.used[key])
-	l, covered := a.lineOf(line), true
+	l, covered := a.lineageOf(lineage), true
 	switch {
 	case l.full(key, a.month):
 		covered = false

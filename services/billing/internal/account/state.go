@@ -41,11 +41,11 @@ func (f *Fold) globalState() *event.BillingState {
 
 func (s *source) state() *event.SourceState {
 	e := &event.SourceState{
-		Source: s.name, Mark: s.mark, SeenMs: s.seen, LastAnswer: s.answer,
-		CommandMark: s.commandMark, LastCommandAnswer: s.commandAnswer, MarkMs: s.markMillis, FloorMs: s.floorMillis,
+		Source: s.name, Mark: s.watermark, SeenMs: s.seen, LastAnswer: s.answer,
+		CommandMark: s.commandWatermark, LastCommandAnswer: s.commandAnswer, MarkMs: s.watermarkMillis, FloorMs: s.floorMillis,
 	}
 	if s.numbered {
-		e.LastNumber = max(s.mark, s.commandMark, 1) // only tells an edge from a domain: not 0
+		e.LastNumber = max(s.watermark, s.commandWatermark, 1) // only tells an edge from a domain: not 0
 	}
 	return e
 }
@@ -106,7 +106,7 @@ func (n *network) state() *event.NetworkState {
 
 func lateStates(late []lateWrite) (list []*event.LateState) {
 	for _, l := range late {
-		list = append(list, &event.LateState{RequestId: slices.Clone(l.request[:]), QuotaKey: uint32(l.key), TimeMs: l.time, Key: l.keyNumber, Line: l.line})
+		list = append(list, &event.LateState{RequestId: slices.Clone(l.request[:]), QuotaKey: uint32(l.key), TimeMs: l.time, Key: l.keyNumber, Line: l.lineage})
 	}
 	return list
 }
@@ -122,7 +122,7 @@ func (l *holdList) states() []*event.HoldState {
 			RequestId: slices.Clone(h.request[:]), QuotaKey: uint32(h.key), TimeMs: h.time, Month: h.month, Charge: h.charge,
 			CostMicros: h.cost, Write: h.write, Result: h.result, ClosedMs: h.closedAt,
 			Sequence: h.sequence, Index: h.index, TimedOut: h.timedOut, Terms: h.terms, ReturnedMicros: h.returned,
-			Grants: useStates(h.use), Key: h.keyNumber, Line: h.line, Day: h.day, ReadHash: h.readHash, Repeats: uint32(h.repeats),
+			Grants: useStates(h.use), Key: h.keyNumber, Line: h.lineage, Day: h.day, ReadHash: h.readHash, Repeats: uint32(h.repeats),
 		}
 		if h.hasIdempotency {
 			s.IdempotencyId = slices.Clone(h.idempotency[:])
@@ -144,7 +144,7 @@ func (a *account) paidStates() (list []*event.PaidState) {
 		for _, p := range l.items {
 			list = append(list, &event.PaidState{
 				RequestId: slices.Clone(p.request[:]), QuotaKey: uint32(l.key), Month: l.month, Sequence: p.sequence, Index: p.index,
-				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.line, Day: p.day,
+				CostMicros: p.cost, Grants: useStates(p.use), Key: p.keyNumber, Line: p.lineage, Day: p.day,
 			})
 		}
 	}
@@ -172,9 +172,9 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	}
 	for _, src := range s.Sources {
 		f.sources[src.Source] = &source{
-			name: src.Source, mark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
-			commandMark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
-			markMillis: src.MarkMs, floorMillis: src.FloorMs,
+			name: src.Source, watermark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
+			commandWatermark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
+			watermarkMillis: src.MarkMs, floorMillis: src.FloorMs,
 		}
 	}
 	for _, c := range s.Commands {
@@ -286,7 +286,7 @@ func (a *account) restorePaid(paid []*event.PaidState) error {
 		}
 		a.paid[last].items = append(a.paid[last].items, paidRequest{
 			request: event.RequestID(s.RequestId), sequence: s.Sequence, index: s.Index, cost: s.CostMicros, use: use,
-			keyNumber: s.Key, line: s.Line, day: s.Day,
+			keyNumber: s.Key, lineage: s.Line, day: s.Day,
 		})
 	}
 	return nil
@@ -323,7 +323,7 @@ func (f *Fold) restoreLate(p *principal, late []*event.LateState, r *restorer) e
 		if len(s.RequestId) != 16 || !key.Valid() {
 			return fmt.Errorf("%w: voided write %x", errSnapshot, s.RequestId)
 		}
-		p.late = append(p.late, lateWrite{request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, keyNumber: s.Key, line: s.Line})
+		p.late = append(p.late, lateWrite{request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, keyNumber: s.Key, lineage: s.Line})
 		r.late = append(r.late, principalTime{s.TimeMs, p})
 	}
 	return nil
@@ -361,7 +361,7 @@ func restoreHold(p *principal, s *event.HoldState) (*hold, error) {
 		request: event.RequestID(s.RequestId), key: key, time: s.TimeMs, month: s.Month, charge: s.Charge,
 		cost: s.CostMicros, write: s.Write, result: s.Result, closedAt: s.ClosedMs, sequence: s.Sequence, index: s.Index,
 		timedOut: s.TimedOut, principal: p, terms: s.Terms, returned: s.ReturnedMicros,
-		keyNumber: s.Key, line: s.Line, day: s.Day, readHash: s.ReadHash, repeats: uint8(min(s.Repeats, MaxRepeats)),
+		keyNumber: s.Key, lineage: s.Line, day: s.Day, readHash: s.ReadHash, repeats: uint8(min(s.Repeats, MaxRepeats)),
 	}
 	voidable := h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
 	if a := p.account; a != nil && a.terms > 0 && voidable && h.charge == event.ChargeSource_CHARGE_CREDITS {
@@ -395,7 +395,7 @@ func (f *Fold) relink(r *restorer) {
 			h.principal.holding[h.key]++
 		}
 		if h.timedOut {
-			f.holds.place(h)
+			f.holds.index(h)
 		}
 		if h.hasIdempotency {
 			f.holds.byIdempotency[h.idempotency] = h

@@ -9,10 +9,10 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Webhooks are told some days before a key expires, by the journal's time. A key that was replaced or revoked ends as its owner
-// wants it, so nobody is told.
+// Webhooks are notified some days before a key expires, by the journal's time. A key that was replaced or revoked ends as its owner
+// wants it, so nobody is notified.
 
-// warningDays are the days before an expiry at which webhooks are told of it.
+// warningDays are the days before an expiry at which webhooks are notified.
 func warningDays() [2]uint32 { return [2]uint32{7, 1} }
 
 const never = math.MaxInt64
@@ -44,13 +44,13 @@ func (w warnings) Less(i, j int) bool {
 
 func (w warnings) Swap(i, j int) {
 	w[i], w[j] = w[j], w[i]
-	w[i].place, w[j].place = i+1, j+1
+	w[i].position, w[j].position = i+1, j+1
 }
 
 func (w *warnings) Push(x any) {
 	l := x.(*alerts)
 	*w = append(*w, l)
-	l.place = len(*w)
+	l.position = len(*w)
 }
 
 func (w *warnings) Pop() any {
@@ -58,7 +58,7 @@ func (w *warnings) Pop() any {
 	l := (*w)[last]
 	(*w)[last] = nil
 	*w = (*w)[:last]
-	l.place = 0
+	l.position = 0
 	return l
 }
 
@@ -69,13 +69,13 @@ func (n *notifier) schedule(l *alerts) {
 		l.due = min(l.due, e.due())
 	}
 	switch {
-	case l.place == 0 && l.due == never:
-	case l.place == 0:
+	case l.position == 0 && l.due == never:
+	case l.position == 0:
 		heap.Push(&n.warnings, l)
 	case l.due == never:
-		heap.Remove(&n.warnings, l.place-1)
+		heap.Remove(&n.warnings, l.position-1)
 	default:
-		heap.Fix(&n.warnings, l.place-1)
+		heap.Fix(&n.warnings, l.position-1)
 	}
 }
 
@@ -126,7 +126,7 @@ func (n *notifier) warn(now int64) {
 			to = append(to, w.id)
 		}
 	}
-	n.tell(l.account, now, to, &event.Alert{Type: event.AlertType_ALERT_KEY, Key: e.key, ExpiresMs: e.expires, DaysBefore: days})
+	n.notify(l.account, now, to, &event.Alert{Type: event.AlertType_ALERT_KEY, Key: e.key, ExpiresMs: e.expires, DaysBefore: days})
 }
 
 func (l *alerts) expiringState() (list []*event.ExpiringState) {

@@ -220,9 +220,9 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		p.announce(effects.Changed)
 		p.answer(effects)
 	}
-	for _, a := range effects.Anew {
+	for _, a := range effects.Recreated {
 		p.log.Warn("a document journal was restored, cut or made anew: it is settled from here on, and nothing twice",
-			"journal", a.Stream, "settled", a.Mark, "goes_on_at", a.Sequence)
+			"journal", a.Stream, "settled", a.Watermark, "goes_on_at", a.Sequence)
 	}
 	p.tellRefused(effects.Refused, m)
 	p.deps.Metrics.messages.Inc()

@@ -17,9 +17,9 @@ import (
 const (
 	// agreeWait is how long the instances have to say which prices and rules they know.
 	agreeWait = 300 * time.Millisecond
-	// agreeFirst and agreeMost are between two of these questions, which are asked only while something is to be changed.
-	agreeFirst = time.Second
-	agreeMost  = 30 * time.Second
+	// agreeInitial and agreeMax are between two of these questions, which are asked only while something is to be changed.
+	agreeInitial = time.Second
+	agreeMax     = 30 * time.Second
 	// foldWait bounds the wait for a price book that was published. It is published again after that.
 	foldWait = 5 * time.Second
 )
@@ -68,7 +68,7 @@ func (p *Partition) moveClock(ctx context.Context) error {
 
 // keepBook brings prices and rules up to date once the live instances agree.
 func (p *Partition) keepBook(ctx context.Context) error {
-	pause := wait.Backoff{First: agreeFirst, Most: agreeMost}
+	pause := wait.Backoff{First: agreeInitial, Most: agreeMax}
 	for pause.Wait(ctx) {
 		done, err := p.renewBook(ctx)
 		if err != nil {

@@ -56,8 +56,8 @@ func TestReadsAreServedByTheirPlaces(t *testing.T) {
 		if used := h.usedBy(alice, plan.LiteGet).Used; used != 3 {
 			t.Errorf("%d reads count of four with one void", used)
 		}
-		if len(h.fold.holds.byPlace) != 0 {
-			t.Errorf("%d messages are kept by place without an open read", len(h.fold.holds.byPlace))
+		if len(h.fold.holds.byOffset) != 0 {
+			t.Errorf("%d messages are kept by place without an open read", len(h.fold.holds.byOffset))
 		}
 		h.sound()
 	}
@@ -82,8 +82,8 @@ func TestAReadThatATimeOutServedIsConfirmedByItsPlace(t *testing.T) {
 		}
 		h.now += MemoryMillis
 		h.tick()
-		if len(h.fold.holds.byPlace) != 0 {
-			t.Errorf("%d messages are kept by place without a read", len(h.fold.holds.byPlace))
+		if len(h.fold.holds.byOffset) != 0 {
+			t.Errorf("%d messages are kept by place without a read", len(h.fold.holds.byOffset))
 		}
 	}
 }

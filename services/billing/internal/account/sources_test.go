@@ -70,7 +70,7 @@ func TestAStreamThatWasRestoredIsSettled(t *testing.T) {
 			}
 			h.settled(first...) // an instance that was cut off sends what the old stream had
 			h.wantSettled(10, 0)
-			if marks := h.fold.Marks(); marks["FILE_0"] != kept+6 {
+			if marks := h.fold.Watermarks(); marks["FILE_0"] != kept+6 {
 				t.Errorf("marks %v", marks)
 			}
 			h.sound()
